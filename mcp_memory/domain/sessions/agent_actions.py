@@ -83,6 +83,13 @@ class AgentAction:
         """True for a command that tests or builds."""
         return bool(_CHECKS.search(self.command[:ITEM_CHARACTERS]))
 
+    @property
+    def intervenes(self) -> bool:
+        """True for a command that went well and neither looks, checks nor publishes: "systemctl disable a.timer"."""
+        head = self.command[:ITEM_CHARACTERS]
+        is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
+        return self.went_well and not is_idle and bool(programs(self.command))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -255,9 +262,17 @@ class AgentActions:
 
     def edited_after(self, place: int) -> tuple[int, ...]:
         """Return the places of the calls that change files, directly behind a message and before the next one."""
-        entries = self._log.entries
-        end = next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
+        end = self._next_message(place)
         return tuple(other for other in self.edits if place < other < end)
+
+    def intervened_after(self, place: int) -> bool:
+        """Return True where a command directly behind a message, and before the next one, changes a system."""
+        end = self._next_message(place)
+        return any(did.intervenes for did in self.done if place < did.place < end)
+
+    def _next_message(self, place: int) -> int:
+        entries = self._log.entries
+        return next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
 
     def reworks(self, edits: Sequence[int]) -> bool:
         """Return True where one of these edits takes out what the agent itself had put in."""

@@ -279,7 +279,8 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions, co
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
     is_changed = bool(edits)
-    if is_changed and (complaint or deeds.follows_error(first.entry)):
+    is_mended = is_changed or deeds.intervened_after(first.entry)
+    if is_mended and (complaint or deeds.follows_error(first.entry)):
         return "fixes"
     if not gives_reason(concluded) and not exact_in(concluded):
         return None

@@ -217,3 +217,27 @@ def test_an_edit_that_was_not_applied_changed_nothing_and_its_repair_teaches_not
     )
     assert len(told(repaired, "changes")) == 1
     assert told(repaired, "fixes") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_fix"),
+    [
+        ("ssh skua 'systemctl disable --now prune.timer'", True),
+        ("chmod 600 /etc/restic/pw-skua", True),
+        ("cat /etc/restic/pw-skua", False),
+        ("make lint", False),
+        ("git push", False),
+        ("!chmod 600 /etc/restic/pw-skua", False),
+    ],
+)
+def test_a_command_that_changes_a_system_behind_an_error_is_a_fix(command: str, is_fix: bool) -> None:
+    """D9.1: not every repair edits a file; what looks, checks, publishes or fails repairs nothing."""
+    failing, command = command.startswith("!"), command.removeprefix("!")
+    entries = session(
+        ("user", "Move the backups."),
+        run("journalctl -u backup", "Fatal: 33 bytes: wrong password"),
+        ("assistant", "The password file ends in a newline, 33 bytes instead of 32."),
+        run(command, "exit code 1: not permitted" if failing else "ok"),
+        ("assistant", "Next is gannet."),
+    )
+    assert any("newline" in text for text in told(entries, "fixes")) == is_fix
