@@ -321,6 +321,22 @@ def test_health_is_told_in_sentences(beside: Beside) -> None:
     assert words.index("To be looked at") < words.index("What is there")
 
 
+def test_health_counts_the_blocks_that_contexts_lists(beside: Beside) -> None:
+    """U1.1: those of all agents for the owner, as whom nobody need have worked; those of its own agent for a token."""
+    stored(beside, "Herons fish at the weir.")
+    carl = replace(beside.memory.caller(), agent="carl")
+    beside.memory.assemble_context(ContextRequest(query="herons"), carl)
+    whose = Grant(agent="carl", person="carl", namespaces=(NAMESPACE,), right="read")
+    assert "1 in 14 days to carl: 1 " in words_of(asked(beside.memory, show_health, grant=whose))
+    with the_owner(beside) as owner:
+        listed = len(beside.memory.records.contexts(carl, 1_000, of_all=True))
+        words = words_of(owner.get("/health"))
+        assert "of their budget on average" in words
+        told = re.search(r"(\d+) in 14 days to all agents: ", words)
+        assert told
+        assert int(told[1]) >= listed > 1
+
+
 def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> None:
     """U1.1, S4.1: it names records of every project."""
     fields = {"csrf": beside.person.csrf}
