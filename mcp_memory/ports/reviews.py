@@ -19,6 +19,10 @@ class ReviewStore(Protocol):
         """
         ...
 
+    def settled(self, where: RecordFilter, limit: int) -> Sequence[Review]:
+        """Return the groups that were settled last and whose records all pass, the latest first."""
+        ...
+
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         """Return those of the records that are in a group of this kind, waiting or settled."""
         ...

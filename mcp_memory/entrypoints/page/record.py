@@ -12,6 +12,7 @@ from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
+from mcp_memory.entrypoints.page.review import TITLES
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.versions import changed_beside, shown_versions, taken, value_in_words, versions_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit
@@ -37,6 +38,7 @@ def show_record(visit: Visit) -> Response:
         around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph, NEAR_SHOWN)
         footing = app.inspect.footing(record_id, caller)
         given = contexts_naming(visit, record_id)
+        groups = [each.review for each in app.reviews.waiting(caller) if record_id in each.review.record_ids]
         excluded = app.exclusions.of(record_id, caller)
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = taken(versions_of(app.records, record_id, until or None))
@@ -57,6 +59,7 @@ def show_record(visit: Visit) -> Response:
         around=around,
         footing=footing,
         given=given,
+        groups=[(each, TITLES[each.kind]) for each in groups],
         drawing=drawn(around),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
@@ -153,10 +156,13 @@ def undo(visit: Visit) -> Response:
     """Take a change back; with it the record that the same person had put in another's place by it."""
     app, caller, change = visit.app, visit.caller, visit.number("change")
     made = make_id(RECORD, change) if visit.given("made") else ""
-    app.undo(change, caller)
+    taken = app.undo(change, caller)
     if made and not _withdrawn(visit, made):
         return visit.see(f"/record/{made}", done="kept")
-    return visit.see(visit.back(), done="undone")
+    back = visit.back()
+    if taken.groups and back.startswith("/review"):  # It waits there again.
+        return visit.see(f"{back.partition('#')[0]}#{taken.groups[0]}", done="waits_again")
+    return visit.see(back, done="undone")
 
 
 def _withdrawn(visit: Visit, made: str) -> bool:

@@ -33,6 +33,11 @@ class SqliteReviews:
         with self._database.read() as connection:
             return [read_review(connection, row) for row in connection.execute(*asked).fetchall()]
 
+    def settled(self, where: RecordFilter, limit: int) -> Sequence[Review]:
+        with self._database.read() as connection:
+            rows = connection.execute(*filtered("settled_reviews", where, limit=limit)).fetchall()
+            return [read_review(connection, row) for row in rows]
+
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
         return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))

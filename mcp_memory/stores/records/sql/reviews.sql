@@ -44,6 +44,16 @@ WHERE g.way IS NULL
     ))
 ORDER BY g.question <> '', length(g.id), g.id;
 
+-- name: settled_reviews
+-- The latest first, of those whose records all pass.
+SELECT g.* FROM reviews AS g INDEXED BY reviews_by_settlement
+WHERE g.settled_in AND g.way IS NOT NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
+        WHERE m.review = g.id AND NOT ({where})
+    )
+ORDER BY g.settled_in DESC LIMIT :limit;
+
 -- name: reviewed
 SELECT m.record_id FROM review_records AS m JOIN reviews AS g ON g.id = m.review
 WHERE g.kind = :kind AND m.record_id IN (SELECT value FROM json_each(:ids));
