@@ -21,7 +21,7 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.health import show_health
-from mcp_memory.entrypoints.page.work import PAGE_TREES
+from mcp_memory.entrypoints.page.work import PAGE_TREES, hand_over, show_task
 from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
@@ -353,6 +353,9 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     task = begun(beside, "Sharpen the skates")
     page = beside.person.get(f"/task/{task.id}")
     assert "Hand it over" in words_of(page)
+    beside.memory.remember(
+        [NewRecord(text="The skates hang by the door.")], replace(beside.memory.caller(), agent="bob")
+    )
     page = beside.person.send(f"/task/{task.id}/handed", agent="bob")
     if page.status_code == 409:  # Its agent has another window: the form says so, and goes through as it is.
         assert "call again" not in words_of(page)
@@ -371,6 +374,35 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     page = beside.person.send(f"/task/{task.id}/handed")
     assert page.status_code == 200, words_of(page)
     assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
+
+
+def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(beside: Beside) -> None:
+    """U1.1: a typing error would let it wait for ever; agents that wrote or hold a token are suggested and known."""
+    task = begun(beside, "Oil the hinges")
+    beside.memory.remember([NewRecord(text="The oil is green.")], replace(beside.memory.caller(), agent="gustav"))
+    beside.memory.tokens.add("holger", Grant(agent="holger", person="", namespaces=(NAMESPACE,), right="write"))
+    beside.memory.tokens.add("away", Grant(agent="stranger", person="", namespaces=("toys",), right="write"))
+    suggested = (
+        asked(beside.memory, show_task, parts={"id": task.id}).partition("<datalist")[2].partition("</datalist>")[0]
+    )
+    assert [name in suggested for name in ('"gustav"', '"holger"', '"stranger"')] == [True, True, False]
+
+    def agent_now() -> str:
+        return {each.id: each.agent for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id]
+
+    def handed(agent: str, **fields: str) -> str:
+        return asked(beside.memory, hand_over, parts={"id": task.id}, form={"agent": agent, **fields})
+
+    for typed in ("gustaf", "stranger"):
+        assert f"No agent &#39;{typed}&#39; has written here or holds a token." in (page := handed(typed))
+        assert f'name="unknown" value="{typed}"' in page
+        assert agent_now() == "ann"
+    assert "No agent &#39;gustaf&#39;" in handed("gustaf", unknown="stranger")
+    for name, fields in (("gustav", {}), ("holger", {}), ("gustaf", {"unknown": "gustaf"})):
+        if agent_now() != name:
+            page = handed(name, **fields)
+            page = handed(name, **fields) if "all the same" in page else page
+        assert agent_now() == name
 
 
 def test_the_page_of_commands_goes_where_it_is_told_without_a_script(beside: Beside) -> None:
