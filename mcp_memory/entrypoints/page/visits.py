@@ -54,6 +54,7 @@ DONE: Final[Mapping[str, str]] = {
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
     "handed": "It waits for that agent, who is told at the next move, as is who was in it.",
+    "reopened": "Reopened: it waits for its agent, who is told at the next move.",
     "revoked": "Revoked: the token lets nobody in any more.",
     "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",

@@ -1,4 +1,4 @@
-"""The screens of work: the task tree, who is in what since when, and one task, which a person may end or hand over."""
+"""The screens of work: the task tree, who is in what, and one task, which a person may end, hand over or reopen."""
 
 from __future__ import annotations
 
@@ -184,10 +184,20 @@ def hand_over(visit: Visit) -> Response:
         why = f"No agent {agent!r} has written here or holds a token. If the name is right, send it again."
         return _task_page(visit, 409, why, unknown)
     try:
-        visit.app.tasks.hand_over(task_id, agent, visit.caller)
+        visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error), unknown)
     return visit.see(f"/task/{task_id}", done="handed")
+
+
+def reopen(visit: Visit) -> Response:
+    """Let a task that ended by mistake wait for its agent again; what others did to it meanwhile is named first."""
+    task_id = checked_id(visit.parts["id"], TASK)
+    try:
+        visit.app.waiting_tasks.reopen(task_id, visit.caller)
+    except (Conflict, InvalidRequest) as error:
+        return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
+    return visit.see(f"/task/{task_id}", done="reopened")
 
 
 SCREENS: Final = (
@@ -195,4 +205,5 @@ SCREENS: Final = (
     Screen(path="/task/{id}", answer=show_task),
     Screen(path="/task/{id}/ended", answer=end_task, changes=True),
     Screen(path="/task/{id}/handed", answer=hand_over, changes=True),
+    Screen(path="/task/{id}/reopened", answer=reopen, changes=True),
 )

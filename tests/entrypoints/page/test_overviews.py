@@ -376,6 +376,22 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
 
 
+def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
+    """U1.1: what others did to it since one last moved is named first."""
+    task = begun(beside, "Wax the sledge")
+    beside.memory.tasks.pop(PopRequest(result="waxed", task_id=task.id), beside.memory.caller())
+    assert "Reopen it" in words_of(beside.person.get(f"/task/{task.id}"))
+    page = beside.person.send(f"/task/{task.id}/reopened")
+    if page.status_code == 409:
+        assert "Reopen it all the same" in words_of(page)
+        page = beside.person.send(f"/task/{task.id}/reopened")
+    words = words_of(page)
+    assert "Reopened: it waits for its agent" in words
+    assert "waxed" not in words
+    assert not beside.person.has_form(f"/task/{task.id}/reopened")
+    assert beside.person.post(f"/task/{task.id}/reopened", {"csrf": beside.person.csrf}).status_code == 400
+
+
 def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(beside: Beside) -> None:
     """U1.1: a typing error would let it wait for ever; agents that wrote or hold a token are suggested and known."""
     task = begun(beside, "Oil the hinges")
