@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.contexts import Component, ContextReport
+from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -118,6 +119,7 @@ def show_context(visit: Visit) -> Response:
         bar=_bar(account),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
         block="",
+        kept_out=_kept_out(visit, account),
         **_asking(visit),
     )
 
@@ -128,7 +130,13 @@ def show_what_would_be_given(visit: Visit) -> Response:
     context = visit.app.assemble_context(request, visit.caller)
     with visit.app.follower.snapshot():
         account = visit.app.accounts.told(context.report, visit.caller)
-    shown = {"account": account, "bar": _bar(account), "next_left_out": "", "block": context.text}
+    shown: dict[str, Any] = {
+        "account": account,
+        "bar": _bar(account),
+        "next_left_out": "",
+        "block": context.text,
+        "kept_out": {},
+    }
     return visit.page("context.html", here=NAME, **shown, **_asking(visit))
 
 
@@ -151,8 +159,25 @@ def ask_again(visit: Visit) -> Response:
         both=[line for line in after if line.component.id in known],
         reasons={each.id: each.reason for each in context.report.omitted},
         block=context.text,
+        kept_out=_kept_out(visit, given),
         **_asking(visit),
     )
+
+
+def _kept_out(visit: Visit, account: Account) -> Mapping[str, Sequence[Exclusion]]:
+    """Return the records of a block that are kept out where it was given, with what the visitor may take back there."""
+    agent, task_id = _agent_of(account.report, visit), str(account.report.metadata.get("task", ""))
+    tasks = [each.id for each in path_to(task_id, visit.app.tasks.tree(visit.caller))]
+    excluded = visit.app.records.excluded(visit.caller.namespace, tasks, agent)
+    return {
+        record_id: [
+            each
+            for each in visit.app.exclusions.of(record_id, visit.caller)
+            if each.task_id in tasks or each.agent == agent
+        ]
+        for line in _lines(account)
+        if (record_id := line.component.id) in excluded
+    }
 
 
 def exclude(visit: Visit) -> Response:

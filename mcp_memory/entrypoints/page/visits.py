@@ -28,7 +28,7 @@ TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
 DONE: Final[Mapping[str, str]] = {
     "changed": "Changed.",
-    "excluded": "Not given here again; search still finds it, and its page lists this.",
+    "excluded": "Kept out: not given here again. Search still finds it, and its page lists this.",
     "included": "It may be given there again.",
     "erased": "Erased for good.",
     "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",

@@ -128,13 +128,45 @@ def test_a_record_is_never_given_in_a_task_again(beside: Beside) -> None:
     assert is_given()
     assert beside.exported() == before
     beside.person.get(f"/context/{context}")
+    fields = beside.person.fields(f"/record/{record}/excluded")
     beside.person.send(f"/record/{record}/excluded")
-    assert "Nothing was changed" in words_of(beside.person.send(f"/record/{record}/excluded"))
+    assert "Nothing was changed" in words_of(beside.person.post(f"/record/{record}/excluded", fields))
     assert "In the task Heat the sauna" in words_of(beside.person.get(f"/record/{record}"))
     beside.person.send(f"/record/{record}/included")
     assert is_given()
     assert beside.exported() == before
     beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
+
+
+def test_a_line_that_is_kept_out_is_marked_and_taken_back_where_one_stands(beside: Beside) -> None:
+    """U1.1: also where it is kept out of a task above the one that the block was given in."""
+    query = "which wood does the steam bath burn"
+    record = stored(beside, "The steam bath burns oak wood.")
+    task = begun(beside, "Light the steam bath")
+    context = given(beside, query, max_tokens=400)
+    below = begun(beside, "Split the oak wood")
+    inner = given(beside, query, max_tokens=400)
+
+    def line_of(page: str) -> str:
+        return page.partition(f'id="{record}"')[2].partition("</li>")[0]
+
+    line = line_of(beside.person.get(f"/context/{context}").text)
+    assert "Keep out of this task" in line
+    assert "search still finds it" in line
+    line = line_of(beside.person.send(f"/record/{record}/excluded").text)
+    assert "kept out: contexts here give it no more" in line
+    assert "Keep out of this task" not in line
+    assert "out of this task’s contexts" in line
+    line = line_of(beside.person.get(f"/context/{inner}").text)
+    assert f"the task {task.id}, above this one" in line
+    again = beside.person.get(f"/context/{inner}/again?goal=wood&budget=400").text
+    assert "kept out: contexts here give it no more" in line_of(again)
+    beside.person.get(f"/context/{inner}")
+    answer = beside.person.send(f"/record/{record}/included")
+    assert (answer.url.path, answer.url.fragment) == (f"/ui/context/{inner}", record)
+    assert "kept out" not in line_of(answer.text)
+    for each in (below, task):
+        beside.memory.tasks.pop(PopRequest(result="done", task_id=each.id), beside.memory.caller())
 
 
 def test_where_there_was_no_task_the_agent_is_never_given_it_again(beside: Beside) -> None:
