@@ -13,6 +13,7 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
 from mcp_memory.domain.model.tasks import path_to
+from mcp_memory.entrypoints.page.agents import known_agents
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -33,6 +34,9 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 """Kinds that differ from block to block; guidance is in each of them."""
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
+TASKS_SHOWN: Final = 50
+_NO_PLACES: Final[Mapping[str, Any]] = {"agents": (), "open_tasks": (), "in_task": ""}
+"""Choices of a form that asks again for a block: its agent is known, and its place is where that is now."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
 
 
@@ -76,7 +80,20 @@ def show_contexts(visit: Visit) -> Response:
         contexts=listed,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
+        **_places(visit),
     )
+
+
+def _places(visit: Visit) -> dict[str, Any]:
+    """Return the agents and the open tasks to choose from: whose block, and in which task."""
+    tasks = [each for each in visit.app.tasks.tree(visit.caller) if not each.is_finished]
+    latest = sorted(tasks, key=lambda each: -each.updated_at)[:TASKS_SHOWN]
+    chosen = visit.asked("task")
+    return {
+        "agents": dict.fromkeys([*known_agents(visit), visit.reader.agent]) if visit.visitor.is_owner else (),
+        "open_tasks": [*latest, *(each for each in tasks if each.id == chosen and each not in latest)],
+        "in_task": chosen,
+    }
 
 
 def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Sequence[ListedContext]:
@@ -121,15 +138,21 @@ def show_context(visit: Visit) -> Response:
         block="",
         kept_out=_kept_out(visit, account),
         **_asking(visit),
+        **_NO_PLACES,
     )
 
 
 def show_what_would_be_given(visit: Visit) -> Response:
-    """Assemble a block that nobody reads but the person: it leaves no report, and counts for nothing."""
-    request = _request(visit)
-    context = visit.app.assemble_context(request, visit.caller)
+    """Assemble a block that nobody reads but the person: it leaves no report, and counts for nothing.
+
+    As the agent that is chosen, and in the task that is chosen, where nobody goes by that.
+    """
+    reader, task_id = visit.reader, visit.asked("task")
+    request = replace(_request(visit), task_id=checked_id(task_id, TASK) if task_id else None)
+    context = visit.app.assemble_context(request, reader)
+    report = replace(context.report, metadata={**context.report.metadata, "agent": reader.agent})
     with visit.app.follower.snapshot():
-        account = visit.app.accounts.told(context.report, visit.caller)
+        account = visit.app.accounts.told(report, reader)
     shown: dict[str, Any] = {
         "account": account,
         "bar": _bar(account),
@@ -137,7 +160,7 @@ def show_what_would_be_given(visit: Visit) -> Response:
         "block": context.text,
         "kept_out": {},
     }
-    return visit.page("context.html", here=NAME, **shown, **_asking(visit))
+    return visit.page("context.html", here=NAME, **shown, **_asking(visit), **_places(visit))
 
 
 def ask_again(visit: Visit) -> Response:
@@ -161,6 +184,7 @@ def ask_again(visit: Visit) -> Response:
         block=context.text,
         kept_out=_kept_out(visit, given),
         **_asking(visit),
+        **_NO_PLACES,
     )
 
 

@@ -220,6 +220,44 @@ def test_a_block_is_asked_for_again_as_of_another_moment(beside: Beside) -> None
         assert beside.person.get(f"/context/{context}/again?goal=ferry&budget=400&{wrong}").status_code == 400
 
 
+def test_what_would_be_given_is_that_agents_block_in_that_task(beside: Beside) -> None:
+    """U1.1: the owner chooses among all agents; looking stores no context, and moves nobody."""
+    query = "goal=where+is+the+ladder&budget=600"
+    bob = replace(beside.memory.caller(), agent="bob")
+    hidden, shared = "The ladder of bob is behind the barn.", "The ladder of all is in the barn."
+    beside.memory.remember([NewRecord(text=hidden, visibility="private"), NewRecord(text=shared)], bob)
+    task = begun(beside, "Repair the barn roof")
+    beside.memory.tasks.pop(PopRequest(result="waits", status="blocked", task_id=task.id), beside.memory.caller())
+    ended = begun(beside, "Paint the barn door")
+    beside.memory.tasks.pop(PopRequest(result="red", task_id=ended.id), beside.memory.caller())
+
+    def state() -> tuple[object, ...]:
+        given = len(beside.memory.records.contexts(bob, 1_000, of_all=True))
+        callers = (bob, beside.memory.caller(), replace(bob, agent="person"))
+        return given, [beside.memory.records.places(each) for each in callers], beside.exported()
+
+    before = state()
+    with the_owner(beside) as owner:
+        form = owner.get("/contexts").text.partition("What would be given now?")[2].partition("</form>")[0]
+        for option, is_there in (("Repair the barn roof", True), ("Paint the barn door", False), ('value="bob"', True)):
+            assert (option in form) == is_there, option
+        page = owner.get(f"/contexts/would?{query}&of=bob&task={task.id}")
+        words = words_of(page)
+        assert f"To bob, in the task {task.id}" in words
+        assert hidden in words
+        assert f'<option value="{task.id}" selected>' in page.text
+        assert "Repair the barn roof" in page.text.partition('<pre class="block"')[2].partition("</pre>")[0]
+        words = words_of(owner.get(f"/contexts/would?{query}"))
+        assert hidden not in words
+        assert shared in words
+        assert owner.get(f"/contexts/would?{query}&task=r000001").status_code == 404
+    words = words_of(beside.person.get(f"/contexts/would?{query}&of=bob&task={task.id}"))
+    assert f"To ann, in the task {task.id}" in words
+    assert hidden not in words
+    assert 'id="of"' not in beside.person.page.text
+    assert state() == before
+
+
 def test_the_owner_sees_the_blocks_of_all_agents_and_a_token_its_own(beside: Beside) -> None:
     """U1.1: to whom; and what another agent would be given now."""
     stored(beside, "The lighthouse was painted in May.")
