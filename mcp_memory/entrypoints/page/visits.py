@@ -39,7 +39,7 @@ DONE: Final[Mapping[str, str]] = {
     "retired": "Retired: ordinary searches find nothing of it any more.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
-    "waits_again": "Undone: the group waits again.",
+    "waits_again": "Undone. The group waits again.",
     "uncompacted": "Undone: the log is again as it was before this compaction, with what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: it was so already.",

@@ -78,7 +78,7 @@ def test_each_way_settles_a_group_and_its_undo_lets_it_wait_again(
     assert not waits(beside, group)
     assert statuses(beside, ids) == after
     answer = beside.person.send("/undo")
-    assert "Undone: the group waits again." in words_of(answer)
+    assert "Undone. The group waits again." in words_of(answer)
     assert answer.url.fragment == group
     assert waits(beside, group)
     assert beside.exported() == before
