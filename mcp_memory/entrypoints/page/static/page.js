@@ -156,3 +156,19 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (fresh && fresh.innerHTML !== here.innerHTML) here.replaceWith(fresh);
   }, 1000 * Math.max(2, Number(part.dataset.live) || 5));
 }
+
+// A button that copies a text shows itself where the browser lets it; elsewhere the text is selected by hand.
+for (const button of document.querySelectorAll("[data-copies]")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copies);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: press Ctrl+C";
+    }
+  });
+}
