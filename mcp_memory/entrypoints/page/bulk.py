@@ -163,7 +163,7 @@ def _there(visit: Visit, ids: Sequence[str]) -> Sequence[Record]:
 def _asked(visit: Visit) -> Bulk:
     bulk = BULK.get(visit.given("do") or "")
     if bulk is None:
-        raise InvalidRequest("Choose what is to become of the records.")
+        raise InvalidRequest("Choose what to do first, in the list beside the button. Nothing was changed.")
     return bulk
 
 

@@ -173,6 +173,7 @@ def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop
     with visiting(chromium, shop, "/?tag=mopeds") as page:
         for each in ids[:2]:
             page.click(f"input[value={each}]")
+        page.value("document.getElementById('do').value = 'retire'")
         page.click("button", "With what is selected…")
         page.wait_for("Retire: 2 records?")
         page.click("button", "Retire")

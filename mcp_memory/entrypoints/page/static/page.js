@@ -157,6 +157,18 @@ for (const part of document.querySelectorAll("[data-live]")) {
   }, 1000 * Math.max(2, Number(part.dataset.live) || 5));
 }
 
+// The number of selected records, as it changes; a browser that goes back keeps what was selected.
+for (const place of document.querySelectorAll("[data-counts]")) {
+  const form = place.closest("form");
+  const count = () => {
+    const number = form.querySelectorAll(`[name=${place.dataset.counts}]:checked`).length;
+    place.textContent = number ? `${number} selected` : "Nothing is selected";
+  };
+  form.addEventListener("change", count);
+  addEventListener("pageshow", count);
+  count();
+}
+
 // A button that copies a text shows itself where the browser lets it; elsewhere the text is selected by hand.
 for (const button of document.querySelectorAll("[data-copies]")) {
   if (!navigator.clipboard) break;
