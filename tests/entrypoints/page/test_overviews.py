@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -74,7 +75,7 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     long = stored(beside, "The gateway " + "forwards orders of the canteen to the kitchen. " * 40)
     context = given(beside, "port of the canteen gateway", max_tokens=230, occasion="start")
     words = words_of(beside.person.get("/contexts"))
-    assert "At a session's start" in words
+    assert "To ann, at a session’s start: The gateway" in words
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
     for part in (
@@ -88,7 +89,7 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
 
 def score_parts_of(words: str) -> float:
     """The sum of all parts of the first score on a page, by the score that is told."""
-    told = re.search(r"score ([\d.]+) = (.*?) (?:from|r0)", words)
+    told = re.search(r"score ([\d.]+) = (.*?) (?:found|r0)", words)
     assert told, words
     return sum(map(float, re.findall(r"\d\.\d+", told[2]))) / float(told[1])
 
@@ -195,7 +196,7 @@ def test_blocks_of_the_list_are_told_apart_without_their_questions(beside: Besid
     context = given(beside, "where does the regatta start", max_tokens=400)
     beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
     listed = words_of(beside.person.get("/contexts")).partition(context)[0]
-    assert "In Organise the regatta" in listed
+    assert "To ann, on a call: Organise the regatta" in listed
     assert "The regatta starts at the red buoy." in listed
     assert "where does the regatta start" not in beside.person.page.text
     beside.memory.forget([record], "erase", beside.memory.caller())
@@ -462,22 +463,21 @@ def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
     assert beside.person.post(f"/task/{task.id}/reopened", {"csrf": beside.person.csrf}).status_code == 400
 
 
-def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(beside: Beside) -> None:
+def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(tmp_path: Path) -> None:
     """U1.1: a typing error would let it wait for ever; agents that wrote or hold a token are suggested and known."""
-    task = begun(beside, "Oil the hinges")
-    beside.memory.remember([NewRecord(text="The oil is green.")], replace(beside.memory.caller(), agent="gustav"))
-    beside.memory.tokens.add("holger", Grant(agent="holger", person="", namespaces=(NAMESPACE,), right="write"))
-    beside.memory.tokens.add("away", Grant(agent="stranger", person="", namespaces=("toys",), right="write"))
-    suggested = (
-        asked(beside.memory, show_task, parts={"id": task.id}).partition("<datalist")[2].partition("</datalist>")[0]
-    )
+    memory = memory_of(tmp_path / "data")
+    task = memory.tasks.push(PushRequest(goal="Oil the hinges"), memory.caller()).path[0]
+    memory.remember([NewRecord(text="The oil is green.")], replace(memory.caller(), agent="gustav"))
+    memory.tokens.add("holger", Grant(agent="holger", person="", namespaces=(NAMESPACE,), right="write"))
+    memory.tokens.add("away", Grant(agent="stranger", person="", namespaces=("toys",), right="write"))
+    suggested = asked(memory, show_task, parts={"id": task.id}).partition("<datalist")[2].partition("</datalist>")[0]
     assert [name in suggested for name in ('"gustav"', '"holger"', '"stranger"')] == [True, True, False]
 
     def agent_now() -> str:
-        return {each.id: each.agent for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id]
+        return {each.id: each.agent for each in memory.tasks.tree(memory.caller())}[task.id]
 
     def handed(agent: str, **fields: str) -> str:
-        return asked(beside.memory, hand_over, parts={"id": task.id}, form={"agent": agent, **fields})
+        return asked(memory, hand_over, parts={"id": task.id}, form={"agent": agent, **fields})
 
     for typed in ("gustaf", "stranger"):
         assert f"No agent &#39;{typed}&#39; has written here or holds a token." in (page := handed(typed))
@@ -489,6 +489,7 @@ def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(beside
             page = handed(name, **fields)
             page = handed(name, **fields) if "all the same" in page else page
         assert agent_now() == name
+    memory.close()
 
 
 def test_the_page_of_commands_goes_where_it_is_told_without_a_script(beside: Beside) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import httpx2
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.scopes import Grant
-from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, words_of
+from tests.entrypoints.http.conftest import HttpServer, make_token
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, person, words_of
 
 NAV = 'aria-label="Screens"'
 
@@ -28,24 +31,24 @@ def has_ways_on(answer: httpx2.Response) -> bool:
 )
 def test_a_page_that_is_not_there_has_the_usual_header_and_leads_back(beside: Beside, path: str, status: int) -> None:
     """U1.1: to where one came from, and nowhere outside of the page."""
-    person = beside.person
+    somebody = beside.person
 
     def came_from(referer: str) -> str:
-        answer = person.client.get(f"/ui{path}", headers={"referer": referer})
+        answer = somebody.client.get(f"/ui{path}", headers={"referer": referer})
         assert answer.status_code == status
         assert has_ways_on(answer)
         return answer.text.partition('<main id="main"')[2]
 
-    assert 'href="/ui/work?before=1~t00001k"' in came_from(f"{person.address}/ui/work?before=1~t00001k")
+    assert 'href="/ui/work?before=1~t00001k"' in came_from(f"{somebody.address}/ui/work?before=1~t00001k")
     for elsewhere in (
         "https://evil.example/ui/work",
-        f"{person.address}/mcp",
-        f"{person.address}/ui{path}",
+        f"{somebody.address}/mcp",
+        f"{somebody.address}/ui{path}",
         "//x",
         "http://[",
     ):
         assert "<a " not in came_from(elsewhere), elsewhere
-    assert "<a " not in person.client.get(f"/ui{path}").text.partition('<main id="main"')[2]
+    assert "<a " not in somebody.client.get(f"/ui{path}").text.partition('<main id="main"')[2]
 
 
 def test_a_form_that_is_refused_has_the_usual_header_and_says_where_ones_words_are(beside: Beside) -> None:
@@ -66,15 +69,17 @@ def test_a_form_that_is_refused_has_the_usual_header_and_says_where_ones_words_a
         assert 'href="/ui/?kind=fact"' in answer.text
 
 
-def test_who_lacks_a_right_is_told_so_within_the_page_and_who_is_not_let_in_sees_no_screens(beside: Beside) -> None:
+def test_who_lacks_a_right_is_told_so_within_the_page_and_who_is_not_let_in_sees_no_screens(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
     """U1.1, S4.1."""
-    stranger = Person(beside.server.address(""))
+    secret = make_token(tmp_path / "data", "eve", NAMESPACE, right="read")
+    server = start_http(tmp_path / "data")
+    stranger = Person(server.address(""))
     for answer in (stranger.get("/nowhere"), stranger.get("/enter?key=x"), stranger.post("/undo", {"change": "1"})):
         assert answer.status_code in (401, 403)
         assert NAV not in answer.text
-    secret, _ = beside.memory.tokens.add("reads", Grant(agent="eve", person="", namespaces=(NAMESPACE,), right="read"))
-    reader = Person(beside.server.address(""))
-    reader.sign_in(secret)
+    reader = person(server, secret)
     answer = reader.get("/access")
     assert answer.status_code == 403
     assert "the right to admin" in words_of(answer)

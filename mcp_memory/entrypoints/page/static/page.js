@@ -157,6 +157,10 @@ for (const part of document.querySelectorAll("[data-live]")) {
   }, 1000 * Math.max(2, Number(part.dataset.live) || 5));
 }
 
+// Keys are told of where there is a keyboard, and this file.
+const hint = document.getElementById("key-hint");
+if (hint && matchMedia("(hover: hover)").matches) hint.hidden = false;
+
 // The number of selected records, as it changes; a browser that goes back keeps what was selected.
 for (const place of document.querySelectorAll("[data-counts]")) {
   const form = place.closest("form");
