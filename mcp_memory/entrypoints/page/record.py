@@ -108,11 +108,16 @@ def promotion_of(record: Record) -> Status | None:
 
 
 def _revising(done: str, **fixed: object) -> Callable[[Visit], Response]:
-    """Return a screen that makes one fixed change of a record, from its page or from a line that shows it."""
+    """Return a screen that makes one fixed change of a record, from its page or from a line that shows it.
+
+    A form may give the reason, which is kept with the version.
+    """
 
     def act(visit: Visit) -> Response:
         record_id = visit.record_id()
         asked = {"id": record_id, "version": visit.number("version"), **fixed}
+        if reason := (visit.given("reason") or "").strip():
+            asked["reason"] = reason
         revised = visit.app.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), visit.caller)
         return visit.see(visit.back(f"/record/{record_id}"), done=done, change=revised.change)
 
