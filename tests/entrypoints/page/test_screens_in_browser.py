@@ -363,11 +363,12 @@ def test_the_owner_comes_by_the_link_once_and_has_the_memory_examined(chromium: 
             process.send_signal(signal.SIGINT)
 
 
-def test_a_token_may_read_unless_more_is_chosen_and_its_secret_is_copied(chromium: Browser, shop: Shop) -> None:
+def test_a_token_may_read_unless_more_is_chosen_and_its_secret_is_copied(chromium: Browser, tmp_path: Path) -> None:
     """U1.1, U1.2: by the button, which a browser without a clipboard does not show."""
+    memory = memory_of(tmp_path / "data")
     options = ("ui", "--no-browser", "--namespace", NAMESPACE, "--agent", "ann")
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "encoding": "utf-8"}
-    with ForkedProcess(*options, env=environment_of(shop.server.data_dir), **pipes) as process:
+    with ForkedProcess(*options, env=environment_of(tmp_path / "data"), **pipes) as process:
         try:
             assert process.stdout
             link = process.stdout.readline().split()[-1]
@@ -388,10 +389,10 @@ def test_a_token_may_read_unless_more_is_chosen_and_its_secret_is_copied(chromiu
                 assert not page.barriers()
         finally:
             process.send_signal(signal.SIGINT)
-    token = shop.memory.tokens.recognise(secret)
+    token = memory.tokens.recognise(secret)
     assert token
     assert token.grant.right == "read"
-    shop.memory.tokens.revoke("phone")
+    memory.close()
 
 
 def test_hostile_words_are_shown_as_words(chromium: Browser, shop: Shop) -> None:
