@@ -122,6 +122,7 @@ def test_the_palette_goes_to_screens_records_and_searches_by_the_keyboard(page: 
 
 
 def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) -> None:
+    page.wait_for("shows the keys")
     page.press("?", shift=True)
     page.wait("document.getElementById('keys').open")
     assert "Go to the search field" in page.text

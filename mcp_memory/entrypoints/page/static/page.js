@@ -159,7 +159,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
 
 // Keys are told of where there is a keyboard, and this file.
 const hint = document.getElementById("key-hint");
-if (hint && matchMedia("(hover: hover)").matches) hint.hidden = false;
+if (hint && !matchMedia("(pointer: coarse)").matches) hint.hidden = false;
 
 // The number of selected records, as it changes; a browser that goes back keeps what was selected.
 for (const place of document.querySelectorAll("[data-counts]")) {
