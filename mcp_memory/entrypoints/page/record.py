@@ -38,7 +38,7 @@ def show_record(visit: Visit) -> Response:
         around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph, NEAR_SHOWN)
         footing = app.inspect.footing(record_id, caller)
         given = contexts_naming(visit, record_id)
-        groups = [each.review for each in app.reviews.waiting(caller) if record_id in each.review.record_ids]
+        groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
         excluded = app.exclusions.of(record_id, caller)
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = taken(versions_of(app.records, record_id, until or None))

@@ -40,13 +40,20 @@ class Reviews:
         self._offered: dict[tuple[str, str], None] = {}
         self._offering = threading.Lock()
 
-    def waiting(self, caller: Caller, *, task_id: str | None = None, session: str | None = None) -> list[Waiting]:
+    def waiting(
+        self,
+        caller: Caller,
+        *,
+        task_id: str | None = None,
+        session: str | None = None,
+        record_id: str | None = None,
+    ) -> list[Waiting]:
         """Return the groups that wait, oldest first, those put to the user last.
 
-        With a task or a session (a `session_key`), only groups with a record of either.
+        With a task or a session (a `session_key`), only groups with a record of either; with a record, those it is in.
         """
         where = self._own(caller)
-        return self._visible(self._reviews.waiting(where, task_id, session), where, caller)
+        return self._visible(self._reviews.waiting(where, task_id, session, record_id), where, caller)
 
     def settled(self, caller: Caller, limit: int) -> list[Settled]:
         """Return the groups that were settled last, at most so many, the latest first."""

@@ -28,8 +28,10 @@ class SqliteReviews:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def waiting(self, where: RecordFilter, task_id: str | None = None, session: str | None = None) -> Sequence[Review]:
-        asked = filtered("waiting_reviews", where, by_task=task_id, by_session=session)
+    def waiting(
+        self, where: RecordFilter, task_id: str | None = None, session: str | None = None, record_id: str | None = None
+    ) -> Sequence[Review]:
+        asked = filtered("waiting_reviews", where, by_task=task_id, by_session=session, with_record=record_id)
         with self._database.read() as connection:
             return [read_review(connection, row) for row in connection.execute(*asked).fetchall()]
 

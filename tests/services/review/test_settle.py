@@ -275,6 +275,21 @@ def test_no_group_waits_twice(app: App, remember: RememberOne) -> None:
     assert put(app, a, "r00zzzz") is None
 
 
+def test_the_groups_of_one_record_are_found(app: App, pair: tuple[str, str, str], remember: RememberOne) -> None:
+    """U1.1: those that wait with it, and no other."""
+    one, other, group = pair
+    apart = remember("The pier is closed.").id, remember("The pier is shut.").id
+    put(app, *apart)
+
+    def of(record_id: str) -> list[str]:
+        return [each.review.id for each in app.reviews.waiting(app.caller(), record_id=record_id)]
+
+    assert of(one) == of(other) == [group]
+    assert of(remember("The mole is open.").id) == []
+    settle(app, group, "unrelated")
+    assert of(one) == []
+
+
 def test_groups_are_told_that_were_settled_last(
     app: App, pair: tuple[str, str, str], remember: RememberOne, open_memory: Callable[..., App]
 ) -> None:
