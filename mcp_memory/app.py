@@ -216,8 +216,8 @@ class App(Wiring):
         self.stirred.set()
         return withdrawn
 
-    def status(self, caller: Caller) -> dict[str, Json]:
-        """Counts, the state of the store, and how budgets are counted for this client."""
+    def status(self, caller: Caller, *, of_all: bool = False) -> dict[str, Json]:
+        """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview."""
         from mcp_memory.services.sessions.fullness import pass_tallies
         from mcp_memory.services.status.overview import shown_membership
 
@@ -233,7 +233,12 @@ class App(Wiring):
         log = self.log_standing(caller)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
         folder = shown_membership(self.membership)
-        return self.inspect.status(caller) | {"folder": folder, "tokens": tokens, "index": index, "session_log": log}
+        return self.inspect.status(caller, of_all=of_all) | {
+            "folder": folder,
+            "tokens": tokens,
+            "index": index,
+            "session_log": log,
+        }
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return a session's log, and how full it is."""

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
     from mcp_memory.services.tasks.task_stack import TaskStack
+    from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
     from mcp_memory.stores.index_files import IndexFiles
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
@@ -198,6 +199,13 @@ class Wiring:
         from mcp_memory.services.tasks.task_stack import TaskStack
 
         return TaskStack(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
+
+    @made_once
+    def waiting_tasks(self) -> WaitingTasks:
+        """Tasks that a person lets wait."""
+        from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
+
+        return WaitingTasks(self.records, self._clock, self.windows.elsewhere)
 
     @made_once
     def windows(self) -> ClientWindows:

@@ -272,10 +272,11 @@ class Telemetry(Protocol):
         """
         ...
 
-    def assembled(self, caller: Caller, since: Instant) -> Assembled:
+    def assembled(self, caller: Caller, since: Instant, *, of_all: bool = False) -> Assembled:
         """Total the reports by `keep_context` for the caller's agent in its namespace since then, at most two weeks.
 
         A report's missing metadata (picked, relevance, utilisation, follow_up, cached, assembly_ms) adds nothing.
+        With `of_all`, those of every agent count.
         """
         ...
 

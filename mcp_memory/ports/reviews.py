@@ -12,11 +12,17 @@ from mcp_memory.domain.model.scopes import RecordFilter
 class ReviewStore(Protocol):
     """Reads the queue. Thread-safe. Any method raises StoreUnavailable."""
 
-    def waiting(self, where: RecordFilter, task_id: str | None = None, session: str | None = None) -> Sequence[Review]:
+    def waiting(
+        self, where: RecordFilter, task_id: str | None = None, session: str | None = None, record_id: str | None = None
+    ) -> Sequence[Review]:
         """Return the groups that wait and whose records all pass, oldest first; those put to the user come last.
 
-        With a task or a session (a `session_key`), only those with a record of either.
+        With a task or a session (a `session_key`), only those with a record of either; with a record, those it is in.
         """
+        ...
+
+    def settled(self, where: RecordFilter, limit: int) -> Sequence[Review]:
+        """Return the groups that were settled last and whose records all pass, the latest first."""
         ...
 
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:

@@ -67,6 +67,17 @@ def test_a_context_given_again_counts_again(store: RecordStore) -> None:
     assert kept.metadata["follow_up"] == "unchanged"
 
 
+def test_contexts_of_all_agents_of_a_namespace_are_totalled_where_asked(store: RecordStore) -> None:
+    """U1.1: never those of another namespace."""
+    give(store, 1.0, utilisation=0.2, cached=False, assembly_ms=10.0, picked="recent")
+    for other in OTHERS:
+        give(store, 1.0, other, utilisation=0.8, cached=False, assembly_ms=30.0, strategy="recent", picked="important")
+    assert store.assembled(ANN, 0.0).contexts == 1
+    given = store.assembled(ANN, 0.0, of_all=True)
+    assert (given.contexts, given.utilisation, given.cold_build_ms) == (2, 0.5, 20.0)
+    assert (given.strategies, given.picked) == ({"auto": 1, "recent": 1}, {"important": 1, "recent": 1})
+
+
 def test_what_was_assembled_is_forgotten_with_its_accounts(store: RecordStore) -> None:
     """B1.3: after two weeks."""
     assert store.assembled(ANN, 0.0) == Assembled(

@@ -149,7 +149,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """Counts of the contexts that one agent received. Every answer counts, also a repeat of the same context.
+    """Counts of the contexts that one agent received, or all of a namespace. Every answer counts, also a repeat.
 
     `strategies` counts the answers by strategy; `picked` counts those by `auto`, by the strategy it picked.
     `relevance` and `utilisation` are means in [0, 1] over the answers that report them. `cold_build_ms` is the

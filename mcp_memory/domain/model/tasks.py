@@ -72,7 +72,7 @@ class TaskChange:
         if self.became == "active":
             return {"planned": "began", "blocked": "took up"}.get(self.was, "took over")
         if self.became == "planned":
-            return "unblocked" if self.was == "blocked" else "handed over"
+            return "reopened" if self.was in FINISHED else "unblocked" if self.was == "blocked" else "handed over"
         return "blocked" if self.became == "blocked" else "ended"
 
 

@@ -7,7 +7,6 @@ projects and may end them, but makes none: it could name another agent or person
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,27 +16,17 @@ from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import TrustedFolder
 from mcp_memory.domain.model.scopes import RIGHTS, Grant
 from mcp_memory.entrypoints.hooks.session_notes import forget_namespaces
+from mcp_memory.entrypoints.page.agents import agents_here
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest, McpMemoryError, NotFound
 from mcp_memory.ports.access import Token
 from mcp_memory.projects import folder_exists
-from mcp_memory.services.retrieval.recall import RecallRequest
 
 NAME: Final = "Access"
 TOKENS_SHOWN: Final = 200
 FOLDERS_SHOWN: Final = 200
 MOST_DAYS: Final = 36_500
 _FIELDS: Final = ("name", "agent", "person", "namespaces", "right", "days")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownAgent:
-    """An agent that is known here: its person, the records that it wrote, and its valid tokens."""
-
-    name: str
-    person: str
-    records: int
-    tokens: int
 
 
 def show_access(visit: Visit) -> Response:
@@ -55,7 +44,7 @@ def _access_page(visit: Visit, status: int = 200, said: str = "", secret: str = 
         here=NAME,
         tokens=[(token, _state(token, visit.now)) for token in order[:TOKENS_SHOWN]],
         tokens_more=len(order) - TOKENS_SHOWN,
-        agents=_agents(visit, known),
+        agents=agents_here(visit, known)[:TOKENS_SHOWN],
         folders=[(each, folder_exists(Path(each.folder))) for each in folders[:FOLDERS_SHOWN]],
         folders_more=len(folders) - FOLDERS_SHOWN,
         rights=RIGHTS,
@@ -77,22 +66,6 @@ def _known_tokens(visit: Visit) -> Sequence[Token]:
 
 def _state(token: Token, now: float) -> str:
     return "valid" if token.is_valid(now) else "revoked" if token.revoked_at is not None else "expired"
-
-
-def _agents(visit: Visit, tokens: Sequence[Token]) -> Sequence[KnownAgent]:
-    """Return the agents that wrote something here, the busiest first, and those that have a token."""
-    wrote = visit.app.facets(RecallRequest(include_inactive=True), visit.caller).get("author", {})
-    valid = [token.grant for token in tokens if token.is_valid(visit.now)]
-    persons = {token.grant.agent: token.grant.person for token in tokens}
-    return [
-        KnownAgent(
-            name=name,
-            person=persons.get(name, ""),
-            records=wrote.get(name, 0),
-            tokens=sum(1 for grant in valid if grant.agent == name),
-        )
-        for name in dict.fromkeys([*wrote, *sorted(persons)])
-    ][:TOKENS_SHOWN]
 
 
 def add_token(visit: Visit) -> Response:

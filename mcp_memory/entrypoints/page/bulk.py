@@ -97,7 +97,7 @@ BULK: Final[Mapping[str, Bulk]] = {
     ),
     "promote": Bulk(
         button="Promote",
-        does="What was only noted counts as confirmed, and facts become core.",
+        does="What was only noted counts from now on, and facts become core, which contexts weigh more than others.",
         done="promoted_all",
         concerns=lambda record: promotion_of(record) is not None,
         make=_revising(lambda record: Revision(id=record.id, status=promotion_of(record))),
@@ -163,7 +163,7 @@ def _there(visit: Visit, ids: Sequence[str]) -> Sequence[Record]:
 def _asked(visit: Visit) -> Bulk:
     bulk = BULK.get(visit.given("do") or "")
     if bulk is None:
-        raise InvalidRequest("Choose what is to become of the records.")
+        raise InvalidRequest("Choose what to do first, in the list beside the button. Nothing was changed.")
     return bulk
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.contexts import Component, ContextReport
+from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.tasks import path_to
+from mcp_memory.entrypoints.page.agents import known_agents
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -32,6 +34,9 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 """Kinds that differ from block to block; guidance is in each of them."""
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
+TASKS_SHOWN: Final = 50
+_NO_PLACES: Final[Mapping[str, Any]] = {"agents": (), "open_tasks": (), "in_task": ""}
+"""Choices of a form that asks again for a block: its agent is known, and its place is where that is now."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
 
 
@@ -75,7 +80,20 @@ def show_contexts(visit: Visit) -> Response:
         contexts=listed,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
+        **_places(visit),
     )
+
+
+def _places(visit: Visit) -> dict[str, Any]:
+    """Return the agents and the open tasks to choose from: whose block, and in which task."""
+    tasks = [each for each in visit.app.tasks.tree(visit.caller) if not each.is_finished]
+    latest = sorted(tasks, key=lambda each: -each.updated_at)[:TASKS_SHOWN]
+    chosen = visit.asked("task")
+    return {
+        "agents": dict.fromkeys([*known_agents(visit), visit.reader.agent]) if visit.visitor.is_owner else (),
+        "open_tasks": [*latest, *(each for each in tasks if each.id == chosen and each not in latest)],
+        "in_task": chosen,
+    }
 
 
 def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Sequence[ListedContext]:
@@ -118,18 +136,31 @@ def show_context(visit: Visit) -> Response:
         bar=_bar(account),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
         block="",
+        kept_out=_kept_out(visit, account),
         **_asking(visit),
+        **_NO_PLACES,
     )
 
 
 def show_what_would_be_given(visit: Visit) -> Response:
-    """Assemble a block that nobody reads but the person: it leaves no report, and counts for nothing."""
-    request = _request(visit)
-    context = visit.app.assemble_context(request, visit.caller)
+    """Assemble a block that nobody reads but the person: it leaves no report, and counts for nothing.
+
+    As the agent that is chosen, and in the task that is chosen, where nobody goes by that.
+    """
+    reader, task_id = visit.reader, visit.asked("task")
+    request = replace(_request(visit), task_id=checked_id(task_id, TASK) if task_id else None)
+    context = visit.app.assemble_context(request, reader)
+    report = replace(context.report, metadata={**context.report.metadata, "agent": reader.agent})
     with visit.app.follower.snapshot():
-        account = visit.app.accounts.told(context.report, visit.caller)
-    shown = {"account": account, "bar": _bar(account), "next_left_out": "", "block": context.text}
-    return visit.page("context.html", here=NAME, **shown, **_asking(visit))
+        account = visit.app.accounts.told(report, reader)
+    shown: dict[str, Any] = {
+        "account": account,
+        "bar": _bar(account),
+        "next_left_out": "",
+        "block": context.text,
+        "kept_out": {},
+    }
+    return visit.page("context.html", here=NAME, **shown, **_asking(visit), **_places(visit))
 
 
 def ask_again(visit: Visit) -> Response:
@@ -151,8 +182,26 @@ def ask_again(visit: Visit) -> Response:
         both=[line for line in after if line.component.id in known],
         reasons={each.id: each.reason for each in context.report.omitted},
         block=context.text,
+        kept_out=_kept_out(visit, given),
         **_asking(visit),
+        **_NO_PLACES,
     )
+
+
+def _kept_out(visit: Visit, account: Account) -> Mapping[str, Sequence[Exclusion]]:
+    """Return the records of a block that are kept out where it was given, with what the visitor may take back there."""
+    agent, task_id = _agent_of(account.report, visit), str(account.report.metadata.get("task", ""))
+    tasks = [each.id for each in path_to(task_id, visit.app.tasks.tree(visit.caller))]
+    excluded = visit.app.records.excluded(visit.caller.namespace, tasks, agent)
+    return {
+        record_id: [
+            each
+            for each in visit.app.exclusions.of(record_id, visit.caller)
+            if each.task_id in tasks or each.agent == agent
+        ]
+        for line in _lines(account)
+        if (record_id := line.component.id) in excluded
+    }
 
 
 def exclude(visit: Visit) -> Response:

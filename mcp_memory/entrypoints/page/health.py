@@ -136,7 +136,7 @@ def examine(visit: Visit) -> Response:
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     with visit.app.follower.snapshot():
-        status: Mapping[str, Any] = visit.app.status(visit.caller)
+        status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
         waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
         weeks, cost = growth(visit), _cost(visit)
     failed: Mapping[str, int] = {}

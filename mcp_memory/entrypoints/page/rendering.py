@@ -16,6 +16,14 @@ from markupsafe import Markup
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
+from mcp_memory.entrypoints.page.wording import (
+    detail_in_words,
+    line_in_words,
+    promotion_in_words,
+    reason_in_words,
+    signal_in_words,
+    source_in_words,
+)
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 MOST_WORDS: Final = 400
@@ -282,6 +290,14 @@ def environment() -> Environment:
     )
     cast("dict[str, Any]", made.filters).update(
         when=when, verbatim=Verbatim, status=status_in_words, hidden_signs=hidden_signs, day=iso_day
+    )
+    cast("dict[str, Any]", made.filters).update(
+        reason=reason_in_words,
+        signal=signal_in_words,
+        source=source_in_words,
+        detail=detail_in_words,
+        line=line_in_words,
+        promotion=promotion_in_words,
     )
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

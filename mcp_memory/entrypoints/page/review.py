@@ -1,10 +1,10 @@
-"""The screen of reviews: groups of records side by side, settled with the checks and the undo that agents have."""
+"""The screen of reviews: groups of records side by side, settled as agents do, and what was settled lately."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
@@ -13,7 +13,7 @@ from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
-from mcp_memory.services.review.settle import Settling
+from mcp_memory.services.review.settle import Settled, Settling
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.reviews import ReviewKind
@@ -23,13 +23,16 @@ NAME: Final = "Review"
 GROUPS_SHOWN: Final = 10
 GROUP_CHARACTERS: Final = 4_000
 """Characters of each text of a group that are shown."""
-_TITLES: Final[Mapping[ReviewKind, str]] = {
+SETTLED_SHOWN: Final = 20
+TITLES: Final[Mapping[ReviewKind, str]] = {
     "contradictions": "These may contradict each other",
     "dependents": "What this stands on has changed",
     "guidance": "This names something that is gone",
     "duplicates": "These may say the same",
     "noted": "This was only noted, and used since",
 }
+_STAYS: Final[Mapping[ReviewKind, str]] = {"noted": "stays only noted"}
+"""The words for a single record that was left alone, by kind; any other "stays as it is"."""
 _BOTH_TRUE: Final[Mapping[ReviewKind, str]] = {
     "dependents": "It is still right", "guidance": "It is still right", "noted": "Keep it"
 }  # fmt: skip
@@ -43,37 +46,97 @@ class ShownGroup:
     title: str
     both_true: str
     diff: Sequence[DiffPart]
+    following: str = ""
+    """The id of the group after it, the next to be read once it is settled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSettlement:
+    """A settled group for a person: what was done to which records, and why it cannot be undone, "" where it can."""
+
+    settled: Settled
+    title: str
+    says: str
+    refusal: str
 
 
 def show_reviews(visit: Visit) -> Response:
-    groups = visit.app.reviews.waiting(visit.caller)
+    with visit.app.follower.snapshot():
+        groups = visit.app.reviews.waiting(visit.caller)
+        settled = [_settlement(visit, each) for each in visit.app.reviews.settled(visit.caller, SETTLED_SHOWN)]
     asked = [each for each in groups if each.review.question]
-    after, of_these = number_of(visit.asked("after")), asked if visit.asked("asked") else groups
+    after, first = number_of(visit.asked("after")), number_of(visit.asked("group"))
+    of_these = asked if visit.asked("asked") else groups
     by_number = sorted(of_these, key=lambda each: number_of(each.review.id))
-    ahead = [each for each in by_number if number_of(each.review.id) > after]
-    compare = WordDiff()
-    shown = [_shown(each, compare) for each in ahead[:GROUPS_SHOWN]]
+    ahead = [each for each in by_number if number_of(each.review.id) > after and number_of(each.review.id) >= first]
+    shown = _shown(ahead)
+    notices = [each.says for each in settled if str(each.settled.change) == visit.asked("change")]
+    told: dict[str, Any] = {"notice": notices[0]} if notices and visit.asked("done") == "settled" else {}
     return visit.page(
         "review.html",
         here=NAME,
         groups=shown,
         waiting=len(groups),
         asked=len(asked),
-        next_page=visit.with_fields(after=shown[-1].waiting.review.id) if len(ahead) > GROUPS_SHOWN else "",
+        next_page=visit.with_fields(after=shown[-1].waiting.review.id, group="") if len(ahead) > GROUPS_SHOWN else "",
+        is_part=bool(after or first),
+        is_gone=bool(first) and not told and all(number_of(each.review.id) != first for each in groups),
         group_characters=GROUP_CHARACTERS,
+        settled=settled,
+        **told,
     )
 
 
-def _shown(waiting: Waiting, compare: WordDiff) -> ShownGroup:
+def _shown(ahead: Sequence[Waiting]) -> Sequence[ShownGroup]:
+    """Return the groups of one page, each with the one that follows it."""
+    compare = WordDiff()
+    following = [*(each.review.id for each in ahead[1 : GROUPS_SHOWN + 1]), ""]
+    shown = [_shown_group(each, compare) for each in ahead[:GROUPS_SHOWN]]
+    return [replace(each, following=then) for each, then in zip(shown, following, strict=False)]
+
+
+def _shown_group(waiting: Waiting, compare: WordDiff) -> ShownGroup:
     kind, records = waiting.review.kind, waiting.records
     diff = compare(records[1].text, records[0].text) if len(records) == 2 else []
     has_common = any(part.kind == "same" and part.text.strip() for part in diff)
     return ShownGroup(
         waiting=waiting,
-        title=_TITLES[kind],
+        title=TITLES[kind],
         both_true=_BOTH_TRUE.get(kind, "Both hold" if len(records) == 2 else "All of them hold"),
         diff=diff if has_common else [],
     )
+
+
+def _settlement(visit: Visit, settled: Settled) -> ShownSettlement:
+    refusal = visit.app.undo.refusal(settled.change, visit.caller)
+    return ShownSettlement(settled=settled, title=TITLES[settled.review.kind], says=in_words(settled), refusal=refusal)
+
+
+def in_words(settled: Settled) -> str:
+    """Say what a settlement did to which records: "r00001a now ranks below r00001b."."""
+    review, ids = settled.review, settled.review.record_ids
+    those, is_one = _listed(ids), len(ids) == 1
+    if review.way == "unrelated":
+        left = f"{those} {_STAYS.get(review.kind, 'stays as it is')}"
+        return f"{left}." if is_one else f"{those} have nothing to do with each other."
+    if review.way == "both-true":
+        if review.kind == "noted":
+            return f"{those} {'is' if is_one else 'are'} kept."
+        if review.kind in ("dependents", "guidance"):
+            return f"{those} {'is' if is_one else 'are'} still right."
+        return f"{those} {'both' if len(ids) == 2 else 'all'} hold."
+    below = [each for each in settled.records if each.superseded_by in ids]
+    if not below:  # Somebody restored them since.
+        return f"{those} were settled."
+    lower, kept, is_one = _listed([each.id for each in below]), below[0].superseded_by, len(below) == 1
+    if review.way == "merge":
+        return f"{lower} {'is' if is_one else 'are'} merged into {kept}, and {'ranks' if is_one else 'rank'} below it."
+    return f"{lower} now {'ranks' if is_one else 'rank'} below {kept}."
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """Return ids as a person lists them: "r00001a, r00001b and r00001c"."""
+    return " and ".join([", ".join(ids[:-1]), ids[-1]] if len(ids) > 1 else ids)
 
 
 def settle(visit: Visit) -> Response:

@@ -5,14 +5,12 @@ Knows no screen's content.
 
 from __future__ import annotations
 
-import hmac
 import logging
-import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from anyio import CapacityLimiter, fail_after, to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -22,6 +20,7 @@ from mcp_memory.entrypoints.page import (
     bulk,
     commands,
     contexts,
+    edit,
     health,
     memories,
     record,
@@ -30,8 +29,9 @@ from mcp_memory.entrypoints.page import (
     work,
 )
 from mcp_memory.entrypoints.page.doors import PAGE_PATH, Doors, Visitor
+from mcp_memory.entrypoints.page.forms import Rejected, came_from, checked_form, fields_of, form_body
 from mcp_memory.entrypoints.page.rendering import assets, environment
-from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, safe_path, visit_of
+from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, Visit, safe_path, visit_of
 from mcp_memory.entrypoints.server.identity import told, visited_by
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, NotFound, StoreUnavailable
@@ -45,6 +45,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
     *bulk.SCREENS,
     *record.SCREENS,
+    *edit.SCREENS,
     *contexts.SCREENS,
     *work.SCREENS,
     *sessions.SCREENS,
@@ -55,7 +56,6 @@ SCREENS: Final[tuple[Screen, ...]] = (
 )
 """Every screen, in the order of the navigation."""
 SIGN_IN_BYTES: Final = 4 * 1024
-MOST_FIELDS: Final = 2_000
 AT_ONCE: Final = 3
 """Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out."""
 MOST_WAITING: Final = 64
@@ -72,22 +72,14 @@ _HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _TITLES: Final[Mapping[int, str]] = {
-    400: "That did not work", 403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
+    403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
-_CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
-_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")  # %C3%A9
+_OTHERWISE: Final = "That did not work"
+_LOGGED: Final = "It was logged. Load the page again."
 _UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
 _FOR_PEOPLE: Final[Mapping[str, str]] = {"call `recall` to find ids": "search finds what there is"}
 """Next steps that messages name for agents, and the same for people."""
-
-
-class Rejected(Exception):
-    """A request that is not served, with the status of its answer."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class Site:
@@ -136,7 +128,7 @@ class Site:
         return self._guarded(answer)
 
     async def _answer(self, screen: Screen, visitor: Visitor, request: Request) -> Response:
-        body = await self._form_body(request, screen.most_bytes) if screen.changes else b""
+        body = await form_body(request, screen.most_bytes, self._seconds) if screen.changes else b""
         if self._threads.statistics().tasks_waiting >= MOST_WAITING:
             raise Rejected(503, "Too many people look at this moment; load the page again.")
         return await to_thread.run_sync(self._answered, screen, visitor, request, body, limiter=self._threads)
@@ -156,19 +148,23 @@ class Site:
         """Answer for a screen, in the visitor's name; also where the memory refuses."""
         with visited_by(visitor.sender):
             try:
-                visit = visit_of(
-                    self._app,
-                    visitor,
-                    path=request.url.path.removeprefix(PAGE_PATH) or "/",
-                    query=_fields(request.scope["query_string"]),
-                    form=_checked_form(body, visitor) if screen.changes else dict[str, list[str]](),
-                    parts=request.path_params,
-                    cookies=request.cookies,
-                    nav=SCREENS,
-                )
-                return screen.answer(visit)
+                query = fields_of(request.scope["query_string"])
+                form = checked_form(body, visitor) if screen.changes else dict[str, list[str]]()
+                return screen.answer(self._visit(visitor, request, query, form))
             except McpMemoryError as error:
                 raise Rejected(_status_of(error), _for_people(told(error))) from error
+
+    def _visit(self, visitor: Visitor, request: Request, query: Fields, form: Fields) -> Visit:
+        return visit_of(
+            self._app,
+            visitor,
+            path=request.url.path.removeprefix(PAGE_PATH) or "/",
+            query=query,
+            form=form,
+            parts=request.path_params,
+            cookies=request.cookies,
+            nav=SCREENS,
+        )
 
     async def _admitted(self, request: Request) -> Visitor:
         """Return who sent a request. Nothing of its body is read yet. Raises Rejected."""
@@ -179,15 +175,6 @@ class Site:
         if visitor is None:
             raise Rejected(401, "")
         return visitor
-
-    async def _form_body(self, request: Request, most: int) -> bytes:
-        """Read a form that a page of ours sent. Raises Rejected."""
-        site = request.headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none"):
-            raise Rejected(403, "Only the memory's own pages may send this.")
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-            raise Rejected(400, "Send the form from the page.")
-        return await _read(request, most, self._seconds)
 
     async def _enter(self, request: Request) -> Response:
         """Let in the browser that comes by the link.
@@ -202,7 +189,7 @@ class Site:
         return self._with_cookie(answer, request, session_id)
 
     async def _sign_in(self, request: Request) -> Response:
-        form = _fields(await self._form_body(request, SIGN_IN_BYTES))
+        form = fields_of(await form_body(request, SIGN_IN_BYTES, self._seconds))
         secret = next(iter(form.get("token", ())), "").strip()
         headers = dict(request.headers)
         session_id = await to_thread.run_sync(self._doors.enter_by_token, secret, headers, limiter=self._readers)
@@ -213,7 +200,7 @@ class Site:
 
     async def _sign_out(self, request: Request) -> Response:
         visitor = await self._admitted(request)
-        _checked_form(await self._form_body(request, SIGN_IN_BYTES), visitor)
+        checked_form(await form_body(request, SIGN_IN_BYTES, self._seconds), visitor)
         self._doors.leave(visitor)
         answer = await self._ask(request, 200, "You have signed out.")
         for name in _names(request):
@@ -222,7 +209,7 @@ class Site:
 
     async def _look_at(self, request: Request) -> Response:
         visitor = await self._admitted(request)
-        form = _checked_form(await self._form_body(request, SIGN_IN_BYTES), visitor)
+        form = checked_form(await form_body(request, SIGN_IN_BYTES, self._seconds), visitor)
         try:
             self._doors.look_at(visitor, next(iter(form.get("namespace", ())), ""))
         except InvalidRequest as error:
@@ -266,7 +253,7 @@ class Site:
                 return _sealed(_plain_page(503, _UNAVAILABLE))
             except Exception as error:  # noqa: BLE001 - the edge
                 log_defect("The page", error)
-                return _sealed(_plain_page(500, "It was logged. Load the page again."))
+                return _sealed(_plain_page(500, _LOGGED))
 
         return guarded
 
@@ -276,7 +263,36 @@ class Site:
         except Rejected as rejected:
             if rejected.status == 401:
                 return await self._ask(request, 401)
-            return _plain_page(rejected.status, str(rejected), is_form=request.method == "POST")
+            return await self._refusal(request, rejected)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge
+            log_defect("The page", error)
+            return await self._refusal(request, Rejected(500, _LOGGED))
+
+    async def _refusal(self, request: Request, rejected: Rejected) -> Response:
+        """Say why nothing came of a request; with the header and the ways on to somebody who was let in."""
+        try:
+            visitor = await self._admitted(request)
+            if self._threads.statistics().tasks_waiting < MOST_WAITING:
+                return await to_thread.run_sync(self._refused, visitor, request, rejected, limiter=self._threads)
+        except (Rejected, StoreUnavailable):
+            pass
+        return _plain_page(rejected.status, str(rejected), is_form=request.method == "POST")
+
+    def _refused(self, visitor: Visitor, request: Request, rejected: Rejected) -> Response:
+        with visited_by(visitor.sender):
+            visit = self._visit(visitor, request, {}, {})
+            return visit.page(
+                "refused.html",
+                rejected.status,
+                here="",
+                notice="",
+                title=_TITLES.get(rejected.status, _OTHERWISE),
+                why=str(rejected),
+                is_form=request.method == "POST",
+                came_from=came_from(request),
+            )
 
 
 def _full(path: str) -> str:
@@ -309,7 +325,7 @@ def _page(template: str, status: int, **values: object) -> Response:
 
 
 def _plain_page(status: int, why: str, *, is_form: bool = False) -> Response:
-    return _page("error.html", status, title=_TITLES.get(status, "That did not work"), why=why, is_form=is_form)
+    return _page("error.html", status, title=_TITLES.get(status, _OTHERWISE), why=why, is_form=is_form)
 
 
 async def _to_first_screen(_: Request) -> Response:
@@ -322,50 +338,6 @@ async def _static(request: Request) -> Response:
         return _sealed(PlainTextResponse("Nothing here\n", 404))
     kept = {"Cache-Control": "public, max-age=31536000, immutable"} if request.url.query else {}
     return _sealed(Response(asset.content, media_type=asset.media_type, headers=kept))
-
-
-async def _read(request: Request, most: int, seconds: float) -> bytes:
-    """Read a body of at most so many bytes. Raises Rejected."""
-    too_large = Rejected(413, f"The form is larger than {most // 1024:,} KiB; send less at once.")
-    declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdecimal() and int(declared) > most:
-        raise too_large
-    body = bytearray()
-    try:
-        with fail_after(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > most:
-                    raise too_large
-    except TimeoutError:
-        raise Rejected(408, f"The form did not arrive in {seconds:g} seconds; send it again.") from None
-    return bytes(body)
-
-
-def _fields(encoded: bytes) -> Fields:
-    """Return the fields of an address or a form. Raises Rejected where they are too many."""
-    if encoded.count(b"&") >= MOST_FIELDS:
-        raise Rejected(400, "These are too many fields at once.")
-    found: dict[str, list[str]] = {}
-    for field in encoded.split(b"&"):
-        name, _, value = field.partition(b"=")
-        if name:
-            found.setdefault(_unquoted(name), []).append(_unquoted(value))
-    return found
-
-
-def _unquoted(value: bytes) -> str:
-    """Return the text of `caf%C3%A9+au+lait`; a run of escapes at a time, since a long text may be nothing else."""
-    plain = _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace(b"%", b"").decode()), value.replace(b"+", b" "))
-    return plain.decode("utf-8", "replace")
-
-
-def _checked_form(body: bytes, visitor: Visitor) -> Fields:
-    """Return the fields of a form that a page of this session holds; of another, decode nothing. Raises Rejected."""
-    given = _CSRF.search(body)
-    if not given or not hmac.compare_digest(given[1], visitor.form_token.encode()):
-        raise Rejected(403, "This form belongs to another session; load the page again.")
-    return _fields(body)
 
 
 def _status_of(error: McpMemoryError) -> int:

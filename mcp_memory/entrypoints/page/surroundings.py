@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.entrypoints.page.wording import reason_in_words
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant, ShownDetail
@@ -78,7 +79,7 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     if given:
         return NamingContext(at=at, report=report, fate=_GIVEN[given.detail], tokens=given.tokens)
     reason = next((each.reason for each in report.omitted if each.id == record_id), "")
-    return NamingContext(at=at, report=report, fate=f"Left out: {reason}") if reason else None
+    return NamingContext(at=at, report=report, fate=f"Left out: {reason_in_words(reason)}") if reason else None
 
 
 def drawn(around: Mapping[str, Any]) -> Drawing | None:

@@ -28,7 +28,7 @@ TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
 DONE: Final[Mapping[str, str]] = {
     "changed": "Changed.",
-    "excluded": "Not given here again; search still finds it, and its page lists this.",
+    "excluded": "Kept out: not given here again. Search still finds it, and its page lists this.",
     "included": "It may be given there again.",
     "erased": "Erased for good.",
     "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
@@ -39,6 +39,7 @@ DONE: Final[Mapping[str, str]] = {
     "retired": "Retired: ordinary searches find nothing of it any more.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
+    "waits_again": "Undone. The group waits again.",
     "uncompacted": "Undone: the log is again as it was before this compaction, with what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: it was so already.",
@@ -53,6 +54,7 @@ DONE: Final[Mapping[str, str]] = {
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
     "handed": "It waits for that agent, who is told at the next move, as is who was in it.",
+    "reopened": "Reopened: it waits for its agent, who is told at the next move.",
     "revoked": "Revoked: the token lets nobody in any more.",
     "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",

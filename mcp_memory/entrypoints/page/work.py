@@ -1,4 +1,4 @@
-"""The screens of work: the task tree, who is in what since when, and one task, which a person may end or hand over."""
+"""The screens of work: the task tree, who is in what, and one task, which a person may end, hand over or reopen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
+from mcp_memory.entrypoints.page.agents import is_known, known_agents
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -28,7 +29,6 @@ TASKS_A_SECOND: Final = 200
 PAGE_RECORDS: Final = 20
 MAX_RESULT: Final = 20_000
 MAX_AGENT: Final = 200
-AGENTS_SHOWN: Final = 50
 _TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
 
@@ -117,7 +117,7 @@ def show_task(visit: Visit) -> Response:
     return _task_page(visit)
 
 
-def _task_page(visit: Visit, status: int = 200, warning: str = "") -> Response:
+def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str = "") -> Response:
     task_id = checked_id(visit.parts["id"], TASK)
     asked = visit.asked("before") if not visit.form else ""
     request = RecallRequest(
@@ -144,7 +144,8 @@ def _task_page(visit: Visit, status: int = 200, warning: str = "") -> Response:
         chosen=visit.given("status") or "complete",
         with_steps=bool(visit.given("cascade")),
         agent=visit.given("agent") or "",
-        agents=sorted({each.agent for each in tasks} - {task.agent})[:AGENTS_SHOWN],
+        unknown=unknown,
+        agents=[each for each in known_agents(visit) if each != task.agent],
     )
 
 
@@ -170,16 +171,33 @@ def end_task(visit: Visit) -> Response:
 
 
 def hand_over(visit: Visit) -> Response:
-    """Let a task wait for another agent, or a blocked one for its own again; who is in it is named first."""
+    """Let a task wait for another agent, or a blocked one for its own again.
+
+    Who is in it is named first, and an agent that nobody here knows, as a typing error would make it wait for ever.
+    """
     task_id = checked_id(visit.parts["id"], TASK)
     agent = (visit.given("agent") or "").strip()
     if not agent or len(agent) > MAX_AGENT or "/" in agent or not agent.isprintable():
         raise InvalidRequest("Name the agent that is to go on with it.")
+    unknown = "" if is_known(visit, agent) else agent
+    if unknown and visit.given("unknown") != unknown:
+        why = f"No agent {agent!r} has written here or holds a token. If the name is right, send it again."
+        return _task_page(visit, 409, why, unknown)
     try:
-        visit.app.tasks.hand_over(task_id, agent, visit.caller)
+        visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
+    except (Conflict, InvalidRequest) as error:
+        return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error), unknown)
+    return visit.see(f"/task/{task_id}", done="handed")
+
+
+def reopen(visit: Visit) -> Response:
+    """Let a task that ended by mistake wait for its agent again; what others did to it meanwhile is named first."""
+    task_id = checked_id(visit.parts["id"], TASK)
+    try:
+        visit.app.waiting_tasks.reopen(task_id, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
-    return visit.see(f"/task/{task_id}", done="handed")
+    return visit.see(f"/task/{task_id}", done="reopened")
 
 
 SCREENS: Final = (
@@ -187,4 +205,5 @@ SCREENS: Final = (
     Screen(path="/task/{id}", answer=show_task),
     Screen(path="/task/{id}/ended", answer=end_task, changes=True),
     Screen(path="/task/{id}/handed", answer=hand_over, changes=True),
+    Screen(path="/task/{id}/reopened", answer=reopen, changes=True),
 )

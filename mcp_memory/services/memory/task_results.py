@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mcp_memory.domain.memory.echoes import strip_recalled
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, ERASED, Task
 from mcp_memory.domain.text.words import content_hash
@@ -37,7 +37,8 @@ class TaskResults:
         made = self._preparer.make([draft.item for draft in drafts], embedded=False)
         with self._records.write() as transaction:
             for draft, one in zip(drafts, made, strict=True):
-                if transaction.find_text(draft.scope, content_hash(draft.item.text)) is None:
+                twin = transaction.find_text(draft.scope, content_hash(draft.item.text))
+                if twin is None or _is_of_reopened(twin, draft.item):
                     record = record_of(draft, one.text, caller, self._clock(), transaction)
                     record = replace(record, task_id=draft.item.task_id)
                     transaction.insert(record, None, draft.item.entities, draft.item.relations)
@@ -49,6 +50,11 @@ class TaskResults:
         """Store the results that an earlier version, or a process that was killed, left out; return their number."""
         missing = self._records.tasks_without_result(caller.namespace)
         return self(missing, caller) if missing else 0
+
+
+def _is_of_reopened(twin: Record, item: NewRecord) -> bool:
+    """Return True for the record that was retired when the same task was reopened, which has ended again as before."""
+    return twin.status == "retired" and twin.details.get("task") == item.details.get("task")
 
 
 def _item(task: Task, result: str) -> NewRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.reviews import Review, ReviewKind
@@ -13,6 +13,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.review.settle import Settled
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
 
 OFFERS_KEPT = 10_000
@@ -39,20 +40,43 @@ class Reviews:
         self._offered: dict[tuple[str, str], None] = {}
         self._offering = threading.Lock()
 
-    def waiting(self, caller: Caller, *, task_id: str | None = None, session: str | None = None) -> list[Waiting]:
+    def waiting(
+        self,
+        caller: Caller,
+        *,
+        task_id: str | None = None,
+        session: str | None = None,
+        record_id: str | None = None,
+    ) -> list[Waiting]:
         """Return the groups that wait, oldest first, those put to the user last.
 
-        With a task or a session (a `session_key`), only groups with a record of either.
+        With a task or a session (a `session_key`), only groups with a record of either; with a record, those it is in.
         """
-        hidden = hidden_branches(self._records, caller)
+        where = self._own(caller)
+        return self._visible(self._reviews.waiting(where, task_id, session, record_id), where, caller)
+
+    def settled(self, caller: Caller, limit: int) -> list[Settled]:
+        """Return the groups that were settled last, at most so many, the latest first."""
+        where = replace(self._own(caller), include_inactive=True)
+        return [
+            Settled(review=each.review, records=each.records, change=each.review.settled_in)
+            for each in self._visible(self._reviews.settled(where, limit), where, caller)
+        ]
+
+    def _own(self, caller: Caller) -> RecordFilter:
+        """Return the filter for the records that the caller may change."""
         own = tuple(caller.scope(each) for each in ("shared", "private", "user"))
-        found = self._reviews.waiting(RecordFilter(scopes=own, hidden_branches=hidden), task_id, session)
-        records = self._records.get([each for review in found for each in review.record_ids], own)
+        return RecordFilter(scopes=own, hidden_branches=hidden_branches(self._records, caller))
+
+    def _visible(self, found: Sequence[Review], where: RecordFilter, caller: Caller) -> list[Waiting]:
+        """Return groups with their records, where the caller sees all of them."""
+        records = self._records.get([each for review in found for each in review.record_ids], where.scopes)
         groups = [
             Waiting(review=review, records=tuple(records[each] for each in review.record_ids))
             for review in found
             if records.keys() >= set(review.record_ids)
         ]
+        hidden = where.hidden_branches
         return [each for each in groups if all(is_visible(record, caller, hidden) for record in each.records)]
 
     def next_of(self, task_id: str, caller: Caller) -> Waiting | None:

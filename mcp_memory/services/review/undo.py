@@ -17,7 +17,7 @@ from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Embedder, Vectors
-from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transaction import Transaction, VersionReader
 from mcp_memory.services.review.enqueue import changed_in
 from mcp_memory.services.tasks.branch_visibility import require_own
 
@@ -68,6 +68,16 @@ class Undo:
             transaction.mark_undone(change)
         return TakenBack(change=change, records=tuple(restored), groups=tuple(each.id for each in groups))
 
+    def refusal(self, change: int, caller: Caller) -> str:
+        """Say why this write cannot be taken back as things are, "" where it may be. It changes nothing.
+
+        A text that another record says since is noticed by the undo alone.
+        """
+        for record_id, versions in self._records.written(change).items():
+            if why := _refusal(record_id, versions, caller, self._records):
+                return why
+        return ""
+
     def _vectors(self, change: int, caller: Caller) -> Mapping[str, Vectors]:
         """Embed the texts that the write replaced."""
         texts = {
@@ -95,27 +105,33 @@ def _unknown(change: int) -> NotFound:
 
 
 def _restored(record: Record, versions: Sequence[Version], caller: Caller, transaction: Transaction) -> Record:
-    record_id, write, undone = record.id, versions[0].write, versions[0].undone
+    if why := _refusal(record.id, versions, caller, transaction):
+        raise Conflict(f"{why} Nothing was changed.")
+    old = _before(record, versions)
+    return replace(old, updated_at=record.updated_at) if _later(record.id, versions, transaction) else old
+
+
+def _refusal(record_id: str, versions: Sequence[Version], caller: Caller, reader: VersionReader) -> str:
+    """Say why a record cannot be given the values that these changes replaced, "" where it can."""
+    write, undone = versions[0].write, versions[0].undone
     if undone:
         done = "is an undo itself; make the change again" if undone == write else f"was undone by change {undone}"
-        raise Conflict(f"Change {write} {done}. Nothing was changed.")
+        return f"Change {write} {done}."
     if any("normal_hash" in each.before and "text" not in each.before for each in versions):
-        raise Conflict(f"The earlier words of record {record_id} are gone: it has moved to other readers since.")
+        return f"The earlier words of record {record_id} are gone: it has moved to other readers since."
     touched = {name for each in versions for name in each.before} - {"updated_at"}
-    later = [
-        each
-        for each in transaction.versions([record_id])[record_id]
-        if each.change > versions[-1].change and not each.undone
-    ]
-    for each in later:
+    for each in _later(record_id, versions, reader):
         if each.reason != CONFIRMED or touched & each.before.keys():
             by = author(each.agent, caller) or "you"
-            raise Conflict(
-                f"Record {record_id} was changed since, by {by} on {iso_day(each.at)} (change {each.write}); undo that"
-                " first. Nothing was changed."
-            )
-    old = _before(record, versions)
-    return replace(old, updated_at=record.updated_at) if later else old
+            since = f"by {by} on {iso_day(each.at)} (change {each.write})"
+            return f"Record {record_id} was changed since, {since}; undo that first."
+    return ""
+
+
+def _later(record_id: str, versions: Sequence[Version], reader: VersionReader) -> Sequence[Version]:
+    """Return the changes of a record after these, but for those that were undone."""
+    known = reader.versions([record_id])[record_id]
+    return [each for each in known if each.change > versions[-1].change and not each.undone]
 
 
 def _before(record: Record, versions: Sequence[Version]) -> Record:

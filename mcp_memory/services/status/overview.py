@@ -49,8 +49,11 @@ class Overview:
         self._reviews = reviews
         self._clock = clock
 
-    def status(self, caller: Caller) -> dict[str, Json]:
-        """Count what this caller may see; add how well memory serves its agent, and the state of the store."""
+    def status(self, caller: Caller, *, of_all: bool = False) -> dict[str, Json]:
+        """Count what this caller may see; add how well memory serves its agent, and the state of the store.
+
+        With `of_all`, the contexts of every agent of the namespace count, as in the list of contexts.
+        """
         hidden = hidden_branches(self._records, caller)
         summary = self._records.summarize(caller, hidden)
         graph = self._graph.summarize(caller.scopes, hidden)
@@ -74,14 +77,14 @@ class Overview:
                 "revision": summary.revision,
                 "embedder": summary.embedder,
             },
-            **self._health(caller, hidden),
+            **self._health(caller, hidden, of_all=of_all),
         }
 
-    def _health(self, caller: Caller, hidden: frozenset[str]) -> dict[str, Json]:
+    def _health(self, caller: Caller, hidden: frozenset[str], *, of_all: bool) -> dict[str, Json]:
         """Return health figures with their bands, and the strategies used; retired records count too."""
         now = self._clock()
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
-        assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS)
+        assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS, of_all=of_all)
         tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
         told = figures(assembled, tally, self._records.judged_confidences(where))
         return {

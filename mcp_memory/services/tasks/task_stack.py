@@ -152,29 +152,6 @@ class TaskStack:
             self._keep_results([popped], caller)
         return Popped(popped=popped, stack=replace(stack_at(place, tasks), news=news), cascaded=ended, left=left)
 
-    def hand_over(self, task_id: str, agent: str, caller: Caller) -> Task:
-        """Let a task wait for an agent, who enters it as a planned one; a blocked one may wait for its own agent again.
-
-        Who was in it, and who it waits for, are told at their next move. Nobody's place changes.
-
-        Raises:
-            NotFound: there is no such task.
-            InvalidRequest: it waits for that agent already, or is that agent's and not blocked.
-            Conflict: it is finished; or, unless the call is repeated, somebody else is in it or changed it since the
-                caller's last move.
-        """
-        with self._records.write() as transaction:
-            task = require_task(task_id, transaction.tasks(caller.namespace))
-            if task.is_finished:
-                raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")
-            if task.agent == agent and task.status != "blocked":
-                raise InvalidRequest(f"Task {task.id} is {agent}'s already; name another agent.")
-            self._owners.warn(task, caller, transaction, "hand it over")
-            session_id = task.session_id if task.agent == agent else ""
-            waiting = replace(task, status="planned", agent=agent, session_id=session_id, updated_at=self._clock())
-            self._owners.save(task, waiting, caller, transaction)
-        return waiting
-
     def tree(self, caller: Caller) -> Sequence[Task]:
         """Return every task of the namespace in the order they were made."""
         return self._records.tasks(caller.namespace)

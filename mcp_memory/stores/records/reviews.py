@@ -28,10 +28,17 @@ class SqliteReviews:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def waiting(self, where: RecordFilter, task_id: str | None = None, session: str | None = None) -> Sequence[Review]:
-        asked = filtered("waiting_reviews", where, by_task=task_id, by_session=session)
+    def waiting(
+        self, where: RecordFilter, task_id: str | None = None, session: str | None = None, record_id: str | None = None
+    ) -> Sequence[Review]:
+        asked = filtered("waiting_reviews", where, by_task=task_id, by_session=session, with_record=record_id)
         with self._database.read() as connection:
             return [read_review(connection, row) for row in connection.execute(*asked).fetchall()]
+
+    def settled(self, where: RecordFilter, limit: int) -> Sequence[Review]:
+        with self._database.read() as connection:
+            rows = connection.execute(*filtered("settled_reviews", where, limit=limit)).fetchall()
+            return [read_review(connection, row) for row in rows]
 
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}

@@ -87,8 +87,8 @@ class SqliteTelemetry:
         rows = self._database.rows(statement("contexts_naming"), asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
-    def assembled(self, caller: Caller, since: Instant) -> Assembled:
-        whose = {"namespace": caller.namespace, "agent": caller.agent, "since": since}
+    def assembled(self, caller: Caller, since: Instant, *, of_all: bool = False) -> Assembled:
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all, "since": since}
         with self._database.read() as connection:
             figures, median, strategies, picked = (
                 connection.execute(statement(name), whose).fetchall()

@@ -40,7 +40,10 @@ def test_a_token_is_made_its_secret_shown_once_and_it_is_revoked(memory: App) ->
     assert token.grant == Grant(agent="bob", person="bob", namespaces=(NAMESPACE, "toys"), right="write")
     assert token.expires_at
     assert token.expires_at - token.created_at == pytest.approx(30 * 86_400, abs=5)
+    assert f'id="secret" tabindex="0">{secret}</code>' in page
+    assert 'data-copies="secret" hidden' in page  # Without scripts the text is selected as a whole.
     page = asked(memory, access.show_access)
+    assert '<option value="read" selected>' in page
     assert secret not in page
     assert token.digest not in page
     assert "ide valid may read and change agent bob in shop, toys" in words_of(page)

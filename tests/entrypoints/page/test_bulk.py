@@ -137,7 +137,14 @@ def test_what_changed_after_the_list_was_shown_is_not_changed_unseen(beside: Bes
 
 def test_a_form_that_names_no_change_or_too_much_is_refused(beside: Beside) -> None:
     fields = {"csrf": beside.person.csrf, "back": "/", "seen": "999999"}
-    assert "Choose what is to become" in words_of(beside.person.post("/bulk", {**fields, "ids": "r00001a"}))
+    assert "Choose what to do first" in words_of(beside.person.post("/bulk", {**fields, "ids": "r00001a"}))
+    [record_id] = stored(beside, "The shed has one window.", tags=("window",))
+    beside.person.get("/?tag=window")
+    assert beside.person.fields("/bulk")["do"] == [""]
+    answer = beside.person.send("/bulk", ids=[record_id])
+    assert answer.status_code == 400
+    assert "Choose what to do first" in words_of(answer)
+    assert record(beside, record_id).status == "new"
     many = {**fields, "do": "pin", "ids": ["r00001a"] * 501}
     assert "more than 500 records" in words_of(beside.person.post("/bulk/made", many))
 

@@ -105,6 +105,20 @@ def test_undo_leaves_the_export_as_it_was(
     assert beside.exported() == before
 
 
+def test_a_record_is_marked_as_wrong_with_a_reason(beside: Beside) -> None:
+    """U1.1: it is kept with the version; without one nothing is said."""
+    for reason, said in (("The harbour has moved.", True), ("  ", False)):
+        [record_id] = stored(beside, f"The harbour is in the north ({said}).")
+        page = beside.person.get(f"/record/{record_id}")
+        assert "Why it is wrong (kept with the version)" in words_of(page)
+        beside.person.send(f"/record/{record_id}/wrong", reason=reason)
+        assert record(beside, record_id).status == "inactive"
+        versions = words_of(beside.person.page).partition(" Versions ")[2]
+        assert (f"because: {reason}" in versions) == said
+        assert ("because:" in versions) == said
+        assert "Why it is wrong" not in words_of(beside.person.page)
+
+
 def test_a_retired_record_comes_back_and_is_unpinned(beside: Beside) -> None:
     [record_id] = stored(beside, "The gate code is with Jo.", pinned=True)
     beside.person.get(f"/record/{record_id}")

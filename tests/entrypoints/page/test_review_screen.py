@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.services.review.settle import Settling
+from mcp_memory.domain.model.reviews import Review, ReviewKind, Way
+from mcp_memory.entrypoints.page.review import in_words
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.review.settle import Settled, Settling
+from tests.contract.conftest import BLANK
 from tests.entrypoints.page.conftest import Beside, words_of
 
 
@@ -36,33 +41,48 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
     assert page.text.count('class="card"') >= 2
     assert "<del>20</del><ins>35</ins>" in page.text or "<del>35</del><ins>20</ins>" in page.text
     beside.person.send(f"/review/{group}", holds=ids[1])
-    assert "Settled." in words_of(beside.person.page)
+    assert f"{ids[0]} now ranks below {ids[1]}." in words_of(beside.person.page)
     assert statuses(beside, ids) == ["superseded", "new"]
 
 
 @pytest.mark.parametrize(
-    ("way", "fields", "after"),
+    ("way", "fields", "after", "says"),
     [
-        ("both-true", {"when": "one in winter"}, ["new", "new"]),
-        ("unrelated", {}, ["new", "new"]),
-        ("merge", {"text": "The {} takes 3 hours by day and 5 hours by night.", "keep": "0"}, ["new", "superseded"]),
+        ("both-true", {"when": "one in winter"}, ["new", "new"], " both hold."),
+        ("unrelated", {}, ["new", "new"], " have nothing to do with each other."),
+        (
+            "merge",
+            {"text": "The night bus has 3 seats upstairs and 5 seats below.", "keep": "0"},
+            ["new", "superseded"],
+            " is merged into {}, and ranks below it.",
+        ),
     ],
 )
 def test_each_way_settles_a_group_and_its_undo_lets_it_wait_again(
-    beside: Beside, way: str, fields: dict[str, str], after: list[str]
+    beside: Beside, way: str, fields: dict[str, str], after: list[str], says: str
 ) -> None:
-    name = {"both-true": "tram", "unrelated": "canal boat", "merge": "night bus"}[way]
-    group, ids = group_of(beside, f"The {name} takes 3 hours by day.", f"The {name} takes 5 hours by day.")
+    """U1.1: the notice says what was done to which records."""
+    said = {
+        "both-true": "The tram takes {} hours by day.",
+        "unrelated": "The canal boat carries {} geese.",
+        "merge": "The night bus has {} seats upstairs.",
+    }[way]
+    group, ids = group_of(beside, said.format(3), said.format(5))
     before = beside.exported()
     beside.person.get("/review")
-    given = {key: ids[0] if key == "keep" else value.format(name) for key, value in fields.items()}
+    given = {key: ids[0] if key == "keep" else value for key, value in fields.items()}
     beside.person.send(f"/review/{group}", way=way, **given)
-    assert "Settled." in words_of(beside.person.page)
+    [notice] = re.findall(r'role="status">\s*<p>(.*?)</p>', beside.person.page.text)
+    assert notice.endswith(says.format(ids[0]))
+    assert set(ids) == set(re.findall(r"r0\w+", notice))
     assert not waits(beside, group)
     assert statuses(beside, ids) == after
-    beside.person.send("/undo")
+    answer = beside.person.send("/undo")
+    assert "Undone. The group waits again." in words_of(answer)
+    assert answer.url.fragment == group
     assert waits(beside, group)
     assert beside.exported() == before
+    beside.memory.settle(Settling(id=group, settle="unrelated"), beside.memory.caller())
 
 
 def test_a_merge_that_loses_a_value_is_refused_as_for_agents(beside: Beside) -> None:
@@ -108,3 +128,76 @@ def test_groups_come_ten_at_once(beside: Beside) -> None:
     assert second.text.count('class="group"') >= 2
     ids = [set(re.findall(r'action="/ui/review/(g\w+)"', page.text)) for page in (first, second)]
     assert not ids[0] & ids[1]
+
+
+def test_a_record_leads_to_the_group_that_it_waits_in_wherever_that_is(beside: Beside) -> None:
+    """U1.1: also beyond the first page of groups; once settled, the address says so."""
+    for number, thing in enumerate("sledge raft kite drum flute harp cello organ".split()):
+        group_of(beside, f"The {thing} costs {number + 10} crowns.", f"The {thing} costs {number + 70} crowns.")
+    group, ids = group_of(beside, "The tuba weighs 9 pounds.", "The tuba weighs 14 pounds.")
+    assert group not in beside.person.get("/review").text
+    page = beside.person.get(f"/record/{ids[0]}")
+    assert "Waits for your decision: These may contradict each other" in words_of(page)
+    [path] = re.findall(r'href="/ui(/review\?group=\w+)#' + group, page.text)
+    page = beside.person.get(path)
+    assert page.text.count('class="group"') == 1
+    assert f'id="{group}"' in page.text
+    beside.person.send(f"/review/{group}", way="unrelated")
+    assert "waits no more" not in words_of(beside.person.page)
+    assert "Waits for your decision" not in words_of(beside.person.get(f"/record/{ids[0]}"))
+    assert "That group waits no more" in words_of(beside.person.get(path))
+
+
+def test_after_a_settlement_the_reader_is_at_the_next_group(beside: Beside) -> None:
+    """U1.1: nothing is to be looked for again; at the last one there is no next."""
+    groups = [
+        group_of(beside, f"The {thing} opens at {hour}.", f"The {thing} opens at {hour + 3}.")[0]
+        for hour, thing in ((5, "bakery"), (6, "butchery"), (7, "fishmonger"))
+    ]
+    beside.person.get(f"/review?group={groups[0]}")
+    assert beside.person.send(f"/review/{groups[0]}", way="unrelated").url.fragment == groups[1]
+    assert f'id="{groups[1]}"' in beside.person.page.text
+    assert beside.person.send(f"/review/{groups[2]}", way="unrelated").url.fragment == ""
+    assert f'id="{groups[1]}"' in beside.person.page.text
+
+
+def test_what_was_settled_lately_is_listed_with_who_how_why_and_its_undo(beside: Beside) -> None:
+    """U1.1: as long as nothing has changed the records since; else it says what did."""
+    group, ids = group_of(beside, "The pond is 3 metres deep.", "The pond is 7 metres deep.")
+    caller = beside.memory.caller()
+    beside.memory.settle(Settling(id=group, settle="supersedes", keep=ids[1], reason="Measured anew."), caller)
+    lately = words_of(beside.person.get("/review")).partition("Settled lately")[2]
+    assert f"{ids[0]} now ranks below {ids[1]}." in lately
+    assert "by ann because: Measured anew." in lately
+    change = str(beside.memory.reviews.settled(caller, 1)[0].change)
+    fields = {"csrf": beside.person.csrf, "change": change, "back": f"/review?group={group}#{group}"}
+    assert f'name="change" value="{change}"' in beside.person.get("/review").text
+    beside.memory.revise(Revision(id=ids[0], tags=("pond",)), caller)
+    page = beside.person.get("/review")
+    assert f"It cannot be undone: Record {ids[0]} was changed since, by you" in words_of(page)
+    assert f'name="change" value="{change}"' not in page.text
+    beside.memory.undo(beside.memory.records.versions([ids[0]])[ids[0]][-1].write, caller)
+    answer = beside.person.post("/undo", fields)
+    assert answer.url.fragment == group
+    assert waits(beside, group)
+    assert f"{ids[0]} now ranks" not in words_of(answer)
+
+
+def test_the_words_for_a_settlement_name_each_record() -> None:
+    """U1.1: of one, of two and of more records."""
+
+    def said(kind: ReviewKind, way: Way, number: int, below: int = 0) -> str:
+        ids = tuple(f"r{each}" for each in range(number))
+        review = Review(id="g1", kind=kind, why="", made_at=0.0, record_ids=ids, hashes=ids, way=way)
+        under = [replace(BLANK, id=each, superseded_by="r0", status="superseded") for each in ids[1 : below + 1]]
+        return in_words(Settled(review=review, records=(replace(BLANK, id="r0"), *under), change=1))
+
+    assert said("noted", "both-true", 1) == "r0 is kept."
+    assert said("noted", "unrelated", 1) == "r0 stays only noted."
+    assert said("guidance", "both-true", 1) == "r0 is still right."
+    assert said("guidance", "unrelated", 1) == "r0 stays as it is."
+    assert said("dependents", "both-true", 3) == "r0, r1 and r2 are still right."
+    assert said("duplicates", "both-true", 3) == "r0, r1 and r2 all hold."
+    assert said("duplicates", "merge", 3, 2) == "r1 and r2 are merged into r0, and rank below it."
+    assert said("duplicates", "supersedes", 3, 2) == "r1 and r2 now rank below r0."
+    assert said("duplicates", "supersedes", 2) == "r0 and r1 were settled."

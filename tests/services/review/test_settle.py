@@ -273,3 +273,41 @@ def test_no_group_waits_twice(app: App, remember: RememberOne) -> None:
     assert put(app, a, kind="noted") == second
     assert put(app, "r00zzzz", a) is None
     assert put(app, a, "r00zzzz") is None
+
+
+def test_the_groups_of_one_record_are_found(app: App, pair: tuple[str, str, str], remember: RememberOne) -> None:
+    """U1.1: those that wait with it, and no other."""
+    one, other, group = pair
+    apart = remember("The pier is closed.").id, remember("The pier is shut.").id
+    put(app, *apart)
+
+    def of(record_id: str) -> list[str]:
+        return [each.review.id for each in app.reviews.waiting(app.caller(), record_id=record_id)]
+
+    assert of(one) == of(other) == [group]
+    assert of(remember("The mole is open.").id) == []
+    settle(app, group, "unrelated")
+    assert of(one) == []
+
+
+def test_groups_are_told_that_were_settled_last(
+    app: App, pair: tuple[str, str, str], remember: RememberOne, open_memory: Callable[..., App]
+) -> None:
+    """U1.1: the latest first, with superseded and retired records, to who may change them; none that waits."""
+    one, _, group = pair
+    private = remember("The vault has two doors.", visibility="private").id, remember("The vault has three doors.").id
+    hidden = put(app, *private)
+    assert hidden is not None
+    assert app.reviews.settled(app.caller(), 9) == []
+    first = settle(app, group, "supersedes", keep=one, reason="Seen there.")
+    second = settle(app, hidden.id, "both-true")
+    app.forget([one], "retire", app.caller())
+    told = app.reviews.settled(app.caller(), 9)
+    assert [(each.review.id, each.change) for each in told] == [(hidden.id, second.change), (group, first.change)]
+    assert [each.superseded_by for each in told[1].records] == [None, one]
+    assert told[1].review.reason == "Seen there."
+    assert [each.review.id for each in app.reviews.settled(app.caller(), 1)] == [hidden.id]
+    bob = open_memory(agent="bob")
+    assert [each.review.id for each in bob.reviews.settled(bob.caller(), 9)] == [group]
+    app.undo(first.change, app.caller())
+    assert [each.review.id for each in app.reviews.settled(app.caller(), 9)] == [hidden.id]

@@ -205,3 +205,21 @@ def test_a_question_is_not_taken_back_below_its_answer(app: App, remember: Remem
     assert [each.review.question for each in app.reviews.waiting(app.caller())] == ["Which?"]
     app.undo(asked.change, app.caller())
     assert [each.review.question for each in app.reviews.waiting(app.caller())] == [""]
+
+
+def test_why_an_undo_is_refused_is_known_without_a_change(app: App, remember: RememberOne) -> None:
+    """U1.1: as the undo itself would say; a group without a change of records can be undone."""
+    caller = app.caller()
+    one, other = remember("The port is 5432.").id, remember("It listens on 5432.").id
+    settled = app.settle(Settling(id=group_of(app, one, other), settle="supersedes", keep=one), caller)
+    revision = app.records.revision()
+    assert app.undo.refusal(settled.change, caller) == ""
+    later = revise(app, other, tags=("net",))
+    assert f"Record {other} was changed since, by you" in app.undo.refusal(settled.change, caller)
+    assert app.records.revision() == revision + 1
+    app.undo(later, caller)
+    assert app.undo.refusal(settled.change, caller) == ""
+    app.undo(settled.change, caller)
+    assert "was undone by change" in app.undo.refusal(settled.change, caller)
+    unrelated = app.settle(Settling(id=group_of(app, one, other), settle="unrelated"), caller)
+    assert app.undo.refusal(unrelated.change, caller) == ""

@@ -1,11 +1,13 @@
 """What one agent does to another's tasks is asked for, and told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.tasks import task_owners
@@ -219,8 +221,8 @@ def test_a_task_that_is_handed_over_waits_for_its_new_agent_and_both_are_told(te
     ann, bob = team["ann"], team["bob"]
     task = push(ann, "ship").path[0]
     with pytest.raises(Conflict, match=r"^ann is in .* call again to hand it over all the same"):
-        bob.tasks.hand_over(task.id, "cy", bob.caller())
-    waiting = bob.tasks.hand_over(task.id, "cy", bob.caller())
+        bob.waiting_tasks.hand_over(task.id, "cy", bob.caller())
+    waiting = bob.waiting_tasks.hand_over(task.id, "cy", bob.caller())
     assert (waiting.status, waiting.agent, waiting.session_id) == ("planned", "cy", "")
     assert told(ann) == [f"bob handed over {task.id} (ship)"]
     assert goals(ann.tasks.stack(ann.caller())) == ["ship"]
@@ -231,17 +233,55 @@ def test_a_task_that_is_handed_over_waits_for_its_new_agent_and_both_are_told(te
     assert goals(push(bob, task_id=task.id, caller=cy)) == ["ship"]
 
 
+def test_a_task_that_ended_by_mistake_is_reopened(team: Team) -> None:
+    """U1.1: it waits for its agent without the result, whose record is retired; ended as before, it has one again."""
+    ann, bob = team["ann"], team["bob"]
+
+    def found() -> Sequence[Record]:
+        where = RecordFilter(scopes=ann.caller().scopes, kinds=frozenset({"result"}))
+        return ann.records.list(where, "created", 9)
+
+    def results() -> list[str]:
+        return [each.text for each in found()]
+
+    other = push(ann, "pack").path[0]
+    task = push(ann, "weigh").path[1]
+    with pytest.raises(InvalidRequest, match="has not ended; it is active"):
+        bob.waiting_tasks.reopen(task.id, bob.caller())
+    pop(ann, "3 kg")
+    pop(ann, "packed")
+    waiting = bob.waiting_tasks.reopen(task.id, bob.caller())
+    assert (waiting.status, waiting.agent, waiting.result) == ("planned", "ann", None)
+    assert told(ann) == [f"bob reopened {task.id} (weigh)"]
+    assert results() == ["pack → packed"]
+    assert goals(push(ann, task_id=task.id)) == ["pack", "weigh"]
+    pop(ann, "3 kg")
+    assert sorted(results()) == ["pack → packed", "weigh → 3 kg"]
+    [packed] = [each.id for each in found() if "packed" in each.text]
+    ann.forget([packed], "retire", ann.caller())
+    assert bob.waiting_tasks.reopen(other.id, bob.caller()).status == "planned"
+
+
+def test_a_branch_is_not_reopened(team: Team) -> None:
+    """U1.1: others see what it hid, and might rely on it."""
+    ann = team["ann"]
+    task = push(ann, "try", branch=True).path[0]
+    pop(ann, "works")
+    with pytest.raises(Conflict, match="was a branch"):
+        ann.waiting_tasks.reopen(task.id, ann.caller())
+
+
 def test_a_blocked_task_waits_for_its_own_agent_again(team: Team) -> None:
     """N5.2, U1.1."""
     ann, bob = team["ann"], team["bob"]
     task = push(ann, "sign").path[0]
     with pytest.raises(InvalidRequest, match="is ann's already"):
-        bob.tasks.hand_over(task.id, "ann", bob.caller())
+        bob.waiting_tasks.hand_over(task.id, "ann", bob.caller())
     pop(ann, "no key", status="blocked")
-    waiting = bob.tasks.hand_over(task.id, "ann", bob.caller())
+    waiting = bob.waiting_tasks.hand_over(task.id, "ann", bob.caller())
     assert (waiting.status, waiting.agent, waiting.session_id) == ("planned", "ann", task.session_id)
     assert told(ann) == [f"bob unblocked {task.id} (sign)"]
     assert goals(push(ann, task_id=task.id)) == ["sign"]
     pop(ann)
     with pytest.raises(Conflict, match="push its goal again"):
-        bob.tasks.hand_over(task.id, "ann", bob.caller())
+        bob.waiting_tasks.hand_over(task.id, "ann", bob.caller())

@@ -156,3 +156,35 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (fresh && fresh.innerHTML !== here.innerHTML) here.replaceWith(fresh);
   }, 1000 * Math.max(2, Number(part.dataset.live) || 5));
 }
+
+// Keys are told of where there is a keyboard, and this file.
+const hint = document.getElementById("key-hint");
+if (hint && !matchMedia("(pointer: coarse)").matches) hint.hidden = false;
+
+// The number of selected records, as it changes; a browser that goes back keeps what was selected.
+for (const place of document.querySelectorAll("[data-counts]")) {
+  const form = place.closest("form");
+  const count = () => {
+    const number = form.querySelectorAll(`[name=${place.dataset.counts}]:checked`).length;
+    place.textContent = number ? `${number} selected` : "Nothing is selected";
+  };
+  form.addEventListener("change", count);
+  addEventListener("pageshow", count);
+  count();
+}
+
+// A button that copies a text shows itself where the browser lets it; elsewhere the text is selected by hand.
+for (const button of document.querySelectorAll("[data-copies]")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copies);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: press Ctrl+C";
+    }
+  });
+}

@@ -38,23 +38,23 @@ DELETE FROM assemblies WHERE at < ?;
 -- name: assembly_figures
 SELECT count(*) AS contexts, avg(relevance) AS relevance, avg(utilisation) AS utilisation,
     count(follow_up) AS follow_ups, count(*) FILTER (WHERE follow_up = 'rebuilt') AS rebuilt
-FROM assemblies WHERE namespace = :namespace AND agent = :agent AND at >= :since;
+FROM assemblies WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since;
 
 -- name: median_cold_build
 -- Of those that were built anew; the mean of the two in the middle where their number is even.
 SELECT avg(milliseconds) FROM (
     SELECT milliseconds, row_number() OVER (ORDER BY milliseconds) AS place, count(*) OVER () AS number
     FROM assemblies
-    WHERE namespace = :namespace AND agent = :agent AND at >= :since AND NOT cached AND milliseconds IS NOT NULL
+    WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since AND NOT cached AND milliseconds IS NOT NULL
 ) WHERE place IN ((number + 1) / 2, number / 2 + 1);
 
 -- name: count_strategies
 SELECT strategy, count(*) FROM assemblies
-WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY strategy ORDER BY strategy;
+WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since GROUP BY strategy ORDER BY strategy;
 
 -- name: count_picked
 SELECT picked, count(*) FROM assemblies
-WHERE namespace = :namespace AND agent = :agent AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
+WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
 
 -- name: stored_by_period
 SELECT CAST((r.created_at - :stored_since) / :seconds AS INTEGER) AS period, count(*) FROM records AS r

@@ -30,10 +30,12 @@ ORDER BY length(id), id;
 SELECT * FROM reviews WHERE settled_in = :change UNION SELECT * FROM reviews WHERE asked_in = :change ORDER BY id;
 
 -- name: waiting_reviews
--- Those whose records all pass, hold and say what they said; where a task or a session is given, one of them is of it.
+-- Those whose records all pass, hold and say what they said; where a record is given, it is one of them; where a task or
+-- a session is given, one of them is of it.
 -- What waits for the user comes last.
 SELECT g.* FROM reviews AS g INDEXED BY reviews_waiting
 WHERE g.way IS NULL
+    AND (:with_record IS NULL OR g.id IN (SELECT review FROM review_records WHERE record_id = :with_record))
     AND NOT EXISTS (
         SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
         WHERE m.review = g.id AND NOT ({where} AND r.status <> 'superseded' AND r.content_hash = m.content_hash)
@@ -43,6 +45,16 @@ WHERE g.way IS NULL
         WHERE m.review = g.id AND (r.task_id = :by_task OR r.agent || '/' || r.session_id = :by_session)
     ))
 ORDER BY g.question <> '', length(g.id), g.id;
+
+-- name: settled_reviews
+-- The latest first, of those whose records all pass.
+SELECT g.* FROM reviews AS g INDEXED BY reviews_by_settlement
+WHERE g.settled_in AND g.way IS NOT NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
+        WHERE m.review = g.id AND NOT ({where})
+    )
+ORDER BY g.settled_in DESC LIMIT :limit;
 
 -- name: reviewed
 SELECT m.record_id FROM review_records AS m JOIN reviews AS g ON g.id = m.review

@@ -1,0 +1,95 @@
+"""A record's versions for a person: when, by whom and why, what each replaced, and texts compared by words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.text.prompt_safety import author
+from mcp_memory.entrypoints.page.doors import CLIENT
+from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.entrypoints.page.visits import Visit
+    from mcp_memory.ports.records import MemoryReader
+
+VERSIONS_SHOWN: Final = 50
+VERSIONS_AT_ONCE: Final = 4
+MOST_CHARACTERS: Final = 3_000_000
+"""Characters of earlier texts from which on a page takes in no more versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownVersion:
+    """A version for a person: when, by whom, why; what it was before, by field; and its text against the next one."""
+
+    version: Version
+    by: str
+    before: Mapping[str, str]
+    diff: Sequence[DiffPart] = ()
+    is_gone: bool = False
+    has_made: bool = False
+    """True where a person put a new record in its place by this change, which goes with an undo."""
+
+
+def versions_of(records: MemoryReader, record_id: str, until: int | None = None) -> Iterator[Version]:
+    """Yield the versions of a record, newest first, read a few at a time: each may hold a text of a million signs."""
+    while some := records.latest_versions(record_id, VERSIONS_AT_ONCE, until):
+        yield from some
+        until = some[-1].change
+
+
+def taken(versions: Iterable[Version]) -> tuple[list[Version], bool]:
+    """Return as many versions as one page shows, and True where there are more."""
+    taken: list[Version] = []
+    characters = 0
+    for each in versions:
+        if len(taken) == VERSIONS_SHOWN or characters > MOST_CHARACTERS:
+            return taken, True
+        taken.append(each)
+        characters += len(str(each.before.get("text", "")))
+    return taken, False
+
+
+def shown_versions(
+    versions: Sequence[Version], text: str, record: Record, caller: Caller
+) -> tuple[list[ShownVersion], int]:
+    """Return versions for a person, newest first; and the change of the last one that says an earlier text."""
+    compare, text_before = WordDiff(), 0
+    shown: list[ShownVersion] = []
+    for each in versions:
+        diff: Sequence[DiffPart] = ()
+        if "text" in each.before:
+            earlier = str(each.before["text"])
+            diff, text, text_before = compare(earlier, text), earlier, each.change
+        fields = {name: value_in_words(value) for name, value in each.before.items() if name in TOLD}
+        is_gone = "normal_hash" in each.before and "text" not in each.before
+        by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
+        has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
+        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
+    return shown, text_before
+
+
+def changed_beside(visit: Visit, record_id: str, write: int) -> int:
+    """Return how many other records that the visitor sees the same write changed: an undo takes all of them back."""
+    written = visit.app.records.written(write)
+    return len(visit.app.records.get([*written], visit.caller.scopes).keys() - {record_id})
+
+
+def value_in_words(value: object) -> str:
+    """Return a stored value in words: a list with dots, as a tag may hold a comma; anything nested as it is stored."""
+    if value in (None, "", [], ()):
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
+        return " · ".join(cast("Sequence[str]", value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

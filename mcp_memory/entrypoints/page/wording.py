@@ -1,0 +1,111 @@
+"""Words for people: why a context left something out, what weighed in a score, where a line came from.
+
+Reports keep the words of the services, which are short and stable; what this does not know is shown as it is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.contexts import Component
+    from mcp_memory.domain.model.records import Status
+
+_REASONS: Final[Mapping[str, str]] = {
+    "below the relevance floor": "it bears too little on the question",
+    "no room in the budget": "there was no room left in the budget",
+    "more of its kind than are looked at": "there were more of its kind than are looked at",
+    "does not apply here": "it is about other work",
+    "shown already": "the agent had it already",
+    "shown as a task": "the block shows it as the result of its task",
+    "never here, as a person said": "a person keeps it out of contexts here",
+    "more tasks in memory://tasks": "there were more tasks than are shown",
+    "another agent's, which the settings leave out": "it is another agent's, which the settings leave out",
+    "the memory's own traffic": "it is a call of this memory, or its answer",
+    "failed, which the strategy leaves out": "it failed, and the strategy leaves out what failed",
+}
+_LIKE: Final = (
+    (re.compile(r"says the same as (\S+)"), r"it says the same as \1, which weighed more"),
+    (re.compile(r"superseded by (\S+)"), r"\1 holds in its place"),
+    (re.compile(r"no (\w+)s under this strategy"), r"this strategy gives nothing of the kind \1"),
+)
+"""Reasons that name something: "says the same as r00001a"."""
+_SIGNALS: Final[Mapping[str, str]] = {
+    "cosine": "closeness in meaning",
+    "kind": "its kind",
+    "recency": "how recent it is",
+    "salience": "its general weight",
+    "outcome": "how it went",
+    "usage": "how often it helped",
+    "access": "how often it is opened",
+    "confidence": "how sure it is",
+    "lifecycle": "how well established it is",
+    "balanced": "importance and age",
+    "past": "not true at present",
+}
+_SOURCES: Final[Mapping[str, str]] = {
+    "recall": "found by the question",
+    "recent": "among the newest",
+    "balanced": "important or new",
+    "importance": "among the most important",
+    "access": "opened lately",
+    "accessed": "opened lately",
+    "occurred": "among the newest",
+    "pinned": "pinned",
+    "inherited": "handed down by the task above",
+    "exchange": "said last",
+    "since": "changed since the last exchange",
+    "caller": "given by the caller",
+}
+_NOTES: Final[Mapping[str, str]] = {
+    "note": "How sure decisions were, and how they went",
+    "news": "What somebody else did to a task of this agent",
+    "retired": "Which records were retired since the last exchange",
+    "censors": "How many more constraints there are, for other work",
+    "nothing": "That the memory holds nothing about this",
+    "notice": "A notice about this memory",
+}
+"""Lines without a record, by the beginning of their id; their words are not kept."""
+_DETAILS: Final[Mapping[str, str]] = {"micro": "in a few words", "summary": "as a summary", "passage": "in part"}
+PROMOTES: Final[Mapping[Status, str]] = {
+    "core": "Core is the highest stage of a fact: contexts weigh it more, as one that was confirmed thrice.",
+}
+_PROMOTED: Final = "It was read out of a session, which alone sees it. Promoted, it counts, and everybody finds it."
+
+
+def reason_in_words(reason: str) -> str:
+    """Return why something was left out, as a clause: "it bears too little on the question"."""
+    for pattern, words in _LIKE:
+        if found := pattern.fullmatch(reason):
+            return found.expand(words)
+    return _REASONS.get(reason, reason)
+
+
+def signal_in_words(name: str) -> str:
+    return _SIGNALS.get(name, name.replace("_", " "))
+
+
+def source_in_words(source: str) -> str:
+    return _SOURCES.get(source, f"from {source}")
+
+
+def detail_in_words(detail: str) -> str:
+    return _DETAILS.get(detail, detail)
+
+
+def line_in_words(component: Component) -> str:
+    """Return what a line without a record says: its own words, which a block that was given does not keep."""
+    if component.text:
+        return component.text.strip().removeprefix("- ")
+    if component.kind == "strategy":
+        return f"How to go about it, by the strategy {component.id.partition(':')[2]}"
+    if component.kind == "text":
+        return f"What the caller added: {component.id}"
+    return _NOTES.get(component.id.partition(":")[0], component.kind)
+
+
+def promotion_in_words(status: Status) -> str:
+    """Return what a promotion to that status means."""
+    return PROMOTES.get(status, _PROMOTED)

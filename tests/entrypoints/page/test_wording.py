@@ -1,0 +1,120 @@
+"""What the page says of contexts is in words that a person understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.contexts import Component
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.page.contexts import show_context, show_contexts, show_what_would_be_given
+from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.wording import line_in_words, reason_in_words, signal_in_words, source_in_words
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
+from tests.entrypoints.page.conftest import asked, memory_of, words_of
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[App]:
+    made = memory_of(tmp_path / "data")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ("below the relevance floor", "it bears too little on the question"),
+        ("says the same as r00001a", "it says the same as r00001a, which weighed more"),
+        ("superseded by r00001a", "r00001a holds in its place"),
+        ("no tool_results under this strategy", "this strategy gives nothing of the kind tool_result"),
+        ("of a later version", "of a later version"),
+    ],
+)
+def test_a_reason_is_a_clause_that_a_person_understands(kept: str, shown: str) -> None:
+    """U1.1: one that this version does not know is shown as it is kept."""
+    assert reason_in_words(kept) == shown
+
+
+def test_every_signal_and_source_of_a_real_context_has_words(memory: App) -> None:
+    """U1.1: none is left as the machine calls it; a person reads where a line came from."""
+    caller = memory.caller()
+    for number in range(12):
+        memory.remember([NewRecord(text=f"The heron number {number} fishes at the weir {number}.")], caller)
+    memory.remember([NewRecord(text="Herons are grey.", pinned=True)], caller)
+    report = memory.assemble_context(ContextRequest(query="where do herons fish", max_tokens=300), caller).report
+    signals = {name for each in report.components for name in each.parts}
+    assert {"recency", "kind", "lifecycle"} & signals
+    page = words_of(asked(memory, show_context, parts={"id": report.id}))
+    for name in ("recency", "salience", "lifecycle", "cosine", "below the relevance floor"):
+        assert name not in page
+    assert "no room left in the budget" in page
+    assert "found by the question" in page
+    assert "as its" not in page
+    assert signal_in_words("of_later") == "of later"
+    assert source_in_words("elsewhere") == "from elsewhere"
+
+
+def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
+    """U1.1: in full where nobody was given the block, else what kind of line it was."""
+    page = words_of(
+        asked(memory, show_what_would_be_given, query={"goal": "what do we know of comets", "budget": "400"})
+    )
+    assert "note note" not in page
+    assert "Nothing is stored in the namespace shop yet. note 11 tokens" in page
+    context = memory.assemble_context(ContextRequest(query="what do we know of comets"), memory.caller()).report
+    page = words_of(asked(memory, show_context, parts={"id": context.id}))
+    assert "That the memory holds nothing about this" in page
+
+    def said(component_id: str, kind: str, text: str = "") -> str:
+        made = Component(source=kind, kind=kind, id=component_id, tokens=1, score=0.0, detail="full", text=text)
+        return line_in_words(made)
+
+    assert said("news:1", "note") == "What somebody else did to a task of this agent"
+    assert said("news:1", "note", "- bob ended it") == "bob ended it"
+    assert said("strategy:debugging", "strategy") == "How to go about it, by the strategy debugging"
+    assert said("Additional Context", "text") == "What the caller added: Additional Context"
+    assert said("of later", "note") == "note"
+
+
+def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(memory: App) -> None:
+    """U1.1: the task's goal, else what it shows first, else the strategy."""
+    caller = memory.caller()
+    memory.assemble_context(ContextRequest(query="comets", strategy="debugging"), caller)
+    memory.remember([NewRecord(text="The comet returns in May.")], caller)
+    memory.assemble_context(ContextRequest(query="when does the comet return", occasion="start"), caller)
+    memory.tasks.push(PushRequest(goal="Watch the comet"), caller)
+    memory.assemble_context(ContextRequest(query="the comet"), caller)
+    page = words_of(asked(memory, show_contexts))
+    for heading in (
+        "To ann, on a call: by the strategy debugging",
+        "To ann, at a session’s start: The comet returns in May.",
+        "To ann, on a call: Watch the comet",
+    ):
+        assert heading in page
+
+
+def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:
+    """U1.1: where there is one."""
+    [fact, rule] = memory.remember(
+        [NewRecord(text="The comet has two tails."), NewRecord(text="Look up at night.", kind="procedure")],
+        memory.caller(),
+    )
+    page = asked(memory, show_record, parts={"id": fact.id})
+    assert 'aria-describedby="about-promote">Make it core</button>' in page
+    assert "Core is the highest stage of a fact" in page.partition('id="about-promote"')[2].partition("</p>")[0]
+    assert "about-promote" not in asked(memory, show_record, parts={"id": rule.id})
+
+
+def test_the_keys_are_told_of_where_there_are_any(memory: App) -> None:
+    """U1.1: a script shows the line: without one no key does anything."""
+    foot = (
+        asked(memory, show_contexts)
+        .partition('<footer class="foot" id="key-hint" hidden>')[2]
+        .partition("</footer>")[0]
+    )
+    assert words_of(foot) == "? shows the keys, Ctrl K goes anywhere."
