@@ -6,6 +6,9 @@ Each peer is installed as its package index gives it today, into a folder of its
 folder of its own and no way out to the network. Every server gets the same texts, one a call, and the same queries:
 four words of a stored text, which any kind of search can find. Servers take turns, so ratios hold on a busy machine.
 
+Private memory (USS) counts the pages of libraries that no other process uses at the moment; what a server has written
+for itself does not depend on others.
+
 What a peer embeds with, since no model can be downloaded:
 - mempalace, chroma-mcp, mcp-memory-service with ONNX: all-MiniLM-L6-v2 in this project's 8-bit weights, put where they
   keep their download. They would download float32 weights, which take two to four times as long (docs/model.md).
@@ -35,7 +38,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.footprint import REST_SECONDS, tree_of
+from benchmarks.footprint import REST_SECONDS, tree_of, written_mib
 from benchmarks.peer_servers import OURS, PEERS, Call, Peer, install, reshape_model, version
 from benchmarks.stdio import Client, ServerGone
 from benchmarks.texts import memories
@@ -177,7 +180,8 @@ def search(run: Run, wanted: Mapping[str, str]) -> None:
         answer(client, first)
         run.note(first=time.perf_counter() - begin, first_cpu=cpu_seconds(client.pid))
         time.sleep(REST_SECONDS)
-        run.note(private=sum(each.memory_full_info().uss for each in tree_of(client.pid)) / 2**20)
+        private = sum(each.memory_full_info().uss for each in tree_of(client.pid)) / 2**20
+        run.note(private=private, written=written_mib(client.pid))
         wall, cpu, answers = timed(client, rest)
         run.note(search=wall, search_cpu=cpu)
     texts = list(wanted.values())[1:]
@@ -199,8 +203,8 @@ def queries(texts: Sequence[str]) -> Mapping[str, str]:
 
 def shown(runs: Sequence[Run]) -> Table:
     """Medians, each with its multiple of ours."""
-    units = {"first": "s", "first_cpu": "s", "private": "MiB"}
-    names = ("first", "first_cpu", "private", "store", "store_cpu", "search", "search_cpu")
+    units = {"first": "s", "first_cpu": "s", "private": "MiB", "written": "MiB"}
+    names = ("first", "first_cpu", "private", "written", "store", "store_cpu", "search", "search_cpu")
     table = Table("server", "embeds with", *(name.replace("_cpu", ", CPU") for name in names), "found")
     for run in runs:
         if run.failure:
@@ -208,7 +212,7 @@ def shown(runs: Sequence[Run]) -> Table:
         cells = list[str]()
         for name in names:
             value, ours = (statistics.median(each.figures[name]) for each in (run, runs[0]))
-            digits = 0 if name == "private" else 2 if name in units else 1
+            digits = {"s": 2, "MiB": 0}.get(units.get(name, ""), 1)
             cells.append(f"{value:,.{digits}f} {units.get(name, 'ms')}\n{value / ours:.2f} x")
         label = f"{run.peer.name} {version(run.peer, run.folder)}"
         table.add_row(label, run.peer.embedding, *cells, f"{run.found} of {run.asked}")
@@ -244,7 +248,7 @@ def main() -> None:
                 if not run.failure:
                     with run.attempt():
                         search(run, wanted)
-        Console(width=150).print(shown(runs))
+        Console(width=160).print(shown(runs))
         for run in runs:
             if run.failure:
                 print(f"{run.peer.name}: {run.failure}")
