@@ -10,22 +10,19 @@ Servers are real ones over standard input and output. Ends with 1 where anything
 
 import argparse
 import itertools
-import json
 import os
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from benchmarks.stdio import Client, ServerGone
 
 PATIENCE_SECONDS = 120.0
 NAMESPACE = "durability"
@@ -49,10 +46,6 @@ runpy.run_module("mcp_memory", run_name="__main__")
 """Starts a server over another clock, as if the machine's were set again and again."""
 
 
-class ServerGone(Exception):
-    """The server ended before it answered."""
-
-
 def environment(data_dir: Path, namespace: str = NAMESPACE) -> dict[str, str]:
     """What a server over that directory is started with: nothing of ours but its place and its project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
@@ -60,73 +53,12 @@ def environment(data_dir: Path, namespace: str = NAMESPACE) -> dict[str, str]:
     return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
 
 
-class Server:
-    """A server process and the plainest client there can be. One thread at a time."""
-
-    def __init__(self, data_dir: Path, agent: str, clock: str | None = None) -> None:
-        start = ["-m", "mcp_memory"] if clock is None else ["-c", CLOCK.format(clock=clock)]
-        self._process = subprocess.Popen(
-            [sys.executable, *start],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(data_dir) | {"MCP_MEMORY_AGENT": agent},
-        )
-        self._numbers = itertools.count(1)
-        hello = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "durability", "version": "1"},
-        }
-        self._request("initialize", hello)
-        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """The structured answer, {} where it is prose. Raises RuntimeError with the message of a failed call."""
-        result = self._request("tools/call", {"name": tool, "arguments": arguments})
-        if result.get("isError"):
-            raise RuntimeError(result["content"][0]["text"])
-        return result.get("structuredContent", {})
-
-    def kill(self) -> None:
-        """SIGKILL, in the middle of whatever it does."""
-        self._process.kill()
-
-    def pause(self, seconds: float) -> None:
-        """Stop it in the middle of whatever it does, with whatever locks it holds, and let it go on later."""
-        self._process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self._process.send_signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                assert stream is not None
-                stream.close()
-
-    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        number = next(self._numbers)
-        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if not line.endswith(b"\n"):
-                break  # Cut off by the kill.
-            answer = json.loads(line)
-            if answer.get("id") == number:
-                if "error" in answer:
-                    raise RuntimeError(answer["error"]["message"])
-                return answer["result"]
-        raise ServerGone
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise ServerGone from error
+def start_server(data_dir: Path, agent: str, clock: str | None = None) -> Client:
+    """A server over that directory for that agent, ready for calls; CLOCK says what a clock of its own looks like."""
+    start = ["-m", "mcp_memory"] if clock is None else ["-c", CLOCK.format(clock=clock)]
+    client = Client([sys.executable, *start], environment(data_dir) | {"MCP_MEMORY_AGENT": agent})
+    client.initialize()
+    return client
 
 
 @dataclass
@@ -174,7 +106,7 @@ def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
         thread.join()
 
 
-def store_one(server: Server, word: str, tally: Tally) -> None:
+def store_one(server: Client, word: str, tally: Tally) -> None:
     text = f"Note {word}: what one of many agents has learnt, to be found by all the others."
     (record,) = server.call("remember", text=text)["records"]
     if record["status"] != "stored":
@@ -182,7 +114,7 @@ def store_one(server: Server, word: str, tally: Tally) -> None:
     tally.acknowledge(record["id"], word)
 
 
-def look_up(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
+def look_up(server: Client, record_ids: Sequence[str], tally: Tally) -> None:
     """Every record by its id."""
     for start in range(0, len(record_ids), IDS_PER_CALL):
         batch = record_ids[start : start + IDS_PER_CALL]
@@ -194,7 +126,7 @@ def look_up(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
         tally.note(batch, {result["id"] for result in answer["results"]}, by_id=True)
 
 
-def search(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
+def search(server: Client, record_ids: Sequence[str], tally: Tally) -> None:
     """Every record by the word that only it holds: among the first few results."""
     for record_id in record_ids:
         try:
@@ -205,10 +137,10 @@ def search(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
         tally.note([record_id], {result["id"] for result in answer["results"]}, by_id=False)
 
 
-def start_all(data_dir: Path, processes: int) -> list[Server]:
+def start_all(data_dir: Path, processes: int) -> list[Client]:
     """Servers of which the first few have a wrong clock, at least one of them the right one."""
     clocks = [*WRONG_CLOCKS[: processes - 1], *(None for _ in range(processes))]
-    return [Server(data_dir, f"agent{number}", clocks[number]) for number in range(processes)]
+    return [start_server(data_dir, f"agent{number}", clocks[number]) for number in range(processes)]
 
 
 def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally) -> None:
@@ -279,7 +211,7 @@ def kill_while_writing(data_dir: Path, processes: int, round_number: int, rng: r
     for server in servers:
         server.close()
     started = time.perf_counter()
-    fresh = Server(data_dir, "fresh")
+    fresh = start_server(data_dir, "fresh")
     try:
         look_up(fresh, list(tally.words)[before:][:1], tally)
         tally.slowest_start = max(tally.slowest_start, time.perf_counter() - started)
@@ -305,7 +237,7 @@ def check_file(data_dir: Path, tally: Tally) -> None:
 
 def search_everything(data_dir: Path, tally: Tally) -> None:
     """A fresh server finds every record ever acknowledged, by id and by keyword."""
-    fresh = Server(data_dir, "fresh")
+    fresh = start_server(data_dir, "fresh")
     try:
         look_up(fresh, list(tally.words), tally)
         search(fresh, list(tally.words), tally)

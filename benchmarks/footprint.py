@@ -105,8 +105,7 @@ def measured(folder: Path) -> Mapping[str, str]:
             firsts.append(sum(times.user + times.system for times in (each.cpu_times() for each in tree)))
             time.sleep(REST_SECONDS)
             ones.append(shares_of(process))
-            maps = [mapped for each in tree_of(process.pid) for mapped in each.memory_maps()]
-            privates.append(sum(mapped.private_dirty for mapped in maps) / 2**20)
+            privates.append(written_mib(process.pid))
         hooks.append(ended("UserPromptSubmit", folder, transcript, f"alone{number}")[2])
     with running_server(folder):
         served = [ended("UserPromptSubmit", folder, transcript, f"served{number}")[2] for number in range(3)]
@@ -132,6 +131,12 @@ def measured(folder: Path) -> Mapping[str, str]:
 def tree_of(pid: int) -> list[psutil.Process]:
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
+
+
+def written_mib(pid: int) -> float:
+    """What the process and its children have written for themselves, in MiB."""
+    maps = [mapped for each in tree_of(pid) for mapped in each.memory_maps()]
+    return sum(mapped.private_dirty for mapped in maps) / 2**20
 
 
 def shares_of(process: subprocess.Popen[bytes]) -> float:

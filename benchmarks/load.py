@@ -32,7 +32,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.durability import IDS_PER_CALL, NAMESPACE, Server, environment, side_by_side
+from benchmarks.durability import IDS_PER_CALL, NAMESPACE, environment, side_by_side, start_server
 
 PATIENCE_SECONDS = 60.0
 OLDER, NEWER = "2025-11-25", "2026-07-28"
@@ -196,7 +196,7 @@ def make_token(data_dir: Path, agent: str) -> str:
 
 def count_missing(data_dir: Path, ids: Sequence[str]) -> int:
     """How many of the records a fresh process does not find."""
-    fresh = Server(data_dir, "fresh")
+    fresh = start_server(data_dir, "fresh")
     try:
         batches = [ids[start : start + IDS_PER_CALL] for start in range(0, len(ids), IDS_PER_CALL)]
         found = {
@@ -239,7 +239,7 @@ def run(data_dir: Path, clients: int, calls: int, processes: int, workers: int) 
             work(first, "alone", calls, 1, alone)
         alone_seconds = time.perf_counter() - began
         first.close()
-        stdio = [Server(data_dir, f"stdio{number}") for number in range(processes)]
+        stdio = [start_server(data_dir, f"stdio{number}") for number in range(processes)]
         web = [connected(agent, number) for number, agent in enumerate(agents)]
         for number, client in enumerate(web):  # Each worker loads what it needs with its first calls.
             work(client, agents[number], 1, 0, together, counts=False)
