@@ -303,10 +303,8 @@ class App(Wiring):
         with self.follower.snapshot():
             self.filters.passing(RecordFilter(scopes=()))
 
-    def warm(self) -> None:
-        """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""
-        from mcp_memory.domain.text.intent import pick_strategy
-
+    def warm_search(self) -> None:
+        """Load what a search takes: the vocabulary, the model and the indexes, four fifths of `warm`."""
         self.counter.load()
         scopes, vector = self.caller().scopes, None
         with contextlib.suppress(StoreUnavailable):  # Every call reports it, with the remedy.
@@ -318,10 +316,17 @@ class App(Wiring):
             self.keywords.search(["warm"], scopes, 1)
             self.filters.passing(RecordFilter(scopes=scopes))
             self.graph.mentioned("warm", scopes)
+        _ = self._recall
+
+    def warm(self) -> None:
+        """Load everything slow: what a search takes, detectors, dates, what storing and assembling take."""
+        from mcp_memory.domain.text.intent import pick_strategy
+
+        self.warm_search()
         self.redactor.redact("warm")
         pick_strategy("warm")
         self.dates.read("yesterday", self._clock())
-        _ = self._remember, self._recall, self._assemble
+        _ = self._remember, self._assemble
         with contextlib.suppress(McpMemoryError):
             self.task_results.catch_up(self.caller())
         with contextlib.suppress(StoreUnavailable):

@@ -9,7 +9,7 @@ from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.services.retrieval.results import record_result
-from mcp_memory.services.review.near_records import ConflictingRecord
+from mcp_memory.services.review.reviews import ConflictingRecord
 from mcp_memory.services.tasks.task_owners import told_changes
 
 MAX_SHOWN_CHARS = 2000

@@ -69,6 +69,8 @@ APPS = "io.modelcontextprotocol/ui"
 REVIEW_PROMPT = "review"
 REVIEW_DESCRIPTION = "The next group of records that contradict or repeat each other, to settle"
 _WARM_UP_DELAY_SECONDS = 0.05
+_PAUSE_SECONDS = 3.0
+"""After what a search takes, before the rest: an agent that asks at once is answered first."""
 
 
 class LateTools(ToolManager):
@@ -218,7 +220,7 @@ def build_server(
     seals what a client keeps between two steps of a call; by default with a key of this process.
     """
     tools = LateTools(lambda: build_tools(app))
-    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm)] if warm_up else [ShortErrors()]
+    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm_search, _pause, app.warm)] if warm_up else [ShortErrors()]
     server = MemoryServer(
         tools,
         lambda: _next_review(app),
@@ -245,6 +247,11 @@ def _next_review(app: "App") -> str:
     from mcp_memory.entrypoints.server.review_answers import review_prompt  # Slow to load: after the handshake.
 
     return review_prompt(app, asking(app))
+
+
+def _pause() -> None:
+    """Leave the processor to a first search that is asked for at once: it needs nothing of what is loaded later."""
+    time.sleep(_PAUSE_SECONDS)
 
 
 class WarmUp:

@@ -23,8 +23,8 @@ from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import GroundFinder, require_grounds
-from mcp_memory.services.review.near_records import MOST_SIMILAR, Advice, ConflictingRecord, NearRecords, group_of
-from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.review.near_records import MOST_SIMILAR, NearRecords
+from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import successors, supersede
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
@@ -32,10 +33,12 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import drop_outdated
-from mcp_memory.services.review.near_records import Advice, ConflictingRecord, NearRecords, group_of
-from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import reinstate, supersede
 from mcp_memory.services.tasks.branch_visibility import require_own
+
+if TYPE_CHECKING:  # Its patterns take a tenth of a start.
+    from mcp_memory.services.review.near_records import NearRecords
 
 VOUCHING: frozenset[Feedback] = frozenset({"used", "helpful", "succeeded"})
 """Feedback on a record that proved right, whatever it stands on."""

@@ -24,8 +24,8 @@ from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.review.dependence import CANDIDATES
 from mcp_memory.services.review.enqueue import enqueue
-from mcp_memory.services.review.near_records import NEAREST, compared, group_of, near
-from mcp_memory.services.review.reviews import Found
+from mcp_memory.services.review.near_records import NEAREST, compared, near
+from mcp_memory.services.review.reviews import Found, group_of
 from mcp_memory.services.review.supersede import successors
 
 LOOKED_AT = 50

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nlargest
 
 from mcp_memory.domain.model.ids import RecordSet
@@ -25,7 +25,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, VectorStore
 from mcp_memory.ports.text import Embedder
-from mcp_memory.services.review.reviews import Found
+from mcp_memory.services.review.reviews import Advice, ConflictingRecord
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "identity"})
@@ -39,26 +39,6 @@ MOST_RELATIONS = 20
 FIRM_CERTAINTY = 0.85
 """Least certainty of a contradiction whose restatements are looked for too."""
 STILL_SAYS = "it may still say what was corrected"
-ALMOST_THE_SAME = "They say almost the same."
-"""The reason to review near-duplicates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictingRecord:
-    """A record that may contradict another one, why, in a few words, and how certain that is, in (0, 1]."""
-
-    id: str
-    text: str
-    why: str
-    certainty: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A record's contradictions, the most certain first, and the ids of records that say the same."""
-
-    conflicts: tuple[ConflictingRecord, ...] = ()
-    similar: tuple[str, ...] = ()
 
 
 class NearRecords:
@@ -189,14 +169,6 @@ def compared(said: NewRecord | Record, scope: str, others: Sequence[tuple[Record
             similar.append(record.id)
     best = nlargest(MOST_CONFLICTS, conflicts, key=lambda each: each.certainty)
     return Advice(conflicts=tuple(best), similar=tuple(similar[:MOST_SIMILAR]))
-
-
-def group_of(record_id: str, advice: Advice) -> Found | None:
-    """Return the group that a record should wait in: with what it may contradict, else with what says the same."""
-    if advice.conflicts:
-        why = f"The first may contradict: {'; '.join(each.why for each in advice.conflicts)}."
-        return "contradictions", (record_id, *(each.id for each in advice.conflicts)), why
-    return ("duplicates", (record_id, *advice.similar), ALMOST_THE_SAME) if advice.similar else None
 
 
 def _conflicting(record: Record, why: str, certainty: float) -> ConflictingRecord:

@@ -16,6 +16,8 @@ from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.services.review.settle import Settled
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
 
+ALMOST_THE_SAME = "They say almost the same."
+"""The reason to review near-duplicates."""
 OFFERS_KEPT = 10_000
 """Offers remembered, the latest: none is made twice in a session."""
 Found = tuple[ReviewKind, Sequence[str], str]
@@ -28,6 +30,24 @@ class Waiting:
 
     review: Review
     records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictingRecord:
+    """A record that may contradict another one, why, in a few words, and how certain that is, in (0, 1]."""
+
+    id: str
+    text: str
+    why: str
+    certainty: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A record's contradictions, the most certain first, and the ids of records that say the same."""
+
+    conflicts: tuple[ConflictingRecord, ...] = ()
+    similar: tuple[str, ...] = ()
 
 
 class Reviews:
@@ -101,3 +121,11 @@ class Reviews:
             while len(self._offered) > OFFERS_KEPT:
                 del self._offered[next(iter(self._offered))]
         return True
+
+
+def group_of(record_id: str, advice: Advice) -> Found | None:
+    """Return the group that a record should wait in: with what it may contradict, else with what says the same."""
+    if advice.conflicts:
+        why = f"The first may contradict: {'; '.join(each.why for each in advice.conflicts)}."
+        return "contradictions", (record_id, *(each.id for each in advice.conflicts)), why
+    return ("duplicates", (record_id, *advice.similar), ALMOST_THE_SAME) if advice.similar else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.lifecycle import after_succession, moved_to
 from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record, Visibility
@@ -16,9 +17,11 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.extract import Extractor, StatementDraft
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.review.supersede import reinstate
+
+if TYPE_CHECKING:  # Its patterns take a tenth of a start.
+    from mcp_memory.services.memory.extract import Extractor, StatementDraft
 
 EXTRACTED_AT_ONCE = 100
 """Records of one transaction: other processes wait for the write lock meanwhile."""

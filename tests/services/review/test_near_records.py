@@ -9,7 +9,8 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record, Relation
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.review.near_records import STILL_SAYS, ConflictingRecord
+from mcp_memory.services.review.near_records import STILL_SAYS
+from mcp_memory.services.review.reviews import ConflictingRecord
 from mcp_memory.services.tasks.task_stack import PushRequest
 
 RememberOne = Callable[..., Remembered]

@@ -1,0 +1,32 @@
+"""What a server loads before it answers a first search: nothing that storing, assembling or dates need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SEARCHES_AT_ONCE = """\
+import asyncio, sys
+from mcp import Client
+from mcp_memory.app import open_app
+from mcp_memory.entrypoints.server.mcp_server import build_server
+from mcp_memory.settings import load_settings
+
+async def main():
+    app = open_app(load_settings(data_dir=sys.argv[1], namespace="test"))
+    async with Client(build_server(app)) as client:
+        await client.list_tools()
+        app.warm_search()
+        await client.call_tool("recall", {"query": "which port does the billing service use"})
+        slow = ("mcp_memory.domain.text.claims", "mcp_memory.domain.text.statements", "dateparser")
+        print(sorted(sys.modules.keys() & {*slow}))
+        app.warm()
+        print(sorted(sys.modules.keys() & {"mcp_memory.domain.text.claims", "dateparser"}))
+
+asyncio.run(main())
+"""
+
+
+def test_a_first_search_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """L3.2: patterns and dates take a fifth of a start, and follow once there was time for a search."""
+    done = subprocess.run([sys.executable, "-c", SEARCHES_AT_ONCE, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[]", "['dateparser', 'mcp_memory.domain.text.claims']"], done.stderr
