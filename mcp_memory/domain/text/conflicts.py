@@ -41,7 +41,7 @@ MOST_NEAR = 4
 
 _OF_TWO = frozenset[Rule | None]({"gone", "ended"})
 """Rules that may need two statements: "We moved to NATS. RabbitMQ was too slow." """
-_OFTEN_SUBJECTS = frozenset({"person", "mailbox", "host", "channel"})
+_OFTEN_SUBJECTS = frozenset({"person", "mailbox", "host", "channel", "date"})
 """Sorts of values that name what both claims are about, where they come first."""
 _COLLECTED = frozenset(
     {
@@ -251,11 +251,17 @@ def _differs_in_words(a: Alignment) -> bool:
     if a.led or a.amid:
         return False
     is_framed = a.share_old >= 0.5 and a.frame >= 1.5
-    if a.is_change and (is_framed or a.is_related) and (a.left_old or a.trailed):
+    if a.is_change and (is_framed or a.is_related) and (a.left_old or a.trailed) and not _is_other_matter(a):
         return True
     has_values = any(one.sort == other.sort for one, other in product(a.old.quantities, a.new.quantities))
     is_single = a.trailed == 1 and not a.old.is_many and not has_values
     return is_single and a.frame >= 3 and a.left_old <= 1 and a.share_old > 0.5
+
+
+def _is_other_matter(a: Alignment) -> bool:
+    """Return True where both have words and values of their own: "scraped every 15 s", "now listens on port 9090"."""
+    olds, news = ({each.sort for each in claim.quantities} for claim in (a.old, a.new))
+    return bool(a.left_old and a.left_new and olds and news) and olds.isdisjoint(news)
 
 
 def _is_same(olds: Sequence[Claim], news: Sequence[Claim], cosine: float, aligned: Sequence[Alignment]) -> bool:

@@ -124,6 +124,10 @@ def test_a_contradiction_is_named_with_its_reason(old: str, new: str, why: str |
         ("The lamp hangs in the hall.", "The lamp was sold; would Fenwick be closed?"),
         ("The lamp hangs in the hall.", "The lamp is old; the hall and its big red doors were all closed on Monday."),
         ("Lunch is served in the hall.", "Lunch is at noon; deployed things were deleted."),
+        ("The metrics service is scraped every 15 seconds.", "The metrics service now listens on port 9090."),
+        ("The office in Bergen has two floors.", "The office in Bergen now closes at 20:00."),
+        ("July plates: Hermanita 38.2 mg.", "September plates: Hermanita 38.2 and 35.9 mg."),
+        ("Rent is due on Fridays.", "Three rents are on Fridays."),
     ],
 )
 def test_what_only_looks_so_is_left_alone(old: str, new: str) -> None:
