@@ -304,7 +304,7 @@ class App(Wiring):
             self.filters.passing(RecordFilter(scopes=()))
 
     def warm_search(self) -> None:
-        """Load what a search takes: the vocabulary, the model and the indexes, four fifths of `warm`."""
+        """Load what a search takes: the vocabulary, the model, the indexes, and vectors that a few records lack."""
         self.counter.load()
         scopes, vector = self.caller().scopes, None
         with contextlib.suppress(StoreUnavailable):  # Every call reports it, with the remedy.
@@ -317,6 +317,8 @@ class App(Wiring):
             self.filters.passing(RecordFilter(scopes=scopes))
             self.graph.mentioned("warm", scopes)
         _ = self._recall
+        with contextlib.suppress(StoreUnavailable):
+            self.reindex.catch_up()  # A batch: what hooks have stored since, which words alone would find.
 
     def warm(self) -> None:
         """Load everything slow: what a search takes, detectors, dates, what storing and assembling take."""
