@@ -13,10 +13,19 @@ from mcp_memory.entrypoints.page.rendering import (
     environment,
     in_words,
     when,
+    with_commands,
 )
 from mcp_memory.entrypoints.page.visits import safe_path
 
 NOW = 1_795_486_421.0
+
+
+def test_a_command_in_a_message_is_set_as_one_and_nothing_of_it_is_markup() -> None:
+    assert (
+        with_commands("<b> or `mcp-memory reindex`; `x\u202e<i>`.")
+        == '&lt;b&gt; or <code class="long">mcp-memory reindex</code>; <code class="long">x⟦U+202E⟧&lt;i&gt;</code>.'
+    )
+    assert with_commands("a lone ` mark") == "a lone ` mark"
 
 
 def told(parts: list[DiffPart]) -> str:
