@@ -36,7 +36,7 @@ WORD_CHARACTERS: Final = 200
 """Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
-COLOURS: Final = 6
+COLOURS: Final = 9
 """The tones of a bar, which begin again after the last one."""
 _MEDIA: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"

@@ -10,6 +10,8 @@ from mcp_memory.entrypoints.page.rendering import (
     MOST_WORDS,
     DiffPart,
     WordDiff,
+    assets,
+    bar_of,
     environment,
     in_words,
     when,
@@ -18,6 +20,16 @@ from mcp_memory.entrypoints.page.rendering import (
 from mcp_memory.entrypoints.page.visits import safe_path
 
 NOW = 1_795_486_421.0
+
+
+def test_nine_parts_of_a_bar_have_a_colour_each() -> None:
+    tones = [part.tone for part in bar_of([(f"Section {number}", 10) for number in range(10)], 100)]
+    assert len({*tones[:9]}) == 9
+    assert tones[9] == tones[0]
+    rules = assets()["screens.css"].content.decode()
+    colours = [rules.partition(f".tone{tone} {{")[2].partition("}")[0] for tone in tones[:9]]
+    assert all(colours)
+    assert len({*colours}) == 9
 
 
 def test_a_command_in_a_message_is_set_as_one_and_nothing_of_it_is_markup() -> None:
