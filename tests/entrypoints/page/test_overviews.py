@@ -78,6 +78,7 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     assert "To ann, at a session’s start: The gateway" in words
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
+    assert "Block given at a session’s start" in words
     for part in (
         f"[{fact} fact", "listens on port 4711.", "Known Information", f"[{censor} censor", "relevance", "230 tokens",
         "Headings and fence",
