@@ -133,7 +133,7 @@ def show_context(visit: Visit) -> Response:
         "context.html",
         here=NAME,
         account=account,
-        bar=_bar(account),
+        bar=_bar(account, _budget(account.report)),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
         block="",
         kept_out=_kept_out(visit, account),
@@ -155,7 +155,7 @@ def show_what_would_be_given(visit: Visit) -> Response:
         account = visit.app.accounts.told(report, reader)
     shown: dict[str, Any] = {
         "account": account,
-        "bar": _bar(account),
+        "bar": _bar(account, request.max_tokens or 0),
         "next_left_out": "",
         "block": context.text,
         "kept_out": {},
@@ -260,12 +260,12 @@ def _asking(visit: Visit) -> dict[str, Any]:
     }
 
 
-def _bar(account: Account) -> Sequence[BarPart]:
+def _bar(account: Account, budget: int) -> Sequence[BarPart]:
     """Return the sections as parts of the budget, then the headings and the fence; what remains was not used."""
     report = account.report
     told = [(section.title, section.tokens) for section in account.sections]
     frame = report.token_count - sum(tokens for _, tokens in told)
-    return bar_of([*told, ("Headings and fence", frame)], max(_budget(report), report.token_count))
+    return bar_of([*told, ("Headings and fence", frame)], max(budget, report.token_count))
 
 
 def _budget(report: ContextReport) -> int:

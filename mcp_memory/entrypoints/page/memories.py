@@ -89,11 +89,15 @@ def show_new(visit: Visit) -> Response:
     sources: dict[str, list[Record]] = {}
     for each in fresh[:NEW_AT_MOST]:
         # What upkeep reads out of an episode was stored in no session.
-        source = f"{each.agent} ({each.client})" if each.client else each.agent if each.session_id else UPKEEP
-        sources.setdefault(source, []).append(each)
+        sources.setdefault(_source(each) if each.client or each.session_id else UPKEEP, []).append(each)
     newest = max((each.created_at for each in fresh), default=since)
     is_more = len(fresh) > NEW_AT_MOST
     return visit.page("new.html", here=NEW, sources=sources, since=since, newest=newest, is_more=is_more)
+
+
+def _source(record: Record) -> str:
+    """Return the agent that stored a record, with its client where that goes by another name."""
+    return f"{record.agent} ({record.client})" if record.client not in ("", record.agent) else record.agent
 
 
 def note_seen(visit: Visit) -> Response:

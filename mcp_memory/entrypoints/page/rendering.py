@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.text.prompt_safety import spelled_out
@@ -36,12 +36,13 @@ WORD_CHARACTERS: Final = 200
 """Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
-COLOURS: Final = 6
+COLOURS: Final = 9
 """The tones of a bar, which begin again after the last one."""
 _MEDIA: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"
 }  # fmt: skip
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
+_COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
 
@@ -59,6 +60,14 @@ def finished(value: Any) -> Any:
     if isinstance(value, Markup | Verbatim) or not isinstance(value, str):
         return value
     return value if value.isascii() and value.isprintable() else spelled_out(value)
+
+
+def with_commands(text: str) -> Markup:
+    """Return a message with its commands set as commands, without the marks around them that a terminal shows."""
+    parts = (escape(finished(part)) for part in _COMMAND.split(text))
+    return Markup().join(
+        Markup('<code class="long">{}</code>').format(each) if at % 2 else each for at, each in enumerate(parts)
+    )
 
 
 def hidden_signs(text: str) -> list[str]:
@@ -289,7 +298,12 @@ def environment() -> Environment:
         auto_reload=False,
     )
     cast("dict[str, Any]", made.filters).update(
-        when=when, verbatim=Verbatim, status=status_in_words, hidden_signs=hidden_signs, day=iso_day
+        when=when,
+        verbatim=Verbatim,
+        status=status_in_words,
+        hidden_signs=hidden_signs,
+        day=iso_day,
+        commands=with_commands,
     )
     cast("dict[str, Any]", made.filters).update(
         reason=reason_in_words,

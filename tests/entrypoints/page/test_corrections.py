@@ -409,9 +409,11 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     stored(beside, "The clock in the hall is slow.")
     other = beside.memory.caller(client="ide")
     beside.memory.remember([NewRecord(text="The clock in the attic is fast.")], other)
+    beside.memory.remember([NewRecord(text="The clock in the loft is right.")], beside.memory.caller(client="ann"))
     page = words_of(beside.person.get("/new"))
     assert page.index("ann (ide)") < page.index("The clock in the attic is fast.")
     assert "The clock in the hall is slow." in page
+    assert "ann (ann)" not in page
     beside.person.send("/seen")
     assert "Nothing new since you last looked" in words_of(beside.person.page)
     stored(beside, "The clock in the cellar has stopped.")
@@ -458,6 +460,16 @@ def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None
     assert ">Marlowe</text>" in drawing
     assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
     assert len(drawing) < 6_000
+
+
+def test_a_neighbour_is_told_by_the_goal_of_the_task_that_leads_to_it(beside: Beside) -> None:
+    task = push(beside.memory, "Wind all clocks").current
+    assert task
+    [first], _ = stored(beside, "The key hangs by the door."), stored(beside, "The oil is on the shelf.")
+    pop(beside.memory, "They tick.", task_id=task.id)
+    listed = words_of(beside.person.get(f"/record/{first}"))
+    assert "by way of Wind all clocks" in listed
+    assert f"by way of {task.id}" not in listed
 
 
 def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:

@@ -10,13 +10,34 @@ from mcp_memory.entrypoints.page.rendering import (
     MOST_WORDS,
     DiffPart,
     WordDiff,
+    assets,
+    bar_of,
     environment,
     in_words,
     when,
+    with_commands,
 )
 from mcp_memory.entrypoints.page.visits import safe_path
 
 NOW = 1_795_486_421.0
+
+
+def test_nine_parts_of_a_bar_have_a_colour_each() -> None:
+    tones = [part.tone for part in bar_of([(f"Section {number}", 10) for number in range(10)], 100)]
+    assert len({*tones[:9]}) == 9
+    assert tones[9] == tones[0]
+    rules = assets()["screens.css"].content.decode()
+    colours = [rules.partition(f".tone{tone} {{")[2].partition("}")[0] for tone in tones[:9]]
+    assert all(colours)
+    assert len({*colours}) == 9
+
+
+def test_a_command_in_a_message_is_set_as_one_and_nothing_of_it_is_markup() -> None:
+    assert (
+        with_commands("<b> or `mcp-memory reindex`; `x\u202e<i>`.")
+        == '&lt;b&gt; or <code class="long">mcp-memory reindex</code>; <code class="long">x⟦U+202E⟧&lt;i&gt;</code>.'
+    )
+    assert with_commands("a lone ` mark") == "a lone ` mark"
 
 
 def told(parts: list[DiffPart]) -> str:

@@ -404,6 +404,32 @@ def test_hostile_words_are_shown_as_words(chromium: Browser, shop: Shop) -> None
         )
 
 
+def test_what_belongs_together_stands_in_line_and_no_word_is_broken(chromium: Browser, shop: Shop) -> None:
+    """U1.1: the navigation above the content, results below goals; commands and choices are whole."""
+    left = "document.querySelector({!r}).getBoundingClientRect().left"
+    lines = "[...document.querySelectorAll({!r})].map((each) => [each.textContent, each.getClientRects().length])"
+    with visiting(chromium, shop) as page:
+        for width in WIDTHS:
+            page.look(width, 900)
+            assert page.value(f"{left.format('.top nav')} - {left.format('.search')}") == 0, width
+        page.open("/ui/work")
+        page.click("summary", "What came of it")
+        goal, result = (left.format(f".tree li:has(> .fold) > {each}") for each in ("p > a", ".fold > .result"))
+        assert page.value(f"{goal} - {result}") == 0
+        page.look(390, 900)
+        for path in ("/health", "/access"):
+            page.open(f"/ui{path}")
+            broken = [text for text, number in page.value(lines.format("main code")) if number > 1]
+            assert broken == [], path
+        page.open("/ui/contexts/would")
+        chosen = page.value(
+            "(() => { const task = document.querySelector('#task'), text = document.createElement('span');"
+            " text.textContent = task.options[task.selectedIndex].text; task.before(text);"
+            " return [text.getBoundingClientRect().width, task.clientWidth]; })()"
+        )
+        assert chosen[0] + 40 <= chosen[1], "beside its arrow"
+
+
 @pytest.mark.parametrize("scheme", get_args(Scheme))
 def test_every_screen_is_open_to_everybody(chromium: Browser, shop: Shop, scheme: Scheme, tmp_path: Path) -> None:
     """U1.1, U1.2: no rule of axe-core is broken; nothing hangs over the side, from a telephone to a wide screen."""
