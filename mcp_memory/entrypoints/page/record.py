@@ -14,7 +14,14 @@ from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
 from mcp_memory.entrypoints.page.review import TITLES
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
-from mcp_memory.entrypoints.page.versions import changed_beside, shown_versions, taken, value_in_words, versions_of
+from mcp_memory.entrypoints.page.versions import (
+    changed_beside,
+    reason_of_status,
+    shown_versions,
+    taken,
+    value_in_words,
+    versions_of,
+)
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
@@ -43,6 +50,7 @@ def show_record(visit: Visit) -> Response:
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = taken(versions_of(app.records, record_id, until or None))
         newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
+        wrong_because = reason_of_status(app.records, record_id) if record.status == "inactive" else ""
         beside = changed_beside(visit, record_id, versions[0].write) if versions and not until else 0
     text = str(newer[0].before.get("text", "")) if newer else record.text
     shown, text_before = shown_versions(versions, text, record, caller)
@@ -52,6 +60,7 @@ def show_record(visit: Visit) -> Response:
         here=NAME,
         record=record,
         beside=beside,
+        wrong_because=wrong_because,
         is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
         shown_characters=SHOWN_CHARACTERS,
         facts=_facts(record, visit.now),
