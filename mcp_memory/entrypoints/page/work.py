@@ -117,7 +117,10 @@ def show_task(visit: Visit) -> Response:
     return _task_page(visit)
 
 
-def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str = "") -> Response:
+def _task_page(
+    visit: Visit, status: int = 200, warning: str = "", unknown: str = "", *, of_name: bool = False
+) -> Response:
+    """Show a task; with a warning beside the form that it is about, and `of_name` about the agent that it names."""
     task_id = checked_id(visit.parts["id"], TASK)
     asked = visit.asked("before") if not visit.form else ""
     request = RecallRequest(
@@ -148,6 +151,7 @@ def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str 
         agents=[each for each in known_agents(visit) if each != task.agent],
     )
 
+        of_name=of_name,
 
 def end_task(visit: Visit) -> Response:
     """End or block a task. Somebody else in it is named first, as to agents; the same form again goes through."""
@@ -181,8 +185,8 @@ def hand_over(visit: Visit) -> Response:
         raise InvalidRequest("Name the agent that is to go on with it.")
     unknown = "" if is_known(visit, agent) else agent
     if unknown and visit.given("unknown") != unknown:
-        why = f"No agent {agent!r} has written here or holds a token. If the name is right, send it again."
-        return _task_page(visit, 409, why, unknown)
+        why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over all the same."
+        return _task_page(visit, 409, why, unknown, of_name=True)
     try:
         visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
     except (Conflict, InvalidRequest) as error:

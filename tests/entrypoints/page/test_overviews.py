@@ -469,7 +469,7 @@ def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
     assert beside.person.post(f"/task/{task.id}/reopened", {"csrf": beside.person.csrf}).status_code == 400
 
 
-def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(tmp_path: Path) -> None:
+def test_a_task_is_handed_to_an_unknown_agent_only_by_a_button_of_its_own(tmp_path: Path) -> None:
     """U1.1: a typing error would let it wait for ever; agents that wrote or hold a token are suggested and known."""
     memory = memory_of(tmp_path / "data")
     task = memory.tasks.push(PushRequest(goal="Oil the hinges"), memory.caller()).path[0]
@@ -486,8 +486,13 @@ def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(tmp_pa
         return asked(memory, hand_over, parts={"id": task.id}, form={"agent": agent, **fields})
 
     for typed in ("gustaf", "stranger"):
-        assert f"No agent &#39;{typed}&#39; has written here or holds a token." in (page := handed(typed))
-        assert f'name="unknown" value="{typed}"' in page
+        page = handed(typed)
+        assert f"No agent &#39;{typed}&#39; has written here or holds a token." in page
+        known, plain = re.findall(r"<form [^>]*/handed.*?</form>", page, re.DOTALL)
+        assert f'name="unknown" value="{typed}"' in known
+        assert f"Hand it over to {typed} all the same" in known
+        assert 'name="unknown"' not in plain, "a corrected name is sent by the plain button"
+        assert '<button class="main">Hand over</button>' in plain
         assert agent_now() == "ann"
     assert "No agent &#39;gustaf&#39;" in handed("gustaf", unknown="stranger")
     for name, fields in (("gustav", {}), ("holger", {}), ("gustaf", {"unknown": "gustaf"})):
