@@ -97,6 +97,12 @@ class Visit:
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
+    def has_log(self, session_id: str, agent: str) -> bool:
+        """Return True where the session has a log, and the visitor may look at it."""
+        if not session_id or not (agent == self.caller.agent or self.visitor.is_owner):
+            return False
+        return self.app.logs.size(replace(self.caller, agent=agent).in_session(session_id)).entries > 0
+
     @property
     def now(self) -> float:
         return self.app.now()

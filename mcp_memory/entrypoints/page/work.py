@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast, get_args
 
 from starlette.responses import Response
@@ -15,8 +15,9 @@ from mcp_memory.entrypoints.page.agents import is_known, known_agents
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.tasks.branch_visibility import require_task
+from mcp_memory.services.tasks.branch_visibility import require_task, visible_to
 from mcp_memory.services.tasks.task_stack import PopRequest
+from mcp_memory.services.tasks.waiting_tasks import results_of
 
 NAME: Final = "Work"
 PAGE_TREES: Final = 15
@@ -132,6 +133,8 @@ def _task_page(
         task = require_task(task_id, tasks)
         answer = visit.app.recall(request, visit.caller)
         records = visit.app.records.get([str(each["id"]) for each in answer.results], visit.caller.scopes)
+        where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
+        results = results_of(task, where, visit.app.records) if task.is_finished else []
     path = path_to(task.id, tasks)
     return visit.page(
         "task.html",
@@ -140,7 +143,7 @@ def _task_page(
         task=task,
         path=path[:-1],
         below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
-        records=[*records.values()],
+        records=[*([] if asked else results), *records.values()],
         next_page=visit.with_fields(before=answer.next_before) if answer.next_before else "",
         warning=warning.partition("; call again")[0],
         result=visit.given("result") or "",
@@ -148,10 +151,10 @@ def _task_page(
         with_steps=bool(visit.given("cascade")),
         agent=visit.given("agent") or "",
         unknown=unknown,
+        of_name=of_name,
         agents=[each for each in known_agents(visit) if each != task.agent],
     )
 
-        of_name=of_name,
 
 def end_task(visit: Visit) -> Response:
     """End or block a task. Somebody else in it is named first, as to agents; the same form again goes through."""

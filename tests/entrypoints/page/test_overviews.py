@@ -453,6 +453,27 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
 
 
+def test_a_task_lists_its_result_and_a_record_leads_to_its_task(beside: Beside) -> None:
+    """U1.1: a session without a log is no link."""
+    caller = beside.memory.caller().in_session("tide-1")
+    root = begun(beside, "Build the tide mill")
+    task = begun(beside, "Dam the creek", parent_id=root.id)
+    note = beside.memory.remember([NewRecord(text="The creek is four metres wide.")], caller)[0].id
+    beside.memory.tasks.pop(PopRequest(result="Dammed with clay.", task_id=task.id), beside.memory.caller())
+    listed = beside.person.get(f"/task/{task.id}").text.partition("Its records")[2]
+    result = re.search(r'href="/ui/record/(r\w+)">Dam the creek → Dammed with clay', listed)
+    assert result, listed
+    page = beside.person.get(f"/record/{result[1]}")
+    assert f'<a href="/ui/task/{task.id}">Dam the creek</a>' in page.text.partition("Result of")[2]
+    assert f'<a href="/ui/task/{root.id}">Build the tide mill</a>' in page.text.partition("Part of")[2]
+    page = beside.person.get(f"/record/{note}")
+    assert "tide-1" in words_of(page)
+    assert "/ui/session/" not in page.text
+    beside.memory.remember([NewRecord(text="How wide is it?", kind="message", role="user")], caller)
+    assert 'href="/ui/session/tide-1"' in beside.person.get(f"/record/{note}").text
+    beside.memory.tasks.pop(PopRequest(result="done", task_id=root.id), beside.memory.caller())
+
+
 def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
     """U1.1: what others did to it since one last moved is named first."""
     task = begun(beside, "Wax the sledge")
