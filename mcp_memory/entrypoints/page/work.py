@@ -12,6 +12,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
 from mcp_memory.entrypoints.page.agents import is_known, known_agents
+from mcp_memory.entrypoints.page.task_history import ended_by_others, history_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -59,15 +60,17 @@ def show_work(visit: Visit) -> Response:
     before = visit.position(_TASK_ID)
     with visit.app.follower.snapshot():
         tasks = visit.app.tasks.tree(visit.caller)
-    trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
-    rest = [each for each in trees if before is None or _place(*each) < before]
-    shown = rest[:PAGE_TREES]
+        trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
+        rest = [each for each in trees if before is None or _place(*each) < before]
+        shown = rest[:PAGE_TREES]
+        enders = ended_by_others([task for _, those in shown for task in those], visit)
     at, last = _place(*shown[-1]) if len(rest) > len(shown) else (0.0, "")
     return visit.page(
         "work.html",
         here=NAME,
         now_in=_now_in(tasks) if before is None else (),
         trees=[_tree(top, those) for top, those in shown],
+        enders=enders,
         is_first=before is None,
         live=LIVE_SECONDS + len(tasks) // TASKS_A_SECOND,
         next_page=visit.further(at, last) if last else "",
@@ -135,6 +138,7 @@ def _task_page(
         records = visit.app.records.get([str(each["id"]) for each in answer.results], visit.caller.scopes)
         where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
         results = results_of(task, where, visit.app.records) if task.is_finished else []
+        history = history_of(task, results, visit)
     path = path_to(task.id, tasks)
     return visit.page(
         "task.html",
@@ -142,6 +146,7 @@ def _task_page(
         here=NAME,
         task=task,
         path=path[:-1],
+        history=history,
         below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
         records=[*([] if asked else results), *records.values()],
         next_page=visit.with_fields(before=answer.next_before) if answer.next_before else "",

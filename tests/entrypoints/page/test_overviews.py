@@ -6,8 +6,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.health import show_health
 from mcp_memory.entrypoints.page.work import PAGE_TREES, hand_over, show_task
+from mcp_memory.errors import Conflict
 from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
@@ -451,6 +452,48 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     page = beside.person.send(f"/task/{task.id}/handed")
     assert page.status_code == 200, words_of(page)
     assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
+
+
+def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> None:
+    """U1.1: latest first; on its line in the tree who ended it, where that is not its own agent."""
+    memory, ann = beside.memory, beside.memory.caller()
+    bob = replace(ann, agent="bob")
+    alone, task = begun(beside, "Tune the harp"), begun(beside, "Restring the harp")
+
+    def insisted(deed: Callable[..., object], *given: object) -> None:
+        with suppress(Conflict):  # What others did, and who is in it, is told once.
+            deed(*given)
+            return
+        deed(*given)
+
+    def history(task_id: str) -> list[str]:
+        part = beside.person.get(f"/task/{task_id}").text.partition("<h2>History</h2>")[2].partition("</ul>")[0]
+        return [words_of(each) for each in part.split("</li>")[:-1]]
+
+    def line() -> str:
+        tree = beside.person.get("/work").text.partition("<h2>Tasks</h2>")[2]
+        return words_of(tree.partition(f'/ui/task/{task.id}"')[2].partition("</p>")[0])
+
+    insisted(memory.tasks.pop, PopRequest(result="It hums.", task_id=task.id), bob)
+    ended = "ended by bob just now : complete"
+    assert history(task.id) == [ended]
+    assert "last moved just now by bob" in words_of(beside.person.page)
+    assert "ann, ended by bob just now" in line()
+    insisted(memory.waiting_tasks.reopen, task.id, ann)
+    insisted(memory.waiting_tasks.hand_over, task.id, "cara", bob)
+    assert history(task.id) == ["handed over to cara by bob just now", "reopened by ann just now", ended]
+    assert "waits for cara" in line()
+    cara = replace(ann, agent="cara")
+    memory.tasks.push(PushRequest(task_id=task.id), cara)
+    memory.tasks.pop(PopRequest(result="It sings.", task_id=task.id), cara)
+    assert history(task.id)[:3] == [
+        ended.replace("bob", "cara"),
+        "begun by cara just now",
+        "handed over by bob just now",
+    ]
+    assert "ended by" not in line()
+    memory.tasks.pop(PopRequest(result="tuned", task_id=alone.id), ann)
+    assert history(alone.id) == [ended.replace("bob", "ann")], "its result tells it"
 
 
 def test_a_task_lists_its_result_and_a_record_leads_to_its_task(beside: Beside) -> None:
