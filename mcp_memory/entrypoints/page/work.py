@@ -12,7 +12,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
 from mcp_memory.entrypoints.page.agents import is_known, known_agents
-from mcp_memory.entrypoints.page.task_history import ended_by_others, history_of
+from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -29,7 +29,6 @@ LIVE_SECONDS: Final = 5
 TASKS_A_SECOND: Final = 200
 """The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
-MAX_RESULT: Final = 20_000
 MAX_AGENT: Final = 200
 _TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
@@ -139,10 +138,13 @@ def _task_page(
         where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
         results = results_of(task, where, visit.app.records) if task.is_finished else []
         history = history_of(task, results, visit)
+        back = take_back(visit, task, history)
     path = path_to(task.id, tasks)
     return visit.page(
         "task.html",
         status,
+        **({"notice": back.notice} if back else {}),
+        takes_back=back if back and back.by else None,
         here=NAME,
         task=task,
         path=path[:-1],
@@ -196,20 +198,23 @@ def hand_over(visit: Visit) -> Response:
         why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over all the same."
         return _task_page(visit, 409, why, unknown, of_name=True)
     try:
+        earlier = require_task(task_id, visit.app.tasks.tree(visit.caller)).agent
         visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error), unknown)
-    return visit.see(f"/task/{task_id}", done="handed")
+    return visit.see(f"/task/{task_id}", done="handed", earlier=earlier)
 
 
 def reopen(visit: Visit) -> Response:
     """Let a task that ended by mistake wait for its agent again; what others did to it meanwhile is named first."""
     task_id = checked_id(visit.parts["id"], TASK)
     try:
+        task = require_task(task_id, visit.app.tasks.tree(visit.caller))
+        results = results_of(task, visible_to(visit.app.records, visit.caller), visit.app.records)
         visit.app.waiting_tasks.reopen(task_id, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
-    return visit.see(f"/task/{task_id}", done="reopened")
+    return visit.see(f"/task/{task_id}", done="reopened", retired="".join(each.id for each in results[:1]))
 
 
 SCREENS: Final = (

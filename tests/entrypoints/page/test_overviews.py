@@ -439,7 +439,7 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
         assert "call again" not in words_of(page)
         assert "Hand it over all the same" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/handed")
-    assert "It waits for that agent" in words_of(page)
+    assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in words_of(page)
     assert "planned bob begun" in words_of(page)
     assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
     for wrong in ("", "a/b", "x" * 201, "a\nb"):
@@ -496,6 +496,54 @@ def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> N
     assert history(alone.id) == [ended.replace("bob", "ann")], "its result tells it"
 
 
+def test_a_task_that_was_moved_is_put_back_from_the_notice(beside: Beside) -> None:
+    """U1.1: Undo where it is then as it was; else the button says what it does. The address alone offers nothing."""
+    somebody, ann = beside.person, beside.memory.caller()
+    beside.memory.remember([NewRecord(text="Rosin is in the drawer.")], replace(ann, agent="bob"))
+    task = begun(beside, "Haul the nets")
+    at = f"/task/{task.id}"
+
+    def now() -> tuple[str, str, str | None]:
+        each = next(each for each in beside.memory.tasks.tree(ann) if each.id == task.id)
+        return each.status, each.agent, each.result
+
+    def sent(action: str, **fields: str) -> str:
+        page = somebody.send(f"{at}/{action}", **fields)
+        if page.status_code == 409:  # Somebody is in it, which is told once.
+            page = somebody.send(f"{at}/{action}")
+        return words_of(page).partition("Sign out")[2].partition("Haul the nets")[0]
+
+    somebody.get(at)
+    assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in sent(
+        "handed", agent="bob"
+    )
+    assert "It waits for ann. Undo" in sent("handed"), "the first form is that of the notice"
+    assert now() == ("planned", "ann", None)
+    assert "It waits for bob, who is told at the next move. Undo" in sent("handed")
+    sent("handed")
+    sent("ended", result="no boat", status="blocked")
+    assert "It waits for ann. Undo" in sent("handed")
+    sent("ended")
+    assert now() == ("blocked", "ann", "no boat")
+    somebody.get(at)
+    sent("ended", result="Three cod.", status="failed")
+    assert "Reopened. It waits for ann. Undo" in sent("reopened")
+    assert now() == ("planned", "ann", None)
+    reopened = str(somebody.page.url.query, "ascii")
+    sent("ended")
+    assert now() == ("failed", "ann", "Three cod.")
+    page = somebody.get(at)
+    assert "Haul the nets → dead end (failed): Three cod." in words_of(page)
+    sent("reopened")
+    assert "Reopened. It waits for ann. To take that back, end it again." in words_of(somebody.get(f"{at}?{reopened}"))
+    words = words_of(somebody.get(f"{at}?done=handed&earlier=bob"))
+    assert "Handed over. " in words, "the latest change was another"
+    sent("handed", agent="bob")
+    page = somebody.get(f"{at}?done=handed&earlier=mallory")
+    assert "It waits for bob" in words_of(page)
+    assert "mallory" not in page.text
+
+
 def test_a_task_lists_its_result_and_a_record_leads_to_its_task(beside: Beside) -> None:
     """U1.1: a session without a log is no link."""
     caller = beside.memory.caller().in_session("tide-1")
@@ -527,7 +575,7 @@ def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
         assert "Reopen it all the same" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/reopened")
     words = words_of(page)
-    assert "Reopened: it waits for its agent" in words
+    assert "Reopened. It waits for ann. Undo" in words
     assert "waxed" not in words
     assert not beside.person.has_form(f"/task/{task.id}/reopened")
     assert beside.person.post(f"/task/{task.id}/reopened", {"csrf": beside.person.csrf}).status_code == 400
