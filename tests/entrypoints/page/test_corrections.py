@@ -173,9 +173,9 @@ def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None
     [result] = beside.memory.records.list(
         RecordFilter(scopes=beside.memory.caller().scopes, kinds=frozenset({"result"})), "created", 1
     )
-    assert "Edit Wrong… Why it is wrong" in words_of(beside.person.get(f"/record/{result.id}"))
+    assert "Edit Pin" in words_of(beside.person.get(f"/record/{result.id}"))
     [fact] = stored(beside, "The fence is green.")
-    assert "Edit Supersede Wrong… Why it is wrong" in words_of(beside.person.get(f"/record/{fact}"))
+    assert "Edit Supersede Pin" in words_of(beside.person.get(f"/record/{fact}"))
 
 
 def test_a_record_does_not_take_its_own_place(beside: Beside) -> None:
