@@ -11,7 +11,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
@@ -230,10 +230,17 @@ class StatementReader(Protocol):
 
 
 class HistoryReader(VersionReader, Protocol):
-    """Reads a record's history a page at a time."""
+    """Reads the history of a record, a page at a time, and that of tasks."""
 
     def latest_versions(self, record_id: str, limit: int, before: int | None = None) -> Sequence[Version]:
         """Return at most `limit` changes of a record, newest first, of those before that change. It checks no scope."""
+        ...
+
+    def task_changes(self, namespace: str, task_ids: Collection[str], limit: int) -> Sequence[TaskChange]:
+        """Return at most `limit` changes of these tasks, newest first: one for each agent that hears about it.
+
+        A change by an agent alone in its own task is none of them, before another agent changed that task.
+        """
         ...
 
 

@@ -239,7 +239,7 @@ class TaskWriter(Protocol):
     def concerned(self, task_id: str, caller: Caller) -> frozenset[str]:
         """Return the agents that stand in the task, and those that an earlier change of it concerned.
 
-        The caller's own is one of them where another place of it stands there.
+        The caller's own is one of them where another place of it stands there; "" where another agent changed it once.
         """
         ...
 

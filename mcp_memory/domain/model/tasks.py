@@ -50,7 +50,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChange:
-    """A change of a task that somebody else was in, had entered or had planned; `agent` is the one to tell.
+    """A change of a task that somebody else was in, had entered or had planned; `agent` is the one to tell, "" nobody.
 
     `goal` and `result` are read with it, as they are now; a result is that of this change while the status is.
     """

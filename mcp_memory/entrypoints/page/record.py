@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from starlette.responses import Response
@@ -14,7 +14,14 @@ from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
 from mcp_memory.entrypoints.page.review import TITLES
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
-from mcp_memory.entrypoints.page.versions import changed_beside, shown_versions, taken, value_in_words, versions_of
+from mcp_memory.entrypoints.page.versions import (
+    changed_beside,
+    reason_of_status,
+    shown_versions,
+    taken,
+    value_in_words,
+    versions_of,
+)
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
@@ -40,9 +47,11 @@ def show_record(visit: Visit) -> Response:
         given = contexts_naming(visit, record_id)
         groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
         excluded = app.exclusions.of(record_id, caller)
-        tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
+        needs_tasks = excluded or record.kind == "result"
+        tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if needs_tasks else {}
         versions, is_more = taken(versions_of(app.records, record_id, until or None))
         newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
+        wrong_because = reason_of_status(app.records, record_id) if record.status == "inactive" else ""
         beside = changed_beside(visit, record_id, versions[0].write) if versions and not until else 0
     text = str(newer[0].before.get("text", "")) if newer else record.text
     shown, text_before = shown_versions(versions, text, record, caller)
@@ -52,10 +61,12 @@ def show_record(visit: Visit) -> Response:
         here=NAME,
         record=record,
         beside=beside,
+        wrong_because=wrong_because,
         is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
         shown_characters=SHOWN_CHARACTERS,
         facts=_facts(record, visit.now),
         details=_details(record.details),
+        result_of=_result_of(record, tasks),
         around=around,
         footing=footing,
         given=given,
@@ -98,6 +109,12 @@ def _facts(record: Record, now: float) -> dict[str, str]:
 
 def _details(details: Details) -> dict[str, str]:
     return {name: value_in_words(value) for name, value in details.items() if value not in (None, "", (), [])}
+
+
+def _result_of(record: Record, goals: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the id and the goal of the task whose result the record is, where it is in the visitor's namespace."""
+    task_id = str(record.details.get("task", "")) if record.kind == "result" else ""
+    return (task_id, goals[task_id]) if task_id in goals else None
 
 
 def promotion_of(record: Record) -> Status | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 from mcp_memory.domain.model.ids import RECORD, make_id
@@ -55,6 +56,12 @@ def taken(versions: Iterable[Version]) -> tuple[list[Version], bool]:
         taken.append(each)
         characters += len(str(each.before.get("text", "")))
     return taken, False
+
+
+def reason_of_status(records: MemoryReader, record_id: str) -> str:
+    """Return the reason for which a record has its status, from its latest versions; "" where none was given."""
+    latest = islice(versions_of(records, record_id), VERSIONS_AT_ONCE)
+    return next((each.reason for each in latest if "status" in each.before), "")
 
 
 def shown_versions(

@@ -53,15 +53,15 @@ DONE: Final[Mapping[str, str]] = {
     "seen": "Marked as seen.",
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
-    "handed": "It waits for that agent, who is told at the next move, as is who was in it.",
-    "reopened": "Reopened: it waits for its agent, who is told at the next move.",
+    "handed": "Handed over.",
+    "reopened": "Reopened.",
     "revoked": "Revoked: the token lets nobody in any more.",
     "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
 _TIME: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
-_TOLD: Final = frozenset({"done", "change", "made", "at"})
+_TOLD: Final = frozenset({"done", "change", "made", "at", "earlier", "retired"})
 """Fields of an address that tell what was done, and at which line of the page."""
 _LINE: Final = re.compile(r"[a-z][0-9a-z]{0,40}")  # "r00001a"
 
@@ -96,6 +96,12 @@ class Visit:
         """The agent whose blocks and logs are looked at: the visitor's, or any for who has the memory's files."""
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
+
+    def has_log(self, session_id: str, agent: str) -> bool:
+        """Return True where the session has a log, and the visitor may look at it."""
+        if not session_id or not (agent == self.caller.agent or self.visitor.is_owner):
+            return False
+        return self.app.logs.size(replace(self.caller, agent=agent).in_session(session_id)).entries > 0
 
     @property
     def now(self) -> float:

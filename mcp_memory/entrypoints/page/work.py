@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast, get_args
 
 from starlette.responses import Response
@@ -12,11 +12,13 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
 from mcp_memory.entrypoints.page.agents import is_known, known_agents
+from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.tasks.branch_visibility import require_task
+from mcp_memory.services.tasks.branch_visibility import require_task, visible_to
 from mcp_memory.services.tasks.task_stack import PopRequest
+from mcp_memory.services.tasks.waiting_tasks import results_of
 
 NAME: Final = "Work"
 PAGE_TREES: Final = 15
@@ -27,7 +29,6 @@ LIVE_SECONDS: Final = 5
 TASKS_A_SECOND: Final = 200
 """The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
-MAX_RESULT: Final = 20_000
 MAX_AGENT: Final = 200
 _TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
@@ -58,15 +59,17 @@ def show_work(visit: Visit) -> Response:
     before = visit.position(_TASK_ID)
     with visit.app.follower.snapshot():
         tasks = visit.app.tasks.tree(visit.caller)
-    trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
-    rest = [each for each in trees if before is None or _place(*each) < before]
-    shown = rest[:PAGE_TREES]
+        trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
+        rest = [each for each in trees if before is None or _place(*each) < before]
+        shown = rest[:PAGE_TREES]
+        enders = ended_by_others([task for _, those in shown for task in those], visit)
     at, last = _place(*shown[-1]) if len(rest) > len(shown) else (0.0, "")
     return visit.page(
         "work.html",
         here=NAME,
         now_in=_now_in(tasks) if before is None else (),
         trees=[_tree(top, those) for top, those in shown],
+        enders=enders,
         is_first=before is None,
         live=LIVE_SECONDS + len(tasks) // TASKS_A_SECOND,
         next_page=visit.further(at, last) if last else "",
@@ -117,7 +120,10 @@ def show_task(visit: Visit) -> Response:
     return _task_page(visit)
 
 
-def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str = "") -> Response:
+def _task_page(
+    visit: Visit, status: int = 200, warning: str = "", unknown: str = "", *, of_name: bool = False
+) -> Response:
+    """Show a task; with a warning beside the form that it is about, and `of_name` about the agent that it names."""
     task_id = checked_id(visit.parts["id"], TASK)
     asked = visit.asked("before") if not visit.form else ""
     request = RecallRequest(
@@ -129,15 +135,22 @@ def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str 
         task = require_task(task_id, tasks)
         answer = visit.app.recall(request, visit.caller)
         records = visit.app.records.get([str(each["id"]) for each in answer.results], visit.caller.scopes)
+        where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
+        results = results_of(task, where, visit.app.records) if task.is_finished else []
+        history = history_of(task, results, visit)
+        back = take_back(visit, task, history)
     path = path_to(task.id, tasks)
     return visit.page(
         "task.html",
         status,
+        **({"notice": back.notice} if back else {}),
+        takes_back=back if back and back.by else None,
         here=NAME,
         task=task,
         path=path[:-1],
+        history=history,
         below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
-        records=[*records.values()],
+        records=[*([] if asked else results), *records.values()],
         next_page=visit.with_fields(before=answer.next_before) if answer.next_before else "",
         warning=warning.partition("; call again")[0],
         result=visit.given("result") or "",
@@ -145,6 +158,7 @@ def _task_page(visit: Visit, status: int = 200, warning: str = "", unknown: str 
         with_steps=bool(visit.given("cascade")),
         agent=visit.given("agent") or "",
         unknown=unknown,
+        of_name=of_name,
         agents=[each for each in known_agents(visit) if each != task.agent],
     )
 
@@ -181,23 +195,26 @@ def hand_over(visit: Visit) -> Response:
         raise InvalidRequest("Name the agent that is to go on with it.")
     unknown = "" if is_known(visit, agent) else agent
     if unknown and visit.given("unknown") != unknown:
-        why = f"No agent {agent!r} has written here or holds a token. If the name is right, send it again."
-        return _task_page(visit, 409, why, unknown)
+        why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over all the same."
+        return _task_page(visit, 409, why, unknown, of_name=True)
     try:
+        earlier = require_task(task_id, visit.app.tasks.tree(visit.caller)).agent
         visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error), unknown)
-    return visit.see(f"/task/{task_id}", done="handed")
+    return visit.see(f"/task/{task_id}", done="handed", earlier=earlier)
 
 
 def reopen(visit: Visit) -> Response:
     """Let a task that ended by mistake wait for its agent again; what others did to it meanwhile is named first."""
     task_id = checked_id(visit.parts["id"], TASK)
     try:
+        task = require_task(task_id, visit.app.tasks.tree(visit.caller))
+        results = results_of(task, visible_to(visit.app.records, visit.caller), visit.app.records)
         visit.app.waiting_tasks.reopen(task_id, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
-    return visit.see(f"/task/{task_id}", done="reopened")
+    return visit.see(f"/task/{task_id}", done="reopened", retired="".join(each.id for each in results[:1]))
 
 
 SCREENS: Final = (

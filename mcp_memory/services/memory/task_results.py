@@ -52,6 +52,12 @@ class TaskResults:
         return self(missing, caller) if missing else 0
 
 
+def result_in(record: Record, task: Task) -> str:
+    """Return the result that a record tells for the task; "" where the record begins with other words by now."""
+    beginning = _beginning(task.goal, str(record.details.get("status", "")))
+    return record.text.removeprefix(beginning) if record.text.startswith(beginning) else ""
+
+
 def _is_of_reopened(twin: Record, item: NewRecord) -> bool:
     """Return True for the record that was retired when the same task was reopened, which has ended again as before."""
     return twin.status == "retired" and twin.details.get("task") == item.details.get("task")
@@ -59,11 +65,15 @@ def _is_of_reopened(twin: Record, item: NewRecord) -> bool:
 
 def _item(task: Task, result: str) -> NewRecord:
     """Make the record of a finished task: "Speed up search → dead end (failed): ten times slower"."""
-    dead_end = f"dead end ({task.status}): " if task.status in DEAD_ENDS else ""
     return NewRecord(
-        text=f"{task.goal} → {dead_end}{result}",
+        text=_beginning(task.goal, task.status) + result,
         kind="result",
         details={"task": task.id, "status": task.status, "artifacts": list(task.artifacts)},
         task_id=task.parent_id,
         occurred_at=task.updated_at,
     )
+
+
+def _beginning(goal: str, status: str) -> str:
+    dead_end = f"dead end ({status}): " if status in DEAD_ENDS else ""
+    return f"{goal} → {dead_end}"

@@ -28,10 +28,13 @@ class TaskOwners:
         """Whom a conflict told the state of a task in which others took part: the next call means it."""
 
     def save(self, before: Task, after: Task, caller: Caller, transaction: Transaction) -> Task:
-        """Store a task's change, and note it for every agent it concerns but the place that it comes from."""
+        """Store a task's change, and note it for every agent it concerns but the place that it comes from.
+
+        Where it concerns nobody else, but another agent changed the task before, it is noted for its history alone.
+        """
         transaction.update_task(after)
-        others = {before.agent, after.agent} - {caller.agent}
-        for agent in sorted(others | transaction.concerned(before.id, caller)):
+        concerned = ({before.agent, after.agent} - {caller.agent}) | transaction.concerned(before.id, caller)
+        for agent in sorted(concerned - {""} or concerned):
             change = TaskChange(
                 namespace=before.namespace,
                 task_id=before.id,

@@ -7,7 +7,7 @@ from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordReader, RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.tasks.branch_visibility import require_task
 from mcp_memory.services.tasks.task_owners import Elsewhere, TaskOwners
@@ -68,14 +68,15 @@ class WaitingTasks:
             now = self._clock()
             waiting = replace(task, status="planned", result=None, updated_at=now)
             self._owners.save(task, waiting, caller, transaction)
-            for record in self._results(task, caller):
+            where = RecordFilter(scopes=tuple(caller.scope(each) for each in ("shared", "private", "user")))
+            for record in results_of(task, where, self._records):
                 transaction.update(replace(moved_to(record, "retired"), updated_at=now))
         return waiting
 
-    def _results(self, task: Task, caller: Caller) -> list[Record]:
-        """Return the records of what the task came to, where they hold."""
-        begin, end = task.updated_at, task.updated_at + LEAST_SECONDS
-        scopes = tuple(caller.scope(each) for each in ("shared", "private", "user"))
-        where = RecordFilter(scopes=scopes, kinds=frozenset({"result"}), since=begin, until=end)
-        found = self._records.list(where, "occurred", RESULTS_LOOKED_AT)
-        return [each for each in found if each.holds and each.details.get("task") == task.id]
+
+def results_of(task: Task, where: RecordFilter, records: RecordReader) -> list[Record]:
+    """Return the records of what a finished task came to, of those that the filter lets pass."""
+    begin, end = task.updated_at, task.updated_at + LEAST_SECONDS
+    where = replace(where, kinds=frozenset({"result"}), since=begin, until=end)
+    found = records.list(where, "occurred", RESULTS_LOOKED_AT)
+    return [each for each in found if each.details.get("task") == task.id]

@@ -247,6 +247,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         rows = self._rows("task_news", (caller.namespace, caller.agent, caller.place))
         return [task_change_from_row(row) for row in rows]
 
+    def task_changes(self, namespace: str, task_ids: Collection[str], limit: int) -> Sequence[TaskChange]:
+        rows = self._rows("task_changes", (namespace, json.dumps(list(task_ids)), limit))
+        return [task_change_from_row(row) for row in rows]
+
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
         own = session_key(caller.agent, caller.session_id)
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)

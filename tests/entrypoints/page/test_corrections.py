@@ -110,11 +110,13 @@ def test_a_record_is_marked_as_wrong_with_a_reason(beside: Beside) -> None:
     for reason, said in (("The harbour has moved.", True), ("  ", False)):
         [record_id] = stored(beside, f"The harbour is in the north ({said}).")
         page = beside.person.get(f"/record/{record_id}")
-        assert "Why it is wrong (kept with the version)" in words_of(page)
+        assert "Why it is wrong, if you like (kept with the version)" in words_of(page)
+        assert page.text.count(f'action="/ui/record/{record_id}/wrong"') == 1
         beside.person.send(f"/record/{record_id}/wrong", reason=reason)
         assert record(beside, record_id).status == "inactive"
-        versions = words_of(beside.person.page).partition(" Versions ")[2]
+        top, _, versions = words_of(beside.person.page).partition(" Versions ")
         assert (f"because: {reason}" in versions) == said
+        assert (f"wrong because: {reason} " in top) == said
         assert ("because:" in versions) == said
         assert "Why it is wrong" not in words_of(beside.person.page)
 
@@ -171,9 +173,9 @@ def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None
     [result] = beside.memory.records.list(
         RecordFilter(scopes=beside.memory.caller().scopes, kinds=frozenset({"result"})), "created", 1
     )
-    assert "Edit Wrong Pin" in words_of(beside.person.get(f"/record/{result.id}"))
+    assert "Edit Pin" in words_of(beside.person.get(f"/record/{result.id}"))
     [fact] = stored(beside, "The fence is green.")
-    assert "Edit Supersede Wrong Pin" in words_of(beside.person.get(f"/record/{fact}"))
+    assert "Edit Supersede Pin" in words_of(beside.person.get(f"/record/{fact}"))
 
 
 def test_a_record_does_not_take_its_own_place(beside: Beside) -> None:

@@ -137,6 +137,21 @@ def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) 
     assert page.focused == "a Skip to the content"
 
 
+def test_a_form_is_saved_from_its_field_by_the_keyboard(page: Page, filled: Beside) -> None:
+    """U1.2: Ctrl+Enter, which a field of several lines does not take for a line break; the dialog of keys names it."""
+    record_id = id_of(filled, "print server")
+    page.open(f"/ui/record/{record_id}/edit")
+    page.value("document.getElementById('tags').focus()")
+    page.type("upstairs")
+    page.press("Enter", control=True)
+    ready(page, f"location.pathname == '/ui/record/{record_id}' && location.search.includes('done=changed')")
+    assert "upstairs" in filled.memory.inspect.visible(record_id, filled.memory.caller()).tags[0]
+    page.press("?", shift=True)
+    page.wait("document.getElementById('keys').open")
+    assert "Save the form that you type in" in page.text
+    page.press("Escape")
+
+
 def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.open("/ui/?kind=fact")
     page.wait_for("Nothing is selected")

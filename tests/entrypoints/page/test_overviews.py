@@ -6,8 +6,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.health import show_health
 from mcp_memory.entrypoints.page.work import PAGE_TREES, hand_over, show_task
+from mcp_memory.errors import Conflict
 from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
@@ -438,7 +439,7 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
         assert "call again" not in words_of(page)
         assert "Hand it over all the same" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/handed")
-    assert "It waits for that agent" in words_of(page)
+    assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in words_of(page)
     assert "planned bob begun" in words_of(page)
     assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
     for wrong in ("", "a/b", "x" * 201, "a\nb"):
@@ -453,6 +454,117 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
     assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
 
 
+def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> None:
+    """U1.1: latest first; on its line in the tree who ended it, where that is not its own agent."""
+    memory, ann = beside.memory, beside.memory.caller()
+    bob = replace(ann, agent="bob")
+    alone, task = begun(beside, "Tune the harp"), begun(beside, "Restring the harp")
+
+    def insisted(deed: Callable[..., object], *given: object) -> None:
+        with suppress(Conflict):  # What others did, and who is in it, is told once.
+            deed(*given)
+            return
+        deed(*given)
+
+    def history(task_id: str) -> list[str]:
+        part = beside.person.get(f"/task/{task_id}").text.partition("<h2>History</h2>")[2].partition("</ul>")[0]
+        return [words_of(each) for each in part.split("</li>")[:-1]]
+
+    def line() -> str:
+        tree = beside.person.get("/work").text.partition("<h2>Tasks</h2>")[2]
+        return words_of(tree.partition(f'/ui/task/{task.id}"')[2].partition("</p>")[0])
+
+    insisted(memory.tasks.pop, PopRequest(result="It hums.", task_id=task.id), bob)
+    ended = "ended by bob just now : complete"
+    assert history(task.id) == [ended]
+    assert "last moved just now by bob" in words_of(beside.person.page)
+    assert "ann, ended by bob just now" in line()
+    insisted(memory.waiting_tasks.reopen, task.id, ann)
+    insisted(memory.waiting_tasks.hand_over, task.id, "cara", bob)
+    assert history(task.id) == ["handed over to cara by bob just now", "reopened by ann just now", ended]
+    assert "waits for cara" in line()
+    cara = replace(ann, agent="cara")
+    memory.tasks.push(PushRequest(task_id=task.id), cara)
+    memory.tasks.pop(PopRequest(result="It sings.", task_id=task.id), cara)
+    assert history(task.id)[:3] == [
+        ended.replace("bob", "cara"),
+        "begun by cara just now",
+        "handed over by bob just now",
+    ]
+    assert "ended by" not in line()
+    memory.tasks.pop(PopRequest(result="tuned", task_id=alone.id), ann)
+    assert history(alone.id) == [ended.replace("bob", "ann")], "its result tells it"
+
+
+def test_a_task_that_was_moved_is_put_back_from_the_notice(beside: Beside) -> None:
+    """U1.1: Undo where it is then as it was; else the button says what it does. The address alone offers nothing."""
+    somebody, ann = beside.person, beside.memory.caller()
+    beside.memory.remember([NewRecord(text="Rosin is in the drawer.")], replace(ann, agent="bob"))
+    task = begun(beside, "Haul the nets")
+    at = f"/task/{task.id}"
+
+    def now() -> tuple[str, str, str | None]:
+        each = next(each for each in beside.memory.tasks.tree(ann) if each.id == task.id)
+        return each.status, each.agent, each.result
+
+    def sent(action: str, **fields: str) -> str:
+        page = somebody.send(f"{at}/{action}", **fields)
+        if page.status_code == 409:  # Somebody is in it, which is told once.
+            page = somebody.send(f"{at}/{action}")
+        return words_of(page).partition("Sign out")[2].partition("Haul the nets")[0]
+
+    somebody.get(at)
+    assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in sent(
+        "handed", agent="bob"
+    )
+    assert "It waits for ann. Undo" in sent("handed"), "the first form is that of the notice"
+    assert now() == ("planned", "ann", None)
+    assert "It waits for bob, who is told at the next move. Undo" in sent("handed")
+    sent("handed")
+    sent("ended", result="no boat", status="blocked")
+    assert "It waits for ann. Undo" in sent("handed")
+    sent("ended")
+    assert now() == ("blocked", "ann", "no boat")
+    somebody.get(at)
+    sent("ended", result="Three cod.", status="failed")
+    assert "Reopened. It waits for ann. Undo" in sent("reopened")
+    assert now() == ("planned", "ann", None)
+    reopened = str(somebody.page.url.query, "ascii")
+    sent("ended")
+    assert now() == ("failed", "ann", "Three cod.")
+    page = somebody.get(at)
+    assert "Haul the nets → dead end (failed): Three cod." in words_of(page)
+    sent("reopened")
+    assert "Reopened. It waits for ann. To take that back, end it again." in words_of(somebody.get(f"{at}?{reopened}"))
+    words = words_of(somebody.get(f"{at}?done=handed&earlier=bob"))
+    assert "Handed over. " in words, "the latest change was another"
+    sent("handed", agent="bob")
+    page = somebody.get(f"{at}?done=handed&earlier=mallory")
+    assert "It waits for bob" in words_of(page)
+    assert "mallory" not in page.text
+
+
+def test_a_task_lists_its_result_and_a_record_leads_to_its_task(beside: Beside) -> None:
+    """U1.1: a session without a log is no link."""
+    caller = beside.memory.caller().in_session("tide-1")
+    root = begun(beside, "Build the tide mill")
+    task = begun(beside, "Dam the creek", parent_id=root.id)
+    note = beside.memory.remember([NewRecord(text="The creek is four metres wide.")], caller)[0].id
+    beside.memory.tasks.pop(PopRequest(result="Dammed with clay.", task_id=task.id), beside.memory.caller())
+    listed = beside.person.get(f"/task/{task.id}").text.partition("Its records")[2]
+    result = re.search(r'href="/ui/record/(r\w+)">Dam the creek → Dammed with clay', listed)
+    assert result, listed
+    page = beside.person.get(f"/record/{result[1]}")
+    assert f'<a href="/ui/task/{task.id}">Dam the creek</a>' in page.text.partition("Result of")[2]
+    assert f'<a href="/ui/task/{root.id}">Build the tide mill</a>' in page.text.partition("Part of")[2]
+    page = beside.person.get(f"/record/{note}")
+    assert "tide-1" in words_of(page)
+    assert "/ui/session/" not in page.text
+    beside.memory.remember([NewRecord(text="How wide is it?", kind="message", role="user")], caller)
+    assert 'href="/ui/session/tide-1"' in beside.person.get(f"/record/{note}").text
+    beside.memory.tasks.pop(PopRequest(result="done", task_id=root.id), beside.memory.caller())
+
+
 def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
     """U1.1: what others did to it since one last moved is named first."""
     task = begun(beside, "Wax the sledge")
@@ -463,13 +575,13 @@ def test_a_task_that_ended_by_mistake_is_reopened(beside: Beside) -> None:
         assert "Reopen it all the same" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/reopened")
     words = words_of(page)
-    assert "Reopened: it waits for its agent" in words
+    assert "Reopened. It waits for ann. Undo" in words
     assert "waxed" not in words
     assert not beside.person.has_form(f"/task/{task.id}/reopened")
     assert beside.person.post(f"/task/{task.id}/reopened", {"csrf": beside.person.csrf}).status_code == 400
 
 
-def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(tmp_path: Path) -> None:
+def test_a_task_is_handed_to_an_unknown_agent_only_by_a_button_of_its_own(tmp_path: Path) -> None:
     """U1.1: a typing error would let it wait for ever; agents that wrote or hold a token are suggested and known."""
     memory = memory_of(tmp_path / "data")
     task = memory.tasks.push(PushRequest(goal="Oil the hinges"), memory.caller()).path[0]
@@ -486,8 +598,13 @@ def test_a_task_is_handed_to_an_unknown_agent_only_by_the_same_form_again(tmp_pa
         return asked(memory, hand_over, parts={"id": task.id}, form={"agent": agent, **fields})
 
     for typed in ("gustaf", "stranger"):
-        assert f"No agent &#39;{typed}&#39; has written here or holds a token." in (page := handed(typed))
-        assert f'name="unknown" value="{typed}"' in page
+        page = handed(typed)
+        assert f"No agent &#39;{typed}&#39; has written here or holds a token." in page
+        known, plain = re.findall(r"<form [^>]*/handed.*?</form>", page, re.DOTALL)
+        assert f'name="unknown" value="{typed}"' in known
+        assert f"Hand it over to {typed} all the same" in known
+        assert 'name="unknown"' not in plain, "a corrected name is sent by the plain button"
+        assert '<button class="main">Hand over</button>' in plain
         assert agent_now() == "ann"
     assert "No agent &#39;gustaf&#39;" in handed("gustaf", unknown="stranger")
     for name, fields in (("gustav", {}), ("holger", {}), ("gustaf", {"unknown": "gustaf"})):

@@ -202,7 +202,7 @@ def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: 
 
 
 def test_a_record_is_found_and_marked_as_wrong_without_a_pointer(chromium: Browser, shop: Shop) -> None:
-    """U1.1, U1.2: / searches, j goes to the item, Enter opens it, w and u."""
+    """U1.1, U1.2: / searches, j goes to the item, Enter opens it, w takes a reason, and u."""
     record_id = shop.stored("Penguins live in the attic.")
     with visiting(chromium, shop) as page:
         page.press("/")
@@ -215,7 +215,12 @@ def test_a_record_is_found_and_marked_as_wrong_without_a_pointer(chromium: Brows
         page.press("Enter")
         page.wait(f"location.pathname == '/ui/record/{record_id}' && document.readyState == 'complete'")
         page.press("w")
+        page.wait("document.activeElement.name == 'reason'")
+        assert not page.barriers()
+        page.type("They moved out.")
+        page.press("Enter")
         page.wait_for("Marked as wrong")
+        assert "because: They moved out." in page.text
         assert shop.status(record_id) == "inactive"
         page.press("u")
         page.wait_for("Undone.")

@@ -105,7 +105,8 @@ def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:
         memory.caller(),
     )
     page = asked(memory, show_record, parts={"id": fact.id})
-    assert 'aria-describedby="about-promote">Make it core</button>' in page
+    assert 'aria-describedby="about-promote">Promote</button>' in page
+    assert "Make it core" not in page
     assert "Core is the highest stage of a fact" in page.partition('id="about-promote"')[2].partition("</p>")[0]
     assert "about-promote" not in asked(memory, show_record, parts={"id": rule.id})
 

@@ -10,6 +10,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.task_results import result_in
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 
@@ -33,6 +34,18 @@ def test_a_result_is_found_after_its_root_has_ended_by_every_agent(app: App, ope
     for memory in (app, open_memory(agent="bob")):
         assert texts(memory, "what happened when the index was dropped")[0] == dead_end
         assert dead_end in texts(memory, "plan.sql")
+
+
+@pytest.mark.parametrize("status", ["failed", "complete"])
+def test_a_record_tells_the_result_as_long_as_its_words_are_the_tasks(app: App, status: str) -> None:
+    """U1.1: without the goal and the mark of a dead end."""
+    ended(app, "Drop the index", "Ten times slower.", status=status)
+    [task] = [each for each in app.tasks.tree(app.caller()) if each.goal == "Drop the index"]
+    answer = app.recall(RecallRequest(kinds=("result",), query="drop the index"), app.caller())
+    [found] = [str(each["id"]) for each in answer.results if "slower" in str(each["text"])]
+    record = app.inspect.visible(found, app.caller())
+    assert result_in(record, task) == "Ten times slower."
+    assert result_in(replace(record, text="It was slow."), task) == ""
 
 
 def test_a_task_with_a_similar_goal_is_shown_what_the_earlier_one_came_to(app: App) -> None:

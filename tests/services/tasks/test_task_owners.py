@@ -285,3 +285,26 @@ def test_a_blocked_task_waits_for_its_own_agent_again(team: Team) -> None:
     pop(ann)
     with pytest.raises(Conflict, match="push its goal again"):
         bob.waiting_tasks.hand_over(task.id, "ann", bob.caller())
+
+
+def test_the_changes_of_a_task_are_kept_from_the_first_one_by_another_agent_on(team: Team, clock: Clock) -> None:
+    """U1.1: also those that nobody is to be told of; a task that was never shared has none."""
+    ann, bob = team["ann"], team["bob"]
+    alone = push(ann, "pack").path[0]
+    pop(ann, "packed")
+    task = push(ann, "ship").path[0]
+    insist(bob, "lost", status="failed", task_id=task.id)
+    clock.advance(hours=1)
+    with pytest.raises(Conflict, match=r"^bob ended"):
+        ann.waiting_tasks.reopen(task.id, ann.caller())
+    ann.waiting_tasks.reopen(task.id, ann.caller())
+    push(ann, task_id=task.id)
+    kept = ann.records.task_changes(task.namespace, [task.id, alone.id], 9)
+    assert [(each.by_agent, each.agent, each.deed, each.task_id) for each in kept] == [
+        ("ann", "", "began", task.id),
+        ("ann", "", "reopened", task.id),
+        ("bob", "ann", "ended", task.id),
+    ]
+    assert told(bob) == []
+    assert ann.records.task_changes(task.namespace, [task.id], 1) == kept[:1]
+    assert ann.records.task_changes("toys", [task.id], 9) == []

@@ -2,6 +2,11 @@
 "use strict";
 
 const typing = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+// The button that saves a form: its main one, or its only one. Where several mean different things, the person chooses.
+const saving = (form) => {
+  const buttons = [...(form ? form.elements : [])].filter((each) => each.type === "submit");
+  return buttons.find((each) => each.classList.contains("main")) || (buttons.length === 1 ? buttons[0] : null);
+};
 const items = () => [...document.querySelectorAll("[data-item]")];
 
 function current() {
@@ -116,6 +121,14 @@ document.addEventListener("keydown", (event) => {
   if (palette && (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
     event.preventDefault();
     openPalette();
+    return;
+  }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing && !document.querySelector("dialog[open]")) {
+    const button = typing(event.target) && saving(event.target.form);
+    if (button) {
+      event.preventDefault();
+      button.click();
+    }
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

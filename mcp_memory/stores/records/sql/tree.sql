@@ -51,8 +51,15 @@ INSERT INTO task_changes (change, namespace, task_id, agent, by_agent, by_place,
 VALUES (:change, :namespace, :task_id, :agent, :by_agent, :by_place, :was, :became, :at);
 
 -- name: concerned
+-- The agent "" is nobody, who is told nothing: it stands for the history of a task that another agent changed once.
 SELECT agent FROM places WHERE task_id = ?4 AND namespace = ?1 AND NOT (agent = ?2 AND session_id = ?3)
-UNION SELECT agent FROM task_changes WHERE task_id = ?4 AND agent <> ?2;
+UNION SELECT agent FROM task_changes WHERE task_id = ?4 AND agent <> ?2
+UNION SELECT '' FROM task_changes WHERE task_id = ?4 AND by_agent <> ?2;
+
+-- name: task_changes
+SELECT c.*, t.goal, iif(t.status = c.became, t.result, NULL) AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
+WHERE c.namespace = ?1 AND c.task_id IN (SELECT value FROM json_each(?2))
+ORDER BY c.change DESC LIMIT ?3;
 
 -- name: put_move
 INSERT OR REPLACE INTO moves (namespace, agent, session_id, change, at) VALUES (?, ?, ?, ?, ?);
