@@ -15,13 +15,13 @@ from mcp_memory.domain.model.records import KINDS, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page.bulk import BULK
 from mcp_memory.entrypoints.page.doors import PAGE_PATH
-from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, list_request
+from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, leaves_logs_out, list_request
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
-    from mcp_memory.services.retrieval.recall import RecallAnswer
+    from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 
 _LABELS: Final[Mapping[str, str]] = {
     "kind": "Kind", "tag": "Tag", "author": "Agent", "session_id": "Session", "status": "Status"
@@ -58,8 +58,16 @@ def show_memories(visit: Visit) -> Response:
         degraded=answer.degraded,
         next_page=_next_page(visit, answer),
         filters=[(name, visit.asked(name)) for name in FIELDS if visit.asked(name)],
+        left_out=not answer.results and _has_logs(visit, request),
         revision=revision,
         bulk=BULK,
+    )
+
+
+def _has_logs(visit: Visit, request: RecallRequest) -> bool:
+    """Return True where messages of sessions would be listed if they were not left out."""
+    return leaves_logs_out(visit) and bool(
+        visit.app.facets(replace(request, kinds=(), before=None), visit.caller)["kind"]
     )
 
 
