@@ -321,7 +321,7 @@ class Wiring:
         """Shows contexts that were given, line by line."""
         from mcp_memory.services.status.account import ContextAccounts
 
-        return ContextAccounts(self.records)
+        return ContextAccounts(self.records, self.counter)
 
     @made_once
     def session_accounts(self) -> SessionAccounts:

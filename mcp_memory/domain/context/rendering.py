@@ -12,6 +12,8 @@ from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     HOLDS,
+    IMPORTED_AT,
+    IMPORTED_BY,
     LOG_KINDS,
     Instant,
     Json,
@@ -30,6 +32,8 @@ JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "pass
 _TAIL = 1_000
 """Characters read from the end of an error's stack."""
 _READ_FROM = 5_000
+_UNTOLD = frozenset({ASKED_AS, IMPORTED_AT, IMPORTED_BY})
+"""Details that are about a record, and no part of the event that it tells."""
 
 _ANY_WORD = re.compile(r"\w+")
 _READ_WORDS = frozenset("read reading open opened view viewed".split())
@@ -81,7 +85,7 @@ def _headline(record: Record, detail: ShownDetail) -> tuple[str, bool]:
         return f"Error: {one_line(message, 2 * LINE_CHARACTERS)}", False
     most = JSON_CHARACTERS[detail]
     # A longer text would be cut anyway: skip writing it.
-    told = ((name, value) for name, value in record.details.items() if name != ASKED_AS)
+    told = ((name, value) for name, value in record.details.items() if name not in _UNTOLD)
     shown = {name: value[:most] if isinstance(value, str) else value for name, value in told}
     if not shown:
         return "", True
@@ -113,7 +117,8 @@ def _last_line(text: str) -> str:
 
 
 def _values(record: Record) -> str:
-    return "\n".join(value[:_READ_FROM] for value in record.details.values() if isinstance(value, str))
+    told = (value for name, value in record.details.items() if name not in _UNTOLD)
+    return "\n".join(value[:_READ_FROM] for value in told if isinstance(value, str))
 
 
 SECTION_OF_KIND: dict[Kind, str] = {

@@ -177,7 +177,7 @@ class Tally:
     ignored: int
 
 
-_BANDS: Mapping[str, Band] = {
+HEALTHY: Mapping[str, Band] = {
     "context_relevance": Band(low=0.6),
     "budget_utilisation": Band(low=0.5, high=0.9),
     "refresh_rate": Band(high=0.3),
@@ -186,6 +186,7 @@ _BANDS: Mapping[str, Band] = {
     "fact_confirmation_rate": Band(low=0.2),
     "brier_score": Band(high=0.25),  # A constant confidence of 50 % scores 0.25.
 }
+"""The healthy range of each figure that has one, in the figure's unit."""
 
 
 def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tuple[Figure, ...]:
@@ -205,7 +206,7 @@ def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tup
         "fact_confirmation_rate": _share(tally.confirmed_facts, tally.facts),
         "brier_score": calibrated.brier if calibrated else None,
     }
-    return tuple(Figure(name=name, value=value, band=_BANDS.get(name)) for name, value in values.items())
+    return tuple(Figure(name=name, value=value, band=HEALTHY.get(name)) for name, value in values.items())
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -109,6 +109,8 @@ class NewRecord:
 
 HOLDS = "holds"
 """The detail that says when or where a record holds, beside another one that is true as well."""
+IMPORTED_AT, IMPORTED_BY = "imported_at", "imported_by"
+"""The details that say when a record came from another memory, whose dates it keeps, and which agent imported it."""
 ASKED_AS, MAX_ASKED = "asked_as", 3
 """The detail with the questions that a record answers, of any kind, and their greatest number."""
 SEARCHED_DETAILS = (

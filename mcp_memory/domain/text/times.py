@@ -95,6 +95,11 @@ def iso(instant: Instant) -> str:
     return _at(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def iso_exact(instant: Instant) -> str:
+    """Return the instant as `2026-11-20T18:17:28.250000Z`."""
+    return _at(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def iso_day(instant: Instant) -> str:
     return _day(int(instant // 86_400))
 

@@ -140,7 +140,8 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
                     memory.records.transfer().enter(file.pieces(progress))
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
                 else:
-                    outcome = asdict(Merger(memory.records)(file.pieces(progress)))
+                    merger = Merger(memory.records, memory.now, memory.caller().agent)
+                    outcome = asdict(merger(file.pieces(progress)))
             if source != STREAM:
                 memory.attachments.take_from(files_beside(Path(source)))
             return {**outcome, "embedded": _embed(memory)}

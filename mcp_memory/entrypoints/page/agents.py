@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.ports.access import Token
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -54,6 +55,14 @@ def is_known(visit: Visit, agent: str) -> bool:
         return True
     where = replace(visible_to(visit.app.records, visit.caller), authors=frozenset({agent}), include_inactive=True)
     return visit.app.records.count(where) > 0
+
+
+def worked_on(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Return the tasks that somebody is in, the innermost of each line, the latest first."""
+    active = [task for task in tasks if task.status == "active"]
+    parents = {task.parent_id for task in active}
+    inner = [task for task in active if task.id not in parents]
+    return sorted(inner, key=lambda task: (-task.updated_at, task.id))
 
 
 def _wrote(visit: Visit) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
 from mcp_memory.domain.model.tasks import path_to
-from mcp_memory.entrypoints.page.agents import known_agents
+from mcp_memory.entrypoints.page.agents import known_agents, worked_on
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -22,6 +22,8 @@ from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLi
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Record
+    from mcp_memory.domain.model.tasks import Task
+    from mcp_memory.services.context.assemble import Context
 
 NAME: Final = "Contexts"
 PAGE_CONTEXTS: Final = 30
@@ -35,7 +37,13 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
 TASKS_SHOWN: Final = 50
-_NO_PLACES: Final[Mapping[str, Any]] = {"agents": (), "open_tasks": (), "in_task": ""}
+NO_TASK: Final = "none"
+"""The choice of no task at all, in an address."""
+NOWHERE: Final = "nowhere"
+"""A window that no client has, so that it holds no place in the task tree."""
+LATEST_LOOKED_AT: Final = 20
+"""Blocks of an agent that are looked at for its usual budget, as reminders have one of their own."""
+_NO_PLACES: Final[Mapping[str, Any]] = {"agents": (), "open_tasks": (), "in_task": "", "now_in": None}
 """Choices of a form that asks again for a block: its agent is known, and its place is where that is now."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
 
@@ -68,9 +76,11 @@ def score_parts(component: Component) -> ScoreParts:
 
 
 def show_contexts(visit: Visit) -> Response:
+    """Show the blocks of every agent that the visitor may look at, or of the one that the address names."""
     before = visit.position(_CONTEXT_ID)
+    of_all = visit.visitor.is_owner and not visit.asked("of")
     with visit.app.follower.snapshot():
-        found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before, of_all=visit.visitor.is_owner)
+        found = visit.app.records.contexts(visit.reader, PAGE_CONTEXTS + 1, before, of_all=of_all)
         listed = _listed(visit, found[:PAGE_CONTEXTS])
     shown = found[:PAGE_CONTEXTS]
     last = shown[-1] if len(found) > PAGE_CONTEXTS else None
@@ -78,6 +88,7 @@ def show_contexts(visit: Visit) -> Response:
         "contexts.html",
         here=NAME,
         contexts=listed,
+        of_all=of_all,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
         **_places(visit),
@@ -85,15 +96,34 @@ def show_contexts(visit: Visit) -> Response:
 
 
 def _places(visit: Visit) -> dict[str, Any]:
-    """Return the agents and the open tasks to choose from: whose block, and in which task."""
-    tasks = [each for each in visit.app.tasks.tree(visit.caller) if not each.is_finished]
+    """Return the agents and the open tasks to choose from: whose block, and in which task; and where that agent is."""
+    tree = visit.app.tasks.tree(visit.caller)
+    tasks = [each for each in tree if not each.is_finished]
     latest = sorted(tasks, key=lambda each: -each.updated_at)[:TASKS_SHOWN]
     chosen = visit.asked("task")
     return {
         "agents": dict.fromkeys([*known_agents(visit), visit.reader.agent]) if visit.visitor.is_owner else (),
         "open_tasks": [*latest, *(each for each in tasks if each.id == chosen and each not in latest)],
         "in_task": chosen,
+        "now_in": _task_of(visit.reader.agent, tree),
     }
+
+
+def _task_of(agent: str, tasks: Sequence[Task]) -> Task | None:
+    """Return the task that *Work* says the agent is working on, the latest of several.
+
+    An agent's own place belongs to its window, which is another process's.
+    """
+    return next((each for each in worked_on(tasks) if each.agent == agent), None)
+
+
+def _assembled(visit: Visit) -> Context:
+    """Assemble the block that the address asks for: in the task that it names, in none, or where the agent is."""
+    chosen, reader = visit.asked("task"), visit.reader
+    now_in = None if chosen else _task_of(reader.agent, visit.app.tasks.tree(visit.caller))
+    task_id = now_in.id if now_in else checked_id(chosen, TASK) if chosen not in ("", NO_TASK) else None
+    request = replace(_request(visit), task_id=task_id)
+    return visit.app.assemble_context(request, reader if task_id else replace(reader, window=NOWHERE))
 
 
 def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Sequence[ListedContext]:
@@ -133,7 +163,7 @@ def show_context(visit: Visit) -> Response:
         "context.html",
         here=NAME,
         account=account,
-        bar=_bar(account, _budget(account.report)),
+        bar=_bar(account),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
         block="",
         kept_out=_kept_out(visit, account),
@@ -147,15 +177,14 @@ def show_what_would_be_given(visit: Visit) -> Response:
 
     As the agent that is chosen, and in the task that is chosen, where nobody goes by that.
     """
-    reader, task_id = visit.reader, visit.asked("task")
-    request = replace(_request(visit), task_id=checked_id(task_id, TASK) if task_id else None)
-    context = visit.app.assemble_context(request, reader)
-    report = replace(context.report, metadata={**context.report.metadata, "agent": reader.agent})
+    reader, context = visit.reader, _assembled(visit)
+    told = {**context.report.metadata, "agent": reader.agent, "budget": _asked_budget(visit)}
+    report = replace(context.report, metadata=told)
     with visit.app.follower.snapshot():
         account = visit.app.accounts.told(report, reader)
     shown: dict[str, Any] = {
         "account": account,
-        "bar": _bar(account, request.max_tokens or 0),
+        "bar": _bar(account),
         "next_left_out": "",
         "block": context.text,
         "kept_out": {},
@@ -167,7 +196,7 @@ def ask_again(visit: Visit) -> Response:
     """Compare a block that was given with the one that would be given now."""
     reader = visit.reader
     given = visit.app.accounts(_context_id(visit), reader)
-    context = visit.app.assemble_context(_request(visit), reader)
+    context = _assembled(visit)
     with visit.app.follower.snapshot():
         now = visit.app.accounts.told(context.report, reader)
     before, after = _lines(given), _lines(now)
@@ -234,7 +263,7 @@ def _request(visit: Visit) -> ContextRequest:
     goal, strategy = visit.asked("goal"), visit.asked("strategy")
     if len(goal) > MAX_GOAL:
         raise InvalidRequest("The goal is too long; say it in fewer words.")
-    budget = visit.asked_number("budget", visit.app.settings.max_tokens)
+    budget = _asked_budget(visit)
     if not 64 <= budget <= MOST_TOKENS:
         raise InvalidRequest(f"The budget must be 64 to {MOST_TOKENS:,} tokens.")
     as_of = visit.asked("as_of")
@@ -245,6 +274,15 @@ def _request(visit: Visit) -> ContextRequest:
     )
 
 
+def _asked_budget(visit: Visit) -> int:
+    """Return the budget of the address, else that of the reader's latest block, else what is set."""
+    if visit.asked("budget"):
+        return visit.asked_number("budget", visit.app.settings.max_tokens)
+    given = visit.app.records.contexts(visit.reader, LATEST_LOOKED_AT)
+    budgets = (_budget(report) for _, report in given if report.strategy != "reminder")
+    return next((each for each in budgets if each), visit.app.settings.max_tokens)
+
+
 def _asking(visit: Visit) -> dict[str, Any]:
     """Return what the form needs that asks what would be given."""
     from mcp_memory.strategies import read_strategies
@@ -253,19 +291,22 @@ def _asking(visit: Visit) -> dict[str, Any]:
         "strategies": sorted(read_strategies(visit.app.settings.strategies_file)),
         "goal": visit.asked("goal"),
         "of": visit.asked("of"),
-        "budget": visit.asked("budget") or visit.app.settings.max_tokens,
+        "budget": visit.asked("budget") or _asked_budget(visit),
         "strategy": visit.asked("strategy"),
         "as_of": visit.asked("as_of"),
         "score_parts": score_parts,
     }
 
 
-def _bar(account: Account, budget: int) -> Sequence[BarPart]:
-    """Return the sections as parts of the budget, then the headings and the fence; what remains was not used."""
+def _bar(account: Account) -> Sequence[BarPart]:
+    """Return the sections as parts of the budget, then the headings and the fence; what remains was not used.
+
+    The parts add up to the block's tokens.
+    """
     report = account.report
     told = [(section.title, section.tokens) for section in account.sections]
     frame = report.token_count - sum(tokens for _, tokens in told)
-    return bar_of([*told, ("Headings and fence", frame)], max(budget, report.token_count))
+    return bar_of([*told, ("Headings and fence", frame)], max(_budget(report), report.token_count))
 
 
 def _budget(report: ContextReport) -> int:

@@ -8,17 +8,25 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.health import HEALTHY
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.entrypoints.hooks.session_notes import KEPT_SECONDS, failed_hooks
+from mcp_memory.entrypoints.page.agents import worked_on
+from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAME: Final = "Health"
 WEEKS: Final = 26
 WEEK_SECONDS: Final = 7 * DAY_SECONDS
 BLOCKS_COUNTED: Final = 100
+LOGS_COUNTED: Final = 1_000
 BAR_HEIGHT: Final = 100.0
+_ALL: Final = RecallRequest(only_looks=True)
+"""The records that lists of one kind show: all but those that were retired or are wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +45,13 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The words for a figure: its sentence, and the advice and the screen where it is below or above its target."""
+    """The words for a figure: its sentence, and the advice and the screen where it is below or above its target.
 
-    says: Callable[[float], str]
+    The sentence holds `{}` where the figure belongs, which is told in the unit of its target.
+    """
+
+    says: str
+    unit: Callable[[float], str]
     below: str = ""
     above: str = ""
     path: str = ""
@@ -49,42 +61,59 @@ def _percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f} ms"
+
+
+def _score(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
-        says=lambda value: f"On average, the lines of a block are {_percent(value)} relevant.",
+        says="On average, the lines of a block are {} relevant.",
+        unit=_percent,
         below="Look at some blocks, and retire what is of no use there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
-        says=lambda value: f"Blocks use {_percent(value)} of their budget on average.",
+        says="Blocks use {} of their budget on average.",
+        unit=_percent,
         below="There is less to show than there is room: a smaller budget would cost agents less.",
         above="Blocks are full: raise the budget, or unpin what need not be in every block.",
         path="/contexts",
     ),
     "refresh_rate": _Reading(
-        says=lambda value: f"{_percent(value)} of follow-ups had to be rebuilt as a whole.",
+        says="{} of follow-ups had to be rebuilt as a whole.",
+        unit=_percent,
         above="Agents change the question or the strategy within a conversation; a block says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
-        says=lambda value: f"{_percent(value)} of the records that agents judged were useful.",
+        says="{} of the records that agents judged were useful.",
+        unit=_percent,
         below="Retire what agents keep ignoring: it takes the place of something better.",
         path="/",
     ),
     "cold_build_ms": _Reading(
-        says=lambda value: f"The median time to build a block is {value:.0f} ms.",
+        says="The median time to build a block is {}.",
+        unit=_milliseconds,
         above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are whole.",
     ),
-    "growth_7_days": _Reading(says=lambda value: f"In the last seven days, {value:,.0f} records were stored."),
+    "growth_7_days": _Reading(says="In the last seven days, {} records were stored.", unit=_number),
     "fact_confirmation_rate": _Reading(
-        says=lambda value: f"{_percent(value)} of all facts came up again.",
+        says="{} of all facts came up again.",
+        unit=_percent,
         below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
-        says=lambda value: (
-            f"How sure decisions were and how they went differ by {value:.2f}; 0 is never, 0.25 is a guess."
-        ),
+        says="How sure decisions were and how they went differ by {}; 0 is never, 0.25 is a guess.",
+        unit=_score,
         above="Decisions are held too firmly or too loosely: agents should give a confidence that they can keep.",
         path="/?kind=decision",
     ),
@@ -123,6 +152,31 @@ def _cost(visit: Visit) -> tuple[int, int, int]:
     return len(tokens), round(sum(tokens) / max(len(tokens), 1)), max(tokens, default=0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """The numbers of what each screen lists: records by kind, those out of search by status, sessions, tasks."""
+
+    kinds: Mapping[str, int]
+    out_of_search: Mapping[str, int]
+    logs: int
+    worked_on: int
+
+
+def _listed(visit: Visit) -> Listed:
+    """Count what the links lead to, so that a list is as long as its link says."""
+    out = {
+        status: sum(visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller)["kind"].values())
+        for status in sorted(OUT_OF_SEARCH)
+    }
+    logs = visit.app.logs.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
+    return Listed(
+        kinds=visit.app.facets(_ALL, visit.caller)["kind"],
+        out_of_search={status: count for status, count in out.items() if count},
+        logs=len(logs),
+        worked_on=len(worked_on(visit.app.tasks.tree(visit.caller))),
+    )
+
+
 def show_health(visit: Visit) -> Response:
     return _health_page(visit, None)
 
@@ -138,7 +192,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     with visit.app.follower.snapshot():
         status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
         waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
-        weeks, cost = growth(visit), _cost(visit)
+        weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     failed: Mapping[str, int] = {}
     if visit.visitor.is_owner:  # They are counted for the whole machine.
         failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)
@@ -146,6 +200,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         "health.html",
         here=NAME,
         counted=status,
+        listed=listed,
         sentences=_sentences(status),
         unembedded=waiting,
         findings=findings,
@@ -163,9 +218,18 @@ def _sentences(status: Mapping[str, Any]) -> Sequence[Sentence]:
         if reading is None or figure["value"] is None:
             continue
         advice = {"below": reading.below, "above": reading.above}.get(figure["verdict"] or "", "")
-        target = figure["target"] or ""
-        told.append(Sentence(says=reading.says(figure["value"]), target=target, advice=advice, path=reading.path))
+        says = reading.says.format(reading.unit(figure["value"]))
+        told.append(Sentence(says=says, target=_target(name, reading.unit), advice=advice, path=reading.path))
     return sorted(told, key=lambda each: not each.is_off)
+
+
+def _target(name: str, unit: Callable[[float], str]) -> str:
+    """Return the target of a figure in the unit that it is told in: "above 60 %"; "" without one."""
+    band = HEALTHY.get(name)
+    if band is None:
+        return ""
+    low, high = ("" if each is None else unit(each) for each in (band.low, band.high))
+    return f"{low} to {high}" if low and high else f"above {low}" if low else f"below {high}"
 
 
 SCREENS: Final = (

@@ -33,7 +33,7 @@ def list_request(visit: Visit) -> RecallRequest:
         raise InvalidRequest("A field of the search is too long; ask for less.")
     kinds = cast("tuple[Kind, ...]", _of(asked["kind"], KINDS))
     is_pinned = asked["pinned"] == "yes"
-    is_wide = not (kinds or asked["q"] or asked["session_id"] or is_pinned)
+    is_wide = leaves_logs_out(visit)
     return RecallRequest(
         query=asked["q"],
         kinds=LASTING if is_wide else kinds,
@@ -50,6 +50,11 @@ def list_request(visit: Visit) -> RecallRequest:
         max_tokens=PAGE_TOKENS,
         only_looks=True,
     )
+
+
+def leaves_logs_out(visit: Visit) -> bool:
+    """Return True where the address asks for no kind, words, session or pin: then messages of sessions are left out."""
+    return not (any(visit.asked(name) for name in ("kind", "q", "session_id")) or visit.asked("pinned") == "yes")
 
 
 def _of(name: str, known: Iterable[str]) -> tuple[str, ...]:

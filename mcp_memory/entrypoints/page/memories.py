@@ -6,28 +6,33 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
-from mcp_memory.domain.model.records import KINDS, Instant, Record
+from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, KINDS, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
-from mcp_memory.entrypoints.page.bulk import BULK
+from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
 from mcp_memory.entrypoints.page.doors import PAGE_PATH
-from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, list_request
+from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, leaves_logs_out, list_request
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
-    from mcp_memory.services.retrieval.recall import RecallAnswer
+    from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 
 _LABELS: Final[Mapping[str, str]] = {
     "kind": "Kind", "tag": "Tag", "author": "Agent", "session_id": "Session", "status": "Status"
 }  # fmt: skip
 NEW: Final = "New"
 NEW_AT_MOST: Final = 200
+SOURCE_LOOKED_AT: Final = 5_000
+"""Records, the latest, among which those of one source are looked for."""
+FOREIGN: Final = "import-"
+"""The beginning of the session of what was another server's: "import-reference"."""
 _TIME: Final = re.compile(r"\d{9,11}(?:\.\d{1,7})?")  # 1795486421.535094
 _YEAR_SECONDS: Final = 365 * 86_400
 
@@ -40,6 +45,19 @@ class Facets:
     label: str
     chosen: str
     values: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSource:
+    """The origin of new records: an agent with its client, or one import, which has its own time."""
+
+    name: str
+    imported_at: Instant | None = None
+
+    @property
+    def key(self) -> str:
+        """The text that names it in an address."""
+        return self.name if self.imported_at is None else f"{self.name} {self.imported_at!r}"
 
 
 def show_memories(visit: Visit) -> Response:
@@ -58,8 +76,16 @@ def show_memories(visit: Visit) -> Response:
         degraded=answer.degraded,
         next_page=_next_page(visit, answer),
         filters=[(name, visit.asked(name)) for name in FIELDS if visit.asked(name)],
+        left_out=not answer.results and _has_logs(visit, request),
         revision=revision,
         bulk=BULK,
+    )
+
+
+def _has_logs(visit: Visit, request: RecallRequest) -> bool:
+    """Return True where messages of sessions would be listed if they were not left out."""
+    return leaves_logs_out(visit) and bool(
+        visit.app.facets(replace(request, kinds=(), before=None), visit.caller)["kind"]
     )
 
 
@@ -80,22 +106,56 @@ def _next_page(visit: Visit, answer: RecallAnswer) -> str:
 
 
 def show_new(visit: Visit) -> Response:
-    """Show what was stored since the person said that all was seen, by who stored it and with what."""
-    since = _looked_at(visit)
+    """Show what came in since the person said that all was seen, by who stored it and with what; an import apart.
+
+    With a `source` in the address, that one alone, since the time that the address names.
+    """
+    source, asked_since = visit.asked("source"), visit.asked("since")
+    since = float(asked_since) if _TIME.fullmatch(asked_since) else _looked_at(visit)
+    revision = visit.app.records.revision()
     with visit.app.follower.snapshot():
         where = replace(visible_to(visit.app.records, visit.caller), kinds=frozenset(LASTING))
-        latest = visit.app.records.list(where, "created", NEW_AT_MOST + 1)
-    fresh = [each for each in latest if each.created_at > since]
-    sources: dict[str, list[Record]] = {}
-    for each in fresh[:NEW_AT_MOST]:
-        # What upkeep reads out of an episode was stored in no session.
-        sources.setdefault(_source(each) if each.client or each.session_id else UPKEEP, []).append(each)
-    newest = max((each.created_at for each in fresh), default=since)
-    is_more = len(fresh) > NEW_AT_MOST
-    return visit.page("new.html", here=NEW, sources=sources, since=since, newest=newest, is_more=is_more)
+        # In the order in which they came in, whatever their dates.
+        latest = visit.app.records.list(where, "created", SOURCE_LOOKED_AT if source else NEW_AT_MOST + 1)
+    fresh = [(each, at) for each in latest if (at := _came_in(each, visit.now)) > since]
+    newest = max((at for _, at in fresh), default=since)
+    if source:
+        fresh = [(each, at) for each, at in fresh if _source(each, visit.now).key == source]
+    most = MOST_AT_ONCE if source else NEW_AT_MOST
+    sources: dict[NewSource, list[Record]] = {}
+    for each, _ in fresh[:most]:
+        sources.setdefault(_source(each, visit.now), []).append(each)
+    return visit.page(
+        "new.html",
+        here=NEW,
+        sources=sources,
+        since=since,
+        newest="" if source else newest,
+        is_more=len(fresh) > most,
+        revision=revision,
+        bulk=BULK,
+    )
 
 
-def _source(record: Record) -> str:
+def _came_in(record: Record, now: Instant) -> Instant:
+    """Return when a record was stored here: those of another memory's file keep their dates, and say when they came."""
+    try:
+        at = datetime.fromisoformat(str(record.details.get(IMPORTED_AT))).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return record.created_at
+    return at if record.created_at <= at <= now else record.created_at
+
+
+def _source(record: Record, now: Instant) -> NewSource:
+    if (at := _came_in(record, now)) != record.created_at:
+        return NewSource(name=f"Imported by {record.details.get(IMPORTED_BY)}", imported_at=at)
+    if record.session_id.startswith(FOREIGN):
+        return NewSource(name=f"Imported from {record.session_id.removeprefix(FOREIGN)} by {record.agent}")
+    # What upkeep reads out of an episode was stored in no session.
+    return NewSource(name=_writer(record) if record.client or record.session_id else UPKEEP)
+
+
+def _writer(record: Record) -> str:
     """Return the agent that stored a record, with its client where that goes by another name."""
     return f"{record.agent} ({record.client})" if record.client not in ("", record.agent) else record.agent
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -16,7 +18,8 @@ from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
 from mcp_memory.services.review.settle import Settled, Settling
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.reviews import ReviewKind
+    from mcp_memory.domain.model.records import Record
+    from mcp_memory.domain.model.reviews import Review, ReviewKind
     from mcp_memory.services.review.reviews import Waiting
 
 NAME: Final = "Review"
@@ -31,6 +34,9 @@ TITLES: Final[Mapping[ReviewKind, str]] = {
     "duplicates": "These may say the same",
     "noted": "This was only noted, and used since",
 }
+NAMED_CHARACTERS: Final = 60
+"""Characters of a record's text by which a notice names it."""
+_PLACE: Final = re.compile(r"([0-2])(g[0-9a-z]{4,12})")  # "0g00001a"
 _STAYS: Final[Mapping[ReviewKind, str]] = {"noted": "stays only noted"}
 """The words for a single record that was left alone, by kind; any other "stays as it is"."""
 _BOTH_TRUE: Final[Mapping[ReviewKind, str]] = {
@@ -61,30 +67,53 @@ class ShownSettlement:
 
 
 def show_reviews(visit: Visit) -> Response:
+    """Show groups from a place on: those of the latest contradiction of two first, as they are settled at a glance."""
     with visit.app.follower.snapshot():
         groups = visit.app.reviews.waiting(visit.caller)
         settled = [_settlement(visit, each) for each in visit.app.reviews.settled(visit.caller, SETTLED_SHOWN)]
     asked = [each for each in groups if each.review.question]
-    after, first = number_of(visit.asked("after")), number_of(visit.asked("group"))
-    of_these = asked if visit.asked("asked") else groups
-    by_number = sorted(of_these, key=lambda each: number_of(each.review.id))
-    ahead = [each for each in by_number if number_of(each.review.id) > after and number_of(each.review.id) >= first]
+    first, after = visit.asked("group"), _after(visit)
+    known = [*(each.review for each in groups), *(each.settled.review for each in settled)]
+    begin = next((_place(each) for each in known if each.id == first), None)
+    in_order = sorted(asked if visit.asked("asked") else groups, key=lambda each: _place(each.review))
+    ahead = [
+        each
+        for each in in_order
+        if (begin is None or _place(each.review) >= begin) and (after is None or _place(each.review) > after)
+    ]
     shown = _shown(ahead)
-    notices = [each.says for each in settled if str(each.settled.change) == visit.asked("change")]
+    notices = [_notice(each.settled) for each in settled if str(each.settled.change) == visit.asked("change")]
     told: dict[str, Any] = {"notice": notices[0]} if notices and visit.asked("done") == "settled" else {}
+    last = shown[-1].waiting.review if len(ahead) > GROUPS_SHOWN else None
     return visit.page(
         "review.html",
         here=NAME,
         groups=shown,
         waiting=len(groups),
         asked=len(asked),
-        next_page=visit.with_fields(after=shown[-1].waiting.review.id, group="") if len(ahead) > GROUPS_SHOWN else "",
+        next_page=visit.with_fields(after=f"{_place(last)[0]}{last.id}", group="") if last else "",
         is_part=bool(after or first),
-        is_gone=bool(first) and not told and all(number_of(each.review.id) != first for each in groups),
+        is_gone=bool(number_of(first)) and not told and all(each.review.id != first for each in groups),
         group_characters=GROUP_CHARACTERS,
         settled=settled,
         **told,
     )
+
+
+def _place(review: Review) -> tuple[int, int]:
+    """Return the place of a group: contradictions of two records, then other small groups, then those of many.
+
+    Of each sort the newest comes first.
+    """
+    few = len(review.record_ids) <= 2
+    sort = 0 if few and review.kind == "contradictions" else 1 if few else 2
+    return sort, -number_of(review.id)
+
+
+def _after(visit: Visit) -> tuple[int, int] | None:
+    """Return the place after which the page begins: that of a group which may wait no more."""
+    found = _PLACE.fullmatch(visit.asked("after"))
+    return (int(found[1]), -number_of(found[2])) if found else None
 
 
 def _shown(ahead: Sequence[Waiting]) -> Sequence[ShownGroup]:
@@ -112,10 +141,20 @@ def _settlement(visit: Visit, settled: Settled) -> ShownSettlement:
     return ShownSettlement(settled=settled, title=TITLES[settled.review.kind], says=in_words(settled), refusal=refusal)
 
 
-def in_words(settled: Settled) -> str:
-    """Say what a settlement did to which records: "r00001a now ranks below r00001b."."""
+def _notice(settled: Settled) -> str:
+    """Say what a settlement did by the records' words: "“The port is 1” (r00001a) now ranks below …"."""
+    return in_words(settled, {each.id: f"“{_named(each)}” ({each.id})" for each in settled.records})
+
+
+def _named(record: Record) -> str:
+    text = " ".join(record.text[: 4 * NAMED_CHARACTERS].split())
+    return text if len(text) <= NAMED_CHARACTERS else f"{text[: NAMED_CHARACTERS - 1].rstrip()}…"
+
+
+def in_words(settled: Settled, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Say what a settlement did to which records: "r00001a now ranks below r00001b."; by their names where given."""
     review, ids = settled.review, settled.review.record_ids
-    those, is_one = _listed(ids), len(ids) == 1
+    those, is_one = _listed([names.get(each, each) for each in ids]), len(ids) == 1
     if review.way == "unrelated":
         left = f"{those} {_STAYS.get(review.kind, 'stays as it is')}"
         return f"{left}." if is_one else f"{those} have nothing to do with each other."
@@ -128,7 +167,8 @@ def in_words(settled: Settled) -> str:
     below = [each for each in settled.records if each.superseded_by in ids]
     if not below:  # Somebody restored them since.
         return f"{those} were settled."
-    lower, kept, is_one = _listed([each.id for each in below]), below[0].superseded_by, len(below) == 1
+    kept = names.get(str(below[0].superseded_by), below[0].superseded_by)
+    lower, is_one = _listed([names.get(each.id, each.id) for each in below]), len(below) == 1
     if review.way == "merge":
         return f"{lower} {'is' if is_one else 'are'} merged into {kept}, and {'ranks' if is_one else 'rank'} below it."
     return f"{lower} now {'ranks' if is_one else 'rank'} below {kept}."

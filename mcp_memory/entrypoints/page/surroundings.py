@@ -6,7 +6,7 @@ The drawing is made here, of three columns: the record, what leads away from it,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
@@ -37,12 +37,13 @@ _GIVEN: Final[Mapping[ShownDetail, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamingContext:
-    """A context that named the record: what became of it there, in words, and the tokens that it took."""
+    """A context that named the record: what became of it there, in words, the tokens it took, and the task's goal."""
 
     at: Instant
     report: ContextReport
     fate: str
     tokens: int = 0
+    goal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,9 @@ class Drawing:
 def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     """Return the latest contexts that gave the record, or considered it and left it out."""
     found = visit.app.records.contexts_naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
-    return [fate for at, report in found if (fate := _fate(at, report, record_id))]
+    goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
+    fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
+    return [replace(each, goal=goals.get(str(each.report.metadata.get("task", "")), "")) for each in fates]
 
 
 def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext | None:

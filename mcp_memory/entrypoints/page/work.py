@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
-from mcp_memory.entrypoints.page.agents import is_known, known_agents
+from mcp_memory.entrypoints.page.agents import is_known, known_agents, worked_on
 from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
@@ -109,11 +109,7 @@ def _tree(top: str, tasks: Sequence[Task]) -> Tree:
 
 
 def _now_in(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return the tasks that somebody is in, the innermost of each line, the latest first."""
-    active = [task for task in tasks if task.status == "active"]
-    parents = {task.parent_id for task in active}
-    inner = [task for task in active if task.id not in parents]
-    return sorted(inner, key=lambda task: (-task.updated_at, task.id))[:NOW_SHOWN]
+    return worked_on(tasks)[:NOW_SHOWN]
 
 
 def show_task(visit: Visit) -> Response:

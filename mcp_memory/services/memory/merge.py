@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.records import LOG_KINDS, Entity, Record, Relation
+from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, LOG_KINDS, Details, Entity, Record, Relation
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.transfer import Piece, WholeGround, WholeRecord
 
@@ -35,11 +37,14 @@ class Merger:
     """Adds the records of another memory to this one, under new ids; existing records stay unchanged.
 
     A record keeps its statements, counters, status and successor. It loses its earlier texts, the sessions that
-    confirmed it and its task. A second run stores nothing.
+    confirmed it and its task. Its details say when it was imported, and by which agent: its dates are those of the
+    other memory. A second run stores nothing.
     """
 
-    def __init__(self, records: RecordStore) -> None:
+    def __init__(self, records: RecordStore, clock: Clock, agent: str) -> None:
         self._records = records
+        self._clock = clock
+        self._agent = agent
 
     def __call__(self, pieces: Iterable[Piece]) -> Merged:
         """Add all of it in one atomic write, or nothing where the pieces raise.
@@ -49,7 +54,7 @@ class Merger:
             StoreUnavailable: nothing was changed.
         """
         with self._records.write() as transaction:
-            merge = _Merge(transaction)
+            merge = _Merge(transaction, {IMPORTED_AT: iso_exact(self._clock()), IMPORTED_BY: self._agent})
             for piece in pieces:
                 if isinstance(piece, Task):
                     merge.note(piece)
@@ -62,8 +67,10 @@ class Merger:
 class _Merge:
     """One merge in progress. It keeps two ids of every record, and whole only those that name another."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, told: Details) -> None:
+        """With `told` say of each record how it came here."""
         self._transaction = transaction
+        self._told = told
         self._ids_here: dict[str, str] = {}
         self._naming: list[tuple[Record, str, str]] = []
         """Records stored here that named others there: their successors, or their sources of extraction."""
@@ -120,6 +127,7 @@ class _Merge:
         record_id = self._transaction.next_id(RECORD)
         foreign = {_SOURCE, "task"} if old.kind == "result" else {_SOURCE}
         details = {name: value for name, value in old.details.items() if name not in foreign}
+        details |= self._told
         bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details, changed=0)
         mentioned = [
             Entity(name=each.name, type=each.type, properties=each.properties, found=each.found)

@@ -5,10 +5,12 @@ A report keeps no remembered text, so that an erased one is nowhere in it. The w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
-from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_line
+from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport
 from mcp_memory.domain.model.records import KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller
@@ -16,6 +18,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.as_of import as_they_were
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
 
@@ -39,7 +42,7 @@ class AccountLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountSection:
-    """The lines below one title, and their tokens without it."""
+    """The lines below one title, and their tokens without it, which never exceed the block's with those of others."""
 
     title: str
     tokens: int
@@ -69,8 +72,9 @@ class Account:
 class ContextAccounts:
     """Puts blocks together again. Thread-safe."""
 
-    def __init__(self, records: RecordStore) -> None:
+    def __init__(self, records: RecordStore, counter: TokenCounter) -> None:
         self._records = records
+        self._counter = counter
 
     def __call__(self, context_id: str, caller: Caller, first: int = 0) -> Account:
         """Return the account of a context, with at most OMITTED_SHOWN omissions from the one numbered `first`.
@@ -94,13 +98,42 @@ class ContextAccounts:
         at, as_of = (_time(report.metadata.get(name)) for name in ("at", "as_of"))
         shown_as_of = at if as_of is None else as_of
         then = records if shown_as_of is None else as_they_were(records, shown_as_of, self._records)
-        lines = [_line(each, records, then, tasks) for each in report.components]
+        lines = [_line(each, records, then, tasks) for each in self._components(report)]
         return Account(
             report=report,
             at=at,
             sections=_sections(lines),
             left_out=[_left_out(each.id, each.reason, records, tasks) for each in omitted],
         )
+
+    def _components(self, report: ContextReport) -> Sequence[Component]:
+        """Return the components with tokens that leave room for headings and fence within the block's total.
+
+        A component's own are an estimate on the safe side, by which it was chosen: the total is counted over the whole
+        text, where parts join to fewer tokens and grouped lines share a title.
+        """
+        estimates = [each.tokens for each in report.components]
+        tokens = shared_out(estimates, max(report.token_count - self._frame(report), 0))
+        return [replace(each, tokens=own) for each, own in zip(report.components, tokens, strict=True)]
+
+    def _frame(self, report: ContextReport) -> int:
+        """Return the tokens of the headings and the fence, in the client's unit."""
+        headings = "".join(f"## {title}\n" for title in dict.fromkeys(map(_title, report.components)))
+        factor = report.metadata.get("token_factor")
+        counted = self._counter.count(f"{render([])[0]}{headings}")
+        return math.ceil(counted * factor) if isinstance(factor, float) else counted
+
+
+def shared_out(estimates: Sequence[int], most: int) -> Sequence[int]:
+    """Return the estimates, or where their sum is more than `most`, whole numbers in their proportion that sum to it.
+
+    Of 10, 20 and 30 with 54 at most: 9, 18 and 27.
+    """
+    total = sum(estimates)
+    if total <= most:
+        return estimates
+    ends = [most * end // total for end in accumulate(estimates)]
+    return [end - start for start, end in pairwise([0, *ends])]
 
 
 def _time(told: Json) -> Instant | None:

@@ -73,3 +73,10 @@ def test_details_as_json_are_cut(make_record: MakeRecord) -> None:
     """C5.1: the shorter the form, the more."""
     record = make_record("x", kind="event", details={"type": "x", "data": "y" * 1000})
     assert [len(record_body(record, "x", detail)) for detail in ("micro", "summary")] == [80, 400]
+
+
+def test_how_an_event_was_imported_is_no_part_of_what_it_tells(make_record: MakeRecord) -> None:
+    """B6.2: an import notes when and by whom, about the record."""
+    told = {"imported_at": "2026-11-20T18:17:28.250000Z", "imported_by": "ann"}
+    bare, imported = (make_record("The lift stopped.", kind="event", details=details) for details in ({}, told))
+    assert record_body(imported, imported.text, "full") == record_body(bare, bare.text, "full")

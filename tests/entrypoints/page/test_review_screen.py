@@ -41,7 +41,8 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
     assert page.text.count('class="card"') >= 2
     assert "<del>20</del><ins>35</ins>" in page.text or "<del>35</del><ins>20</ins>" in page.text
     beside.person.send(f"/review/{group}", holds=ids[1])
-    assert f"{ids[0]} now ranks below {ids[1]}." in words_of(beside.person.page)
+    says = f"“The mill grinds 20 tons a day.” ({ids[0]}) now ranks below “The mill grinds 35 tons a day.” ({ids[1]})."
+    assert says in words_of(beside.person.page)
     assert statuses(beside, ids) == ["superseded", "new"]
 
 
@@ -54,7 +55,7 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
             "merge",
             {"text": "The night bus has 3 seats upstairs and 5 seats below.", "keep": "0"},
             ["new", "superseded"],
-            " is merged into {}, and ranks below it.",
+            " is merged into “The night bus has 3 seats upstairs and 5 seats below.” ({}), and ranks below it.",
         ),
     ],
 )
@@ -132,16 +133,15 @@ def test_groups_come_ten_at_once(beside: Beside) -> None:
 
 def test_a_record_leads_to_the_group_that_it_waits_in_wherever_that_is(beside: Beside) -> None:
     """U1.1: also beyond the first page of groups; once settled, the address says so."""
-    for number, thing in enumerate("sledge raft kite drum flute harp cello organ".split()):
-        group_of(beside, f"The {thing} costs {number + 10} crowns.", f"The {thing} costs {number + 70} crowns.")
     group, ids = group_of(beside, "The tuba weighs 9 pounds.", "The tuba weighs 14 pounds.")
+    for number, thing in enumerate("sledge raft kite drum flute harp cello organ lute banjo zither".split()):
+        group_of(beside, f"The {thing} costs {number + 10} crowns.", f"The {thing} costs {number + 70} crowns.")
     assert group not in beside.person.get("/review").text
     page = beside.person.get(f"/record/{ids[0]}")
     assert "Waits for your decision: These may contradict each other" in words_of(page)
     [path] = re.findall(r'href="/ui(/review\?group=\w+)#' + group, page.text)
     page = beside.person.get(path)
-    assert page.text.count('class="group"') == 1
-    assert f'id="{group}"' in page.text
+    assert re.findall(r'<h2 id="(g\w+)"', page.text)[0] == group
     beside.person.send(f"/review/{group}", way="unrelated")
     assert "waits no more" not in words_of(beside.person.page)
     assert "Waits for your decision" not in words_of(beside.person.get(f"/record/{ids[0]}"))
@@ -154,11 +154,44 @@ def test_after_a_settlement_the_reader_is_at_the_next_group(beside: Beside) -> N
         group_of(beside, f"The {thing} opens at {hour}.", f"The {thing} opens at {hour + 3}.")[0]
         for hour, thing in ((5, "bakery"), (6, "butchery"), (7, "fishmonger"))
     ]
-    beside.person.get(f"/review?group={groups[0]}")
-    assert beside.person.send(f"/review/{groups[0]}", way="unrelated").url.fragment == groups[1]
+    beside.person.get(f"/review?group={groups[2]}")
+    assert beside.person.send(f"/review/{groups[2]}", way="unrelated").url.fragment == groups[1]
     assert f'id="{groups[1]}"' in beside.person.page.text
-    assert beside.person.send(f"/review/{groups[2]}", way="unrelated").url.fragment == ""
-    assert f'id="{groups[1]}"' in beside.person.page.text
+    pages = [beside.person.get("/review")]
+    while further := re.findall(r'href="/ui(/review\?after=\w+)"', pages[-1].text):
+        pages.append(beside.person.get(further[0]))
+    last = re.findall(r'<h2 id="(g\w+)"', pages[-1].text)[-1]
+    assert beside.person.send(f"/review/{last}", way="unrelated").url.fragment == ""
+
+
+def test_contradictions_of_two_come_first_the_newest_ahead(beside: Beside) -> None:
+    """U1.1: before groups of many, which take longer; on every page, and also where what it begins after is settled."""
+    older, _ = group_of(beside, "The spire is 61 metres high.", "The spire is 64 metres high.")
+    caller = beside.memory.caller()
+    said = [NewRecord(text=f"Lane {n}: the skittles of the guild are put up by hand.") for n in range(4)]
+    ids = [each.id for each in beside.memory.remember(said, caller)]
+    beside.memory.reviews.queue([("duplicates", ids, "They say the same.")], caller)
+    waiting = [each.review for each in beside.memory.reviews.waiting(caller)]
+    many = next(each.id for each in waiting if set(ids) <= set(each.record_ids))
+    newer, _ = group_of(beside, "The vault is 12 metres wide.", "The vault is 17 metres wide.")
+    shown: list[str] = []
+    page = beside.person.get("/review")
+    while True:
+        shown += re.findall(r'<h2 id="(g\w+)"', page.text)
+        further = re.findall(r'href="/ui(/review\?after=\w+)"', page.text)
+        if not further:
+            break
+        page = beside.person.get(further[0])
+    assert shown[0] == newer
+    assert shown.index(older) < shown.index(many)
+    assert len(shown) == len(set(shown)) == len(beside.memory.reviews.waiting(caller))
+    contradictions = {
+        each.review.id for each in beside.memory.reviews.waiting(caller) if each.review.kind == "contradictions"
+    }
+    assert set(shown[: len(contradictions)]) == contradictions
+    beside.memory.settle(Settling(id=newer, settle="unrelated"), caller)
+    following = re.findall(r'<h2 id="(g\w+)"', beside.person.get(f"/review?after=0{newer}").text)
+    assert following[0] == shown[1]
 
 
 def test_what_was_settled_lately_is_listed_with_who_how_why_and_its_undo(beside: Beside) -> None:

@@ -237,7 +237,7 @@ def test_what_waits_for_a_review_is_settled(chromium: Browser, shop: Shop) -> No
     with visiting(chromium, shop, "/review") as page:
         page.wait_for("The gym closes at 22:00.")
         page.click(f"button[value={after}]")
-        page.wait_for(f"{before} now ranks below {after}.")
+        page.wait_for(f"“The gym closes at 20:00.” ({before}) now ranks below “The gym closes at 22:00.” ({after}).")
         assert shop.status(before) == "superseded"
         undo(page)
         assert shop.status(before) == "new"
@@ -254,7 +254,7 @@ def test_a_group_is_settled_without_a_pointer(chromium: Browser, shop: Shop) -> 
                 break
             page.press("Tab")
         page.press("Enter")
-        page.wait_for(f"{before} now ranks below {after}.")
+        page.wait_for(f"({before}) now ranks below “The pool is 50 metres long.” ({after}).")
         assert shop.status(before) == "superseded"
         page.press("u")
         page.wait_for("Undone.")

@@ -6,6 +6,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin, Piece
 from mcp_memory.services.memory.merge import Merged, Merger
@@ -31,7 +32,7 @@ def remember(app: App, *items: NewRecord) -> list[str]:
 
 
 def merge(app: App, other: App) -> Merged:
-    return Merger(app.records)(pieces(other))
+    return Merger(app.records, app.now, "ann")(pieces(other))
 
 
 def texts(app: App) -> dict[str, str]:
@@ -80,9 +81,10 @@ def test_records_name_each_other_by_their_ids_here(app: App, other: App) -> None
     replaced = app.inspect.record(here["Invoices are due in May."], app.caller())
     assert replaced["superseded_by"] == here["Invoices are due in June."]
     assert replaced["status"] == "superseded"
+    stamp = {"imported_at": iso_exact(app.now()), "imported_by": "ann"}
     told_here = app.inspect.record(here["Invoices are due in June."], app.caller())["details"]
-    assert told_here == {"source": here["We sat together."]}
-    assert app.inspect.record(here["Lost."], app.caller()).get("details", {}) == {}
+    assert told_here == {"source": here["We sat together."], **stamp}
+    assert app.inspect.record(here["Lost."], app.caller())["details"] == stamp
     assert merge(app, other).stored == 0
 
 
@@ -121,7 +123,7 @@ def test_nothing_is_stored_where_a_piece_cannot_be_read(app: App, other: App) ->
         raise InvalidRequest("Line 7 is wrong.")
 
     with pytest.raises(InvalidRequest, match="Line 7"):
-        Merger(app.records)(reading())
+        Merger(app.records, app.now, "ann")(reading())
     assert texts(app) == {}
 
 
@@ -129,5 +131,5 @@ def test_a_record_that_is_there_twice_is_refused(app: App, other: App) -> None:
     """S7.1: and nothing of it is kept."""
     remember(other, NewRecord(text="The dog barks."))
     with pytest.raises(InvalidRequest, match="twice"):
-        Merger(app.records)(pieces(other) * 2)
+        Merger(app.records, app.now, "ann")(pieces(other) * 2)
     assert texts(app) == {}

@@ -251,7 +251,9 @@ def remember_from(source: Record) -> Record:
 def test_another_memory_keeps_it_noted(app: App, noted: str, open_memory: OpenMemory) -> None:
     """D10.1, S7.1."""
     other = open_memory(folder="other")
-    Merger(other.records)(piece for piece in app.records.transfer().leave() if not isinstance(piece, Origin))
+    Merger(other.records, other.now, "ann")(
+        piece for piece in app.records.transfer().leave() if not isinstance(piece, Origin)
+    )
     where = RecordFilter(scopes=other.caller().scopes)
     assert [(each.text, each.status, each.session_id) for each in other.records.list(where, "created", 9)] == [
         (FACT, "noted", "here")

@@ -287,7 +287,9 @@ def test_dependence_comes_along_into_another_memory(app: App, remember: Remember
     assert task is not None
     remember("Order more disks.", depends_on=(task.id,))
     other = open_memory(folder="other")
-    Merger(other.records)([each for each in app.records.transfer().leave() if not isinstance(each, Origin)])
+    Merger(other.records, other.now, "ann")(
+        [each for each in app.records.transfer().leave() if not isinstance(each, Origin)]
+    )
     there = {str(r["text"]): str(r["id"]) for r in other.recall(RecallRequest(limit=50), other.caller()).results}
     retire(other, there["Production runs Postgres 13."])
     assert all(checks(other, there["Upserts use ON CONFLICT."], there["Load into tmp, then upsert."]))

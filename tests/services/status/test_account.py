@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
+from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine, shared_out
 from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: Re
     ]
     omitted = [Omission(id=each, reason="no room in the budget") for each in (fact.id, task.id, "r00zzzz")]
     report = ContextReport(
-        id="c000001", token_count=40, truncated=True, strategy="auto", components=tuple(parts), omitted=tuple(omitted)
+        id="c000001", token_count=60, truncated=True, strategy="auto", components=tuple(parts), omitted=tuple(omitted)
     )
     app.records.keep_context(report, app.caller(), 100.0)
     account = app.accounts("c000001", app.caller())
@@ -100,6 +101,36 @@ def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: Re
     app.records.keep_context(replace(report, omitted=tuple(omitted * OMITTED_SHOWN)), app.caller(), 100.0)
     assert len(app.accounts("c000001", app.caller()).left_out) == OMITTED_SHOWN
     assert len(app.accounts("c000001", app.caller(), 3 * OMITTED_SHOWN - 2).left_out) == 2
+
+
+STRATEGIES = ("balanced", "recent", "important", "debugging", "auto")
+
+
+def test_the_parts_of_a_block_add_up_to_its_tokens(app: App, remember: RememberOne) -> None:
+    """U1.1: with room for the headings and the fence, whatever the budget and the strategy."""
+    for n in range(60):
+        text = f"Machine {n}: pump_{n}.flow=({n}, {7 * n}); valve “{n}” → closed…"
+        remember(text, kind=("fact", "decision", "procedure", "episode", "message")[n % 5])
+    squeezed = 0
+    for strategy, budget in product(STRATEGIES, (200, 500, 1_000, 2_000, 4_000)):
+        request = ContextRequest(query="flow of the pump", max_tokens=budget, strategy=strategy)
+        context = app.assemble_context(request, app.caller())
+        account = app.accounts(context.report.id, app.caller())
+        told = [line.component.tokens for line in lines_of(account).values()]
+        assert sum(told) == sum(section.tokens for section in account.sections)
+        assert min(told) > 0
+        headings = "".join(f"## {section.title}\n" for section in account.sections)
+        assert sum(told) + app.counter.count(headings) < context.report.token_count <= budget
+        squeezed += sum(told) < sum(each.tokens for each in context.report.components)
+    assert squeezed, "estimates are on the safe side"
+
+
+def test_a_sum_is_shared_out_in_whole_numbers() -> None:
+    """U1.1."""
+    assert shared_out([10, 20, 30], 54) == [9, 18, 27]
+    assert shared_out([10, 20, 30], 60) == [10, 20, 30]
+    assert sum(shared_out([7, 7, 7, 1], 20)) == 20
+    assert shared_out([3, 4], 0) == [0, 0]
 
 
 def test_accounts_are_listed_from_a_place_on(app: App, remember: RememberOne, clock: "Clock") -> None:

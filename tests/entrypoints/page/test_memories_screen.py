@@ -1,0 +1,78 @@
+"""The list of memories says what it leaves out, and what came in by an import is found, and taken back, as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.page.bulk import ask, make
+from mcp_memory.entrypoints.page.memories import show_memories, show_new
+from mcp_memory.ports.transfer import Origin
+from mcp_memory.services.memory.merge import Merger
+from tests.entrypoints.page.conftest import asked, memory_of, words_of
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[App]:
+    opened = memory_of(tmp_path / "data")
+    yield opened
+    opened.close()
+
+
+def test_an_empty_list_says_that_messages_of_sessions_are_left_out(memory: App) -> None:
+    """U1.1: only where there would be some, and nothing asks for them."""
+    left_out = "Messages of sessions are left out; choose a kind or a session to see them."
+    assert left_out not in words_of(asked(memory, show_memories))
+    memory.remember([NewRecord(text="Is the oven hot?", kind="message", role="user", tags=("oven",))], memory.caller())
+    for query in ({}, {"tag": "oven"}, {"author": "ann"}):
+        words = words_of(asked(memory, show_memories, query=query))
+        assert left_out in words
+        assert ("Nothing found." in words) == bool(query)
+        assert "Nothing is stored here yet." not in words
+    assert "Is the oven hot?" in words_of(asked(memory, show_memories, query={"tag": "oven", "kind": "message"}))
+    for query in ({"tag": "stove"}, {"tag": "stove", "kind": "fact"}, {"pinned": "yes"}):
+        words = words_of(asked(memory, show_memories, query=query))
+        assert left_out not in words
+        assert "Nothing found. Try other words" in words
+
+
+def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp_path: Path) -> None:
+    """U1.1, S7.1: whatever its records' dates; by whom and when, once it was seen too; other records stay."""
+    month_ago = memory.now() - 30 * 86_400
+    other = memory_of(tmp_path / "other", "cara", clock=lambda: month_ago)
+    for n in range(20):
+        other.remember([NewRecord(text=f"Customer {n} pays in {n} days.")], other.caller())
+    mine = memory.remember([NewRecord(text="Customers pay late.")], memory.caller())[0].id
+    merger = Merger(memory.records, memory.now, "ann")
+    merger([piece for piece in other.records.transfer().leave() if not isinstance(piece, Origin)])
+    other.close()
+    claims = {"imported_at": "9999-12-31T23:59:59Z", "imported_by": "nobody"}
+    memory.remember([NewRecord(text="It says that it was imported.", details=claims)], memory.caller())
+    page = asked(memory, show_new)
+    assert "Imported by ann 20 records, " in words_of(page)
+    assert "nobody" not in words_of(page)
+    [link] = [each for each in re.findall(r'href="/ui/new\?([^"]+)"', page) if "Imported" in each]
+    alone = asked(memory, show_new, query=dict(parse_qsl(unescape(link))))
+    ids = re.findall(r'name="ids" value="(r\w+)"', alone)
+    assert len(ids) == len(set(ids)) == 20
+    assert "Customers pay late." not in alone
+    assert 'action="/ui/seen"' not in alone
+    [seen] = re.findall(r'name="seen" value="(\d+)"', alone)
+    form = {"ids": ids, "seen": seen, "do": "retire"}
+    assert "20" in words_of(asked(memory, ask, form=form))
+    asked(memory, make, form=form)
+    found = memory.records.get([*ids, mine], memory.caller().scopes)
+    assert {each: record.status for each, record in found.items()} == {**dict.fromkeys(ids, "retired"), mine: "new"}
+
+
+def test_what_was_another_servers_is_a_source_too(memory: App) -> None:
+    imported = NewRecord(text="Babbage likes tea.", session_id="import-reference", occurred_at=1_000_000_000.0)
+    memory.remember([imported, NewRecord(text="Ada likes coffee.")], memory.caller())
+    assert "Imported from reference by ann 1 record" in words_of(asked(memory, show_new))
