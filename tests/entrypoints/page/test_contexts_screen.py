@@ -61,7 +61,7 @@ def test_the_block_is_that_of_the_task_that_work_says_the_agent_is_in(memory: Ap
     assert "ann is working on it" in words_of(asked(memory, show_work))
     for screen, more in ((show_contexts, {}), (show_what_would_be_given, query)):
         page = asked(memory, screen, query=more)
-        assert f"ann is in: Move the refunds ({inner.id})</option>" in page
+        assert f"ann is in: Move the refunds ({inner.id}).</p>" in page
     assert "Move the refunds" in block_of(page)
     assert "Close the quarter" in block_of(page)
     assert f"To ann, in the task {inner.id}" in words_of(page)
