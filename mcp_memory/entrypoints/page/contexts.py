@@ -280,7 +280,7 @@ def _asked_budget(visit: Visit) -> int:
         return visit.asked_number("budget", visit.app.settings.max_tokens)
     given = visit.app.records.contexts(visit.reader, LATEST_LOOKED_AT)
     budgets = (_budget(report) for _, report in given if report.strategy != "reminder")
-    return next((each for each in budgets if each), visit.app.settings.max_tokens)
+    return min(next((each for each in budgets if each), visit.app.settings.max_tokens), MOST_TOKENS)
 
 
 def _asking(visit: Visit) -> dict[str, Any]:
@@ -292,6 +292,7 @@ def _asking(visit: Visit) -> dict[str, Any]:
         "goal": visit.asked("goal"),
         "of": visit.asked("of"),
         "budget": visit.asked("budget") or _asked_budget(visit),
+        "most_tokens": MOST_TOKENS,
         "strategy": visit.asked("strategy"),
         "as_of": visit.asked("as_of"),
         "score_parts": score_parts,

@@ -22,6 +22,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 
 _LABELS: Final[Mapping[str, str]] = {
@@ -31,6 +32,7 @@ NEW: Final = "New"
 NEW_AT_MOST: Final = 200
 SOURCE_LOOKED_AT: Final = 5_000
 """Records, the latest, among which those of one source are looked for."""
+READ_AT_ONCE: Final = 200
 FOREIGN: Final = "import-"
 """The beginning of the session of what was another server's: "import-reference"."""
 _TIME: Final = re.compile(r"\d{9,11}(?:\.\d{1,7})?")  # 1795486421.535094
@@ -115,13 +117,9 @@ def show_new(visit: Visit) -> Response:
     revision = visit.app.records.revision()
     with visit.app.follower.snapshot():
         where = replace(visible_to(visit.app.records, visit.caller), kinds=frozenset(LASTING))
-        # In the order in which they came in, whatever their dates.
-        latest = visit.app.records.list(where, "created", SOURCE_LOOKED_AT if source else NEW_AT_MOST + 1)
-    fresh = [(each, at) for each in latest if (at := _came_in(each, visit.now)) > since]
+        most = MOST_AT_ONCE if source else NEW_AT_MOST
+        fresh = _fresh(visit, where, since, source, most + 1)
     newest = max((at for _, at in fresh), default=since)
-    if source:
-        fresh = [(each, at) for each, at in fresh if _source(each, visit.now).key == source]
-    most = MOST_AT_ONCE if source else NEW_AT_MOST
     sources: dict[NewSource, list[Record]] = {}
     for each, _ in fresh[:most]:
         sources.setdefault(_source(each, visit.now), []).append(each)
@@ -137,17 +135,36 @@ def show_new(visit: Visit) -> Response:
     )
 
 
-def _came_in(record: Record, now: Instant) -> Instant:
-    """Return when a record was stored here: those of another memory's file keep their dates, and say when they came."""
+def _fresh(
+    visit: Visit, where: RecordFilter, since: Instant, source: str, most: int
+) -> Sequence[tuple[Record, Instant]]:
+    """Return what came in since then, the latest first, with the time of each; that of one source where it is named."""
+    found: list[tuple[Record, Instant]] = []
+    for offset in range(0, SOURCE_LOOKED_AT, READ_AT_ONCE):
+        # In the order in which they came in, whatever their dates.
+        some = visit.app.records.list(where, "created", READ_AT_ONCE, offset)
+        for each in some:
+            at = _imported_at(each, visit.now) or min(each.created_at, visit.now)
+            if at <= since or len(found) == most:
+                return found
+            if not source or _source(each, visit.now).key == source:
+                found.append((each, at))
+        if len(some) < READ_AT_ONCE:
+            break
+    return found
+
+
+def _imported_at(record: Record, now: Instant) -> Instant | None:
+    """Return when a record came from another memory's file, of which it keeps the dates."""
     try:
         at = datetime.fromisoformat(str(record.details.get(IMPORTED_AT))).timestamp()
     except (ValueError, OverflowError, OSError):
-        return record.created_at
-    return at if record.created_at <= at <= now else record.created_at
+        return None
+    return at if at <= now else None
 
 
 def _source(record: Record, now: Instant) -> NewSource:
-    if (at := _came_in(record, now)) != record.created_at:
+    if at := _imported_at(record, now):
         return NewSource(name=f"Imported by {record.details.get(IMPORTED_BY)}", imported_at=at)
     if record.session_id.startswith(FOREIGN):
         return NewSource(name=f"Imported from {record.session_id.removeprefix(FOREIGN)} by {record.agent}")
@@ -166,7 +183,8 @@ def note_seen(visit: Visit) -> Response:
     if not _TIME.fullmatch(seen):
         raise InvalidRequest("The form is not whole; load the page again.")
     answer = visit.see("/new", done="seen")
-    answer.set_cookie(_mark(visit), seen, max_age=_YEAR_SECONDS, path=PAGE_PATH, httponly=True, samesite="strict")
+    until = repr(min(float(seen), visit.now))  # What an import dates ahead is seen as well, and hides nothing.
+    answer.set_cookie(_mark(visit), until, max_age=_YEAR_SECONDS, path=PAGE_PATH, httponly=True, samesite="strict")
     return answer
 
 

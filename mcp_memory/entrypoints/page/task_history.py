@@ -133,7 +133,8 @@ def _of_handing(visit: Visit, task: Task, event: TaskEvent) -> TakeBack:
         return TakeBack(notice=f"{_waits(visit, task)}.")
     if earlier == task.agent:  # It was blocked; its result still says what it waited for.
         blocked = {"result": task.result or "", "status": "blocked"}
-        return TakeBack(notice=f"{_waits(visit, task)}.", by="ended" if task.result else "", fields=blocked)
+        is_kept = 0 < len(blocked["result"]) <= MAX_RESULT
+        return TakeBack(notice=f"{_waits(visit, task)}.", by="ended" if is_kept else "", fields=blocked)
     is_told = f", as is {earlier}" if {earlier, task.agent}.isdisjoint({visit.caller.agent}) else ""
     notice, back = f"{_waits(visit, task)}{is_told}.", {"agent": earlier}
     if event.was == "planned":

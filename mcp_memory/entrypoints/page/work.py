@@ -29,6 +29,8 @@ LIVE_SECONDS: Final = 5
 TASKS_A_SECOND: Final = 200
 """The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
+RESULT_BYTES: Final = 256 * 1024
+"""Bytes of a form with a task's result: 20,000 characters, of which each may come as `%F0` four times."""
 MAX_AGENT: Final = 200
 _TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
@@ -174,10 +176,19 @@ def end_task(visit: Visit) -> Response:
         cascade=visit.given("cascade") == "1",
     )
     try:
+        _refuse_stale(visit, task_id)
         visit.app.tasks.pop(request, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
     return visit.see(f"/task/{task_id}", done="blocked" if status == "blocked" else "ended")
+
+
+def _refuse_stale(visit: Visit, task_id: str) -> Task:
+    """Return the task. Raises Conflict where the form takes back what is no more as the form saw it."""
+    task = require_task(task_id, visit.app.tasks.tree(visit.caller))
+    if visit.given("seen") not in (None, str(task.updated_at)):
+        raise Conflict("Somebody has moved this task since. Look at its history first.")
+    return task
 
 
 def hand_over(visit: Visit) -> Response:
@@ -194,7 +205,7 @@ def hand_over(visit: Visit) -> Response:
         why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over all the same."
         return _task_page(visit, 409, why, unknown, of_name=True)
     try:
-        earlier = require_task(task_id, visit.app.tasks.tree(visit.caller)).agent
+        earlier = _refuse_stale(visit, task_id).agent
         visit.app.waiting_tasks.hand_over(task_id, agent, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error), unknown)
@@ -216,7 +227,7 @@ def reopen(visit: Visit) -> Response:
 SCREENS: Final = (
     Screen(path="/work", answer=show_work, title=NAME),
     Screen(path="/task/{id}", answer=show_task),
-    Screen(path="/task/{id}/ended", answer=end_task, changes=True),
+    Screen(path="/task/{id}/ended", answer=end_task, changes=True, most_bytes=RESULT_BYTES),
     Screen(path="/task/{id}/handed", answer=hand_over, changes=True),
     Screen(path="/task/{id}/reopened", answer=reopen, changes=True),
 )

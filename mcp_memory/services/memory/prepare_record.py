@@ -15,6 +15,8 @@ from mcp_memory.domain.model.attachments import FILES
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
 from mcp_memory.domain.model.records import (
+    IMPORTED_AT,
+    IMPORTED_BY,
     LOG_KINDS,
     Instant,
     NewRecord,
@@ -33,6 +35,9 @@ from mcp_memory.ports.text import Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
 from mcp_memory.services.tasks.branch_visibility import require_task, storing_place
+
+_OURS = frozenset({FILES, IMPORTED_AT, IMPORTED_BY})
+"""Details that no caller sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,7 @@ class RecordPreparer:
             text, recalled = item.text, ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
-        details = {name: value for name, value in item.details.items() if name != FILES}
+        details = {name: value for name, value in item.details.items() if name not in _OURS}
         if files := [each.detail() for each in item.files if each.content]:
             details[FILES] = files
         given = replace(item, text=text if is_log else text.strip(), details=details, cleaned=item.cleaned + cleaned)

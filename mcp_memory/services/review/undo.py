@@ -73,7 +73,10 @@ class Undo:
 
         A text that another record says since is noticed by the undo alone.
         """
-        for record_id, versions in self._records.written(change).items():
+        written = self._records.written(change)
+        if self._records.get([*written], caller.scopes).keys() != written.keys():
+            return "It changed a record that you do not see."
+        for record_id, versions in written.items():
             if why := _refusal(record_id, versions, caller, self._records):
                 return why
         return ""

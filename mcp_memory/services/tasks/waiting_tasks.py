@@ -12,7 +12,7 @@ from mcp_memory.ports.text import Clock
 from mcp_memory.services.tasks.branch_visibility import require_task
 from mcp_memory.services.tasks.task_owners import Elsewhere, TaskOwners
 
-RESULTS_LOOKED_AT = 100
+RESULTS_LOOKED_AT = 5_000
 """Records of results of one moment: a cascade ends many tasks at once."""
 LEAST_SECONDS = 0.001
 

@@ -111,6 +111,9 @@ def test_the_budget_is_that_of_the_agents_latest_block(memory: App) -> None:
             page = asked(memory, screen, query={"of": of, "goal": "herring"})
             assert f'name="budget" inputmode="numeric" value="{budget}"' in page
     assert " of 1,234 tokens" in words_of(asked(memory, show_what_would_be_given, query={"of": "bob"}))
+    large = given(memory, bob, "herring", 500_000)
+    assert 'value="128000"' in asked(memory, show_what_would_be_given, query={"of": "bob"}), "as much as is assembled"
+    assert 'value="128000"' in asked(memory, show_context, parts={"id": large}, query={"of": "bob"})
 
 
 def test_a_block_says_at_its_top_that_its_question_is_not_kept(memory: App) -> None:

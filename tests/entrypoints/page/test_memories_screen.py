@@ -12,8 +12,9 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.entrypoints.page.bulk import ask, make
-from mcp_memory.entrypoints.page.memories import show_memories, show_new
+from mcp_memory.entrypoints.page.memories import READ_AT_ONCE, show_memories, show_new
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.merge import Merger
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -53,7 +54,7 @@ def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp
     merger = Merger(memory.records, memory.now, "ann")
     merger([piece for piece in other.records.transfer().leave() if not isinstance(piece, Origin)])
     other.close()
-    claims = {"imported_at": "9999-12-31T23:59:59Z", "imported_by": "nobody"}
+    claims = {"imported_at": iso_exact(memory.now()), "imported_by": "nobody"}
     memory.remember([NewRecord(text="It says that it was imported.", details=claims)], memory.caller())
     page = asked(memory, show_new)
     assert "Imported by ann 20 records, " in words_of(page)
@@ -70,6 +71,33 @@ def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp
     asked(memory, make, form=form)
     found = memory.records.get([*ids, mine], memory.caller().scopes)
     assert {each: record.status for each, record in found.items()} == {**dict.fromkeys(ids, "retired"), mine: "new"}
+
+
+def test_what_an_import_dates_ahead_hides_nothing_that_comes_later(memory: App, tmp_path: Path) -> None:
+    """U1.1: it is seen when it came, not at its date."""
+    other = memory_of(tmp_path / "other", "cara", clock=lambda: 4_000_000_000.0)
+    other.remember([NewRecord(text="The comet returns.")], other.caller())
+    Merger(memory.records, memory.now, "ann")(
+        [piece for piece in other.records.transfer().leave() if not isinstance(piece, Origin)]
+    )
+    other.close()
+    page = asked(memory, show_new)
+    assert "Imported by ann 1 record, " in words_of(page)
+    [newest] = re.findall(r'name="newest" value="([\d.]+)"', page)
+    assert float(newest) <= memory.now()
+
+
+def test_the_records_of_a_source_are_found_among_many(memory: App) -> None:
+    """U1.1: read a part at a time, until those that were seen."""
+    memory.remember([NewRecord(text="Ada likes coffee.", session_id="import-reference")], memory.caller())
+    for start in range(0, READ_AT_ONCE + 50, 50):
+        memory.remember(
+            [NewRecord(text=f"Cup {n} is full.") for n in range(start, start + 50)], memory.caller(), advise=False
+        )
+    query = {"source": "Imported from reference by ann", "since": "1"}
+    assert "Ada likes coffee." in asked(memory, show_new, query=query)
+    query["since"] = f"{memory.now() + 60:.3f}"
+    assert "Ada likes coffee." not in asked(memory, show_new, query=query)
 
 
 def test_what_was_another_servers_is_a_source_too(memory: App) -> None:

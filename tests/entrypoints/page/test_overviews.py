@@ -496,6 +496,24 @@ def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> N
     assert history(alone.id) == [ended.replace("bob", "ann")], "its result tells it"
 
 
+def test_a_notice_puts_nothing_back_that_somebody_has_moved_since(beside: Beside) -> None:
+    """U1.1: the form says which state it takes back."""
+    somebody, ann = beside.person, beside.memory.caller()
+    bob = replace(ann, agent="bob")
+    beside.memory.remember([NewRecord(text="Rosin is in the tin.")], bob)
+    task = begun(beside, "Tar the hull")
+    at = f"/task/{task.id}"
+    somebody.get(at)
+    if somebody.send(f"{at}/handed", agent="bob").status_code == 409:  # Somebody is in it, which is told once.
+        somebody.send(f"{at}/handed")
+    with suppress(Conflict):  # The first call is told what others did.
+        beside.memory.waiting_tasks.hand_over(task.id, "cara", bob)
+    beside.memory.waiting_tasks.hand_over(task.id, "cara", bob)
+    assert "Somebody has moved this task since." in words_of(somebody.send(f"{at}/handed")), "by the notice's form"
+    [now] = [each for each in beside.memory.tasks.tree(ann) if each.id == task.id]
+    assert (now.status, now.agent) == ("planned", "cara")
+
+
 def test_a_task_that_was_moved_is_put_back_from_the_notice(beside: Beside) -> None:
     """U1.1: Undo where it is then as it was; else the button says what it does. The address alone offers nothing."""
     somebody, ann = beside.person, beside.memory.caller()

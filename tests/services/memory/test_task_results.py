@@ -85,6 +85,20 @@ def test_results_of_an_earlier_version_are_stored_later_and_once(app: App) -> No
     assert len(texts(app, "seeds")) == 1
 
 
+def test_the_result_of_a_task_that_was_reopened_is_stored_later_too(app: App) -> None:
+    """F2.1, U1.1: the retired record of its earlier end tells another; one that a person retires stays retired."""
+    ended(app, "Sort the seeds", "Forty bags.")
+    [task] = [each for each in app.tasks.tree(app.caller()) if each.goal == "Sort the seeds"]
+    app.waiting_tasks.reopen(task.id, app.caller())
+    bare = TaskStack(app.records, app.redactor, lambda: task.updated_at + 60)
+    bare.pop(PopRequest(task_id=task.id, result="Fifty bags."), app.caller())
+    assert [app.task_results.catch_up(app.caller()) for _ in range(2)] == [1, 0]
+    assert texts(app, "seeds") == ["Sort the seeds → Fifty bags."]
+    [record] = app.recall(RecallRequest(query="seeds"), app.caller()).results
+    app.forget([str(record["id"])], "retire", app.caller())
+    assert app.task_results.catch_up(app.caller()) == 0
+
+
 def test_a_task_ends_even_where_its_record_cannot_be_stored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """R9: it is stored later."""
 

@@ -1,6 +1,7 @@
 """Undo: one write is taken back by its number, and nothing else."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -223,3 +224,5 @@ def test_why_an_undo_is_refused_is_known_without_a_change(app: App, remember: Re
     assert "was undone by change" in app.undo.refusal(settled.change, caller)
     unrelated = app.settle(Settling(id=group_of(app, one, other), settle="unrelated"), caller)
     assert app.undo.refusal(unrelated.change, caller) == ""
+    own = remember("The key is in the drawer.", visibility="private").id
+    assert "that you do not see" in app.undo.refusal(revise(app, own, pinned=True), replace(caller, agent="bob"))

@@ -262,6 +262,19 @@ def test_a_task_that_ended_by_mistake_is_reopened(team: Team) -> None:
     assert bob.waiting_tasks.reopen(other.id, bob.caller()).status == "planned"
 
 
+def test_a_task_that_ended_with_many_steps_is_reopened_without_its_result(team: Team) -> None:
+    """U1.1: whatever ended in the same moment."""
+    ann = team["ann"]
+    task = push(ann, "pack").path[0]
+    for start in (0, 60):
+        push(ann, plan=tuple(f"box {n}" for n in range(start, start + 60)))
+    pop(ann, "packed", task_id=task.id, cascade=True)
+    ann.task_results.catch_up(ann.caller())
+    ann.waiting_tasks.reopen(task.id, ann.caller())
+    where = RecordFilter(scopes=ann.caller().scopes, kinds=frozenset({"result"}))
+    assert [each.text for each in ann.records.list(where, "created", 200) if each.details["task"] == task.id] == []
+
+
 def test_a_branch_is_not_reopened(team: Team) -> None:
     """U1.1: others see what it hid, and might rely on it."""
     ann = team["ann"]

@@ -19,11 +19,13 @@ WHERE id = :id;
 SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 
 -- name: tasks_without_result
--- Finished ones with a result that no record tells.
+-- Finished ones with a result that no record tells. One that was retired tells it where it is of this end of the task:
+-- when a task is reopened, the record of its earlier end is retired.
 SELECT * FROM tasks
 WHERE namespace = :namespace AND status IN ('complete', 'failed', 'abandoned') AND coalesce(result, '') <> ''
     AND id NOT IN (
-        SELECT coalesce(json_extract(details, '$.task'), '') FROM records WHERE scope = :scope AND kind = 'result'
+        SELECT t.id FROM records AS r JOIN tasks AS t ON t.id = json_extract(r.details, '$.task')
+        WHERE r.scope = :scope AND r.kind = 'result' AND (r.status <> 'retired' OR r.occurred_at >= t.updated_at)
     )
 ORDER BY id;
 
