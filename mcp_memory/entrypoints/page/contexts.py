@@ -12,7 +12,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
-from mcp_memory.domain.model.tasks import path_to
+from mcp_memory.domain.model.tasks import NOWHERE, path_to
 from mcp_memory.entrypoints.page.agents import known_agents, worked_on
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
@@ -39,8 +39,6 @@ LEAST_PART: Final = 0.005
 TASKS_SHOWN: Final = 50
 NO_TASK: Final = "none"
 """The choice of no task at all, in an address."""
-NOWHERE: Final = "nowhere"
-"""A window that no client has, so that it holds no place in the task tree."""
 LATEST_LOOKED_AT: Final = 20
 """Blocks of an agent that are looked at for its usual budget, as reminders have one of their own."""
 _NO_PLACES: Final[Mapping[str, Any]] = {"agents": (), "open_tasks": (), "in_task": "", "now_in": None}
@@ -117,12 +115,12 @@ def _task_of(agent: str, tasks: Sequence[Task]) -> Task | None:
     return next((each for each in worked_on(tasks) if each.agent == agent), None)
 
 
-def _assembled(visit: Visit) -> Context:
-    """Assemble the block that the address asks for: in the task that it names, in none, or where the agent is."""
+def _assembled(visit: Visit, request: ContextRequest) -> Context:
+    """Assemble the block that is asked for: in the task that the address names, in none, or where the agent is."""
     chosen, reader = visit.asked("task"), visit.reader
     now_in = None if chosen else _task_of(reader.agent, visit.app.tasks.tree(visit.caller))
     task_id = now_in.id if now_in else checked_id(chosen, TASK) if chosen not in ("", NO_TASK) else None
-    request = replace(_request(visit), task_id=task_id)
+    request = replace(request, task_id=task_id)
     return visit.app.assemble_context(request, reader if task_id else replace(reader, window=NOWHERE))
 
 
@@ -177,8 +175,9 @@ def show_what_would_be_given(visit: Visit) -> Response:
 
     As the agent that is chosen, and in the task that is chosen, where nobody goes by that.
     """
-    reader, context = visit.reader, _assembled(visit)
-    told = {**context.report.metadata, "agent": reader.agent, "budget": _asked_budget(visit)}
+    reader, request = visit.reader, _request(visit)
+    context = _assembled(visit, request)
+    told = {**context.report.metadata, "agent": reader.agent, "budget": request.max_tokens}
     report = replace(context.report, metadata=told)
     with visit.app.follower.snapshot():
         account = visit.app.accounts.told(report, reader)
@@ -189,14 +188,15 @@ def show_what_would_be_given(visit: Visit) -> Response:
         "block": context.text,
         "kept_out": {},
     }
-    return visit.page("context.html", here=NAME, **shown, **_asking(visit), **_places(visit))
+    return visit.page("context.html", here=NAME, **shown, **_asking(visit, request.max_tokens), **_places(visit))
 
 
 def ask_again(visit: Visit) -> Response:
     """Compare a block that was given with the one that would be given now."""
     reader = visit.reader
     given = visit.app.accounts(_context_id(visit), reader)
-    context = _assembled(visit)
+    request = _request(visit)
+    context = _assembled(visit, request)
     with visit.app.follower.snapshot():
         now = visit.app.accounts.told(context.report, reader)
     before, after = _lines(given), _lines(now)
@@ -212,7 +212,7 @@ def ask_again(visit: Visit) -> Response:
         reasons={each.id: each.reason for each in context.report.omitted},
         block=context.text,
         kept_out=_kept_out(visit, given),
-        **_asking(visit),
+        **_asking(visit, request.max_tokens),
         **_NO_PLACES,
     )
 
@@ -283,15 +283,15 @@ def _asked_budget(visit: Visit) -> int:
     return min(next((each for each in budgets if each), visit.app.settings.max_tokens), MOST_TOKENS)
 
 
-def _asking(visit: Visit) -> dict[str, Any]:
-    """Return what the form needs that asks what would be given."""
+def _asking(visit: Visit, budget: int | None = None) -> dict[str, Any]:
+    """Return what the form needs that asks what would be given; `budget` where that is known already."""
     from mcp_memory.strategies import read_strategies
 
     return {
         "strategies": sorted(read_strategies(visit.app.settings.strategies_file)),
         "goal": visit.asked("goal"),
         "of": visit.asked("of"),
-        "budget": visit.asked("budget") or _asked_budget(visit),
+        "budget": visit.asked("budget") or budget or _asked_budget(visit),
         "most_tokens": MOST_TOKENS,
         "strategy": visit.asked("strategy"),
         "as_of": visit.asked("as_of"),

@@ -304,8 +304,6 @@ def environment() -> Environment:
         hidden_signs=hidden_signs,
         day=iso_day,
         commands=with_commands,
-    )
-    cast("dict[str, Any]", made.filters).update(
         reason=reason_in_words,
         signal=signal_in_words,
         source=source_in_words,

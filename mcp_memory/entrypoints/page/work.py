@@ -69,7 +69,7 @@ def show_work(visit: Visit) -> Response:
     return visit.page(
         "work.html",
         here=NAME,
-        now_in=_now_in(tasks) if before is None else (),
+        now_in=worked_on(tasks)[:NOW_SHOWN] if before is None else (),
         trees=[_tree(top, those) for top, those in shown],
         enders=enders,
         is_first=before is None,
@@ -108,10 +108,6 @@ def _tree(top: str, tasks: Sequence[Task]) -> Tree:
         changed_at=_place(top, tasks)[0],
         is_open=any(not task.is_finished for task in tasks),
     )
-
-
-def _now_in(tasks: Sequence[Task]) -> Sequence[Task]:
-    return worked_on(tasks)[:NOW_SHOWN]
 
 
 def show_task(visit: Visit) -> Response:
@@ -157,7 +153,8 @@ def _task_page(
         agent=visit.given("agent") or "",
         unknown=unknown,
         of_name=of_name,
-        agents=[each for each in known_agents(visit) if each != task.agent],
+        # Counting who wrote reads all records: only where the form is shown.
+        agents=() if task.is_finished else [each for each in known_agents(visit) if each != task.agent],
     )
 
 
