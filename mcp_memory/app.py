@@ -331,7 +331,7 @@ class App(Wiring):
         self.redactor.redact("warm")
         pick_strategy("warm")
         self.dates.read("yesterday", self._clock())
-        _ = self._remember, self._assemble
+        _ = self._remember, self._assemble, self._compact, self.revise, self.settle
         with contextlib.suppress(McpMemoryError):
             self.task_results.catch_up(self.caller())
         with contextlib.suppress(StoreUnavailable):
