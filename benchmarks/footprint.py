@@ -36,7 +36,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 
 BATCH, SERVERS, CONTEXTS = 500, 4, 5
-REST_SECONDS = 3.0  # What is loaded after the first answer is loaded by then.
+REST_SECONDS = 5.0  # What is loaded after the first answer, and the pause before it, are over by then.
 COMMAND = [sys.executable, "-m", "mcp_memory"]
 
 

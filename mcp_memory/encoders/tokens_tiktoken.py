@@ -4,6 +4,7 @@ Importing this module is cheap; tiktoken is imported, and the vocabulary read, a
 loader is not used, because it downloads. Which client uses which encoding is not known here: see token_factors.
 """
 
+import io
 import re
 import threading
 from functools import cache, lru_cache
@@ -129,14 +130,12 @@ def _load(name: str) -> "tiktoken.Encoding":
 
 
 def _ranks(name: str) -> dict[bytes, int]:
-    data = (VOCABULARIES / f"{name}.bin").read_bytes()
-    ranks: dict[bytes, int] = {}
-    start = 0
-    while start < len(data):
-        end = start + 1 + data[start]
-        ranks[data[start + 1 : end]] = len(ranks)
-        start = end
-    return ranks
+    """Read the tokens, each a byte with its length and then its bytes, in the order of their ranks."""
+    read = io.BytesIO((VOCABULARIES / f"{name}.bin").read_bytes()).read
+    tokens: list[bytes] = []
+    while size := read(1):  # 200,000 times: two calls of C each take two thirds of the time of indices into the bytes.
+        tokens.append(read(size[0]))
+    return dict(zip(tokens, range(len(tokens)), strict=True))
 
 
 def _pieces(text: str) -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task, TaskChange
@@ -16,7 +15,10 @@ from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import ExclusionReader, TaskReader, Transaction, VersionReader
-from mcp_memory.ports.transfer import Transfer
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.health import Assembled, Tally
+    from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 

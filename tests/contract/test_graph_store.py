@@ -27,7 +27,7 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.lookup import CONTENDERS, MAX_LINKS_MET
 from mcp_memory.stores.graph.scope import MAX_ALIASES
-from mcp_memory.stores.graph.store import NetworkxGraphStore
+from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
 from mcp_memory.stores.index_files import IndexFiles
 from mcp_memory.stores.records import SqliteRecordStore
@@ -38,7 +38,7 @@ Make = Callable[[RecordStore], GraphStore]
 HERE = ("shared/here",)
 
 
-def through_files(one: NetworkxGraphStore, other: NetworkxGraphStore) -> None:
+def through_files(one: LinkGraphStore, other: LinkGraphStore) -> None:
     """Write one graph's content to files, and have the other map them."""
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         files = IndexFiles(Path(folder), dict, lambda: 0)
@@ -49,8 +49,8 @@ def through_files(one: NetworkxGraphStore, other: NetworkxGraphStore) -> None:
 
 
 STORES: dict[str, Make] = {
-    "networkx": lambda records: NetworkxGraphStore(Follower(records)),
-    "filed": lambda records: NetworkxGraphStore(RefiledFollower(records)),
+    "memory": lambda records: LinkGraphStore(Follower(records)),
+    "filed": lambda records: LinkGraphStore(RefiledFollower(records)),
 }
 
 
@@ -796,7 +796,7 @@ def test_a_graph_from_files_answers_like_one_that_read_every_change(
     """S4.1: to the last digit and in the same order, also when it is written again after changes."""
     with tempfile.TemporaryDirectory() as folder:
         truth = SqliteRecordStore(Path(folder), "model")
-        whole, filed = (NetworkxGraphStore(Follower(truth)) for _ in range(2))
+        whole, filed = (LinkGraphStore(Follower(truth)) for _ in range(2))
         history = dict[str, Told]()
         with truth.write() as transaction:
             for each in TASKS:
@@ -816,7 +816,7 @@ def test_a_graph_from_files_answers_like_one_that_read_every_change(
         truth.close()
 
 
-def ordered(graph: NetworkxGraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> str:
+def ordered(graph: LinkGraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> str:
     """Everything that can be asked, with the order of everything, and the entities in the order of their links."""
     with graph._view(scopes, hidden) as view:  # pyright: ignore[reportPrivateUsage]
         linked = [list(each.most_linked(MAX_FAN)) for each in view.graphs]

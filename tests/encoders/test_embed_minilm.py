@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from mcp_memory.encoders.embed_minilm import (
     OVERLAP,
     WINDOW,
     MiniLMEmbedder,
+    open_session,
     window_bounds,
 )
 from mcp_memory.errors import StoreUnavailable
@@ -189,6 +191,24 @@ def test_five_megabytes_are_covered_by_a_bounded_number_of_windows_in_seconds(
     start = time.process_time()
     assert EMBEDDER.embed(text).shape == (MAX_WINDOWS, EMBEDDER.dimensions)
     assert time.process_time() - start < 20  # about 2 alone on a core
+
+
+def test_the_graph_alone_gives_the_vectors_of_the_whole_model_to_the_last_bit():
+    whole, graph = (open_session(str(MODEL_FOLDER / name)) for name in ("model.onnx", "graph.onnx"))
+    for size in (1, 30, 254):
+        ids = np.arange(1_000, 1_000 + size, dtype=np.int64)[np.newaxis]
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        assert whole.run(None, inputs)[0].tobytes() == graph.run(None, inputs)[0].tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's account of a process's memory")
+def test_the_word_table_is_mapped_from_its_file_and_not_copied():
+    """Servers share its 11 MB."""
+    EMBEDDER.embed("hello")
+    maps = psutil.Process().memory_maps(grouped=False)
+    mapped = [each for each in maps if each.path == str(MODEL_FOLDER / "model.onnx")]
+    assert max(each.size for each in mapped) >= 30_522 * 384
+    assert not sum(each.private_dirty for each in mapped)
 
 
 def test_a_package_without_its_model_is_reported_as_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

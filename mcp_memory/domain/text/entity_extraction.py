@@ -7,8 +7,7 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.records import Details, Entity, searchable_text
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.exact_forms import REDACTED
-from mcp_memory.domain.text.words import entity_key
+from mcp_memory.domain.text.words import REDACTED, entity_key
 
 MAX_NAME_WORDS = 4
 """A longer run of capitals is a heading."""

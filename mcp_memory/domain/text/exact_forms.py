@@ -130,8 +130,6 @@ MARKS = "\"'`*_()[]{}<>“”‘’«»"
 ENDS = (",", ";", ".", "!", "?", "…", ")", "]", "}")
 # "maxRetries", "db.port", "POOL_SIZE"
 NAMES_IT = re.compile(r"[a-z0-9][A-Z]|\w[_.]\w|^[A-Z][A-Z0-9_]+$")
-# "[REDACTED API key]"
-REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 # "端口" before "5432"
 HAN_WORD = re.compile(rf"[{UNSPACED}]{{1,10}}\s?[:：=]?\s?$")
 # "端口", "ポート"

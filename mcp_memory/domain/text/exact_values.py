@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from mcp_memory.domain.text import exact_forms as forms
 from mcp_memory.domain.text.entity_extraction import formed_mentions
+from mcp_memory.domain.text.words import REDACTED
 
 Sort = Literal["files", "commands", "identifiers", "values"]
 
@@ -85,7 +86,7 @@ def _read(text: str, most: int) -> str:
     """
     if len(text) > most:
         text = f"{text[: most * 3 // 4]}\n{text[-most // 4 :]}"
-    text = forms.REDACTED.sub(lambda match: " " * len(match.group()), text)
+    text = REDACTED.sub(lambda match: " " * len(match.group()), text)
     return "\n".join(_shown(line) for line in text.split("\n"))
 
 

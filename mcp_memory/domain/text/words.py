@@ -20,6 +20,8 @@ _TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNS
 # e.g. "parse|Config", "HTTP|Server"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
+# "[REDACTED API key]"
+REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
 """Punctuation that may surround a word; signs inside a word stay, as in C++ or v1.2."""
 

@@ -1,6 +1,7 @@
 """Tasks and records as results show them. Knows no tool."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json, Record
 from mcp_memory.domain.model.scopes import Caller
@@ -9,8 +10,10 @@ from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.services.retrieval.results import record_result
-from mcp_memory.services.review.reviews import ConflictingRecord
 from mcp_memory.services.tasks.task_owners import told_changes
+
+if TYPE_CHECKING:
+    from mcp_memory.services.review.reviews import ConflictingRecord
 
 MAX_SHOWN_CHARS = 2000
 """A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""
@@ -79,7 +82,7 @@ def show_record(record: Record, caller: Caller) -> dict[str, Json]:
     }
 
 
-def show_conflicts(conflicts: Iterable[ConflictingRecord]) -> list[Json]:
+def show_conflicts(conflicts: "Iterable[ConflictingRecord]") -> list[Json]:
     """Records that another one may contradict: which, their text or its beginning, and why."""
     return [{"id": each.id, "text": _beginning(each.text, MAX_LISTED_CHARS), "why": each.why} for each in conflicts]
 

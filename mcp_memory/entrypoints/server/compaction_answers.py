@@ -1,22 +1,24 @@
 """Answers of the `compact` tool, and its progress on the way. Knows no tool and no store."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.sessions.pressure import Pressure
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
-from mcp_memory.ports.session_logs import Compaction, PassRun
-from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.results import stand_in_result, tokens_of
-from mcp_memory.services.sessions.compact import Compacted
-from mcp_memory.services.sessions.run_pass import PassStep
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.session_log import Entry
+    from mcp_memory.domain.sessions.pressure import Pressure
+    from mcp_memory.ports.session_logs import Compaction, PassRun
+    from mcp_memory.ports.text import TokenCounter
+    from mcp_memory.services.sessions.compact import Compacted
+    from mcp_memory.services.sessions.run_pass import PassStep
     from mcp_memory.services.sessions.summarize_span import Asked
 
 EXTRACTED_SHOWN = 50
@@ -139,7 +141,7 @@ def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dic
     }
 
 
-def _add_asked(answer: _BudgetedAnswer, asked: "Asked", factor: float) -> bool:
+def _add_asked(answer: _BudgetedAnswer, asked: Asked, factor: float) -> bool:
     """Add what the client is to summarise, but for the text; else what it takes to be told."""
     shown: dict[str, Json] = {"span": asked.span, "entries": asked.entries, "tokens": _theirs(asked.tokens, factor)}
     whole = shown | {"prompt": asked.prompt, "text": ""}

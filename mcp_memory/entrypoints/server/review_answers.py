@@ -9,11 +9,11 @@ from mcp_memory.domain.text.prompt_safety import author, by, neutralise, one_lin
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.services.retrieval.results import tokens_of
-from mcp_memory.services.review.reviews import Waiting
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.ports.text import TokenCounter
+    from mcp_memory.services.review.reviews import Waiting
     from mcp_memory.services.review.settle import Settled
     from mcp_memory.services.review.undo import TakenBack
 
@@ -47,7 +47,7 @@ Say in `reason` why. Change nothing that you cannot show to be right. {more}"""
 
 
 def show_group(
-    waiting: Waiting, caller: Caller, counter: "TokenCounter", budget: int = GROUP_TOKENS
+    waiting: "Waiting", caller: Caller, counter: "TokenCounter", budget: int = GROUP_TOKENS
 ) -> dict[str, Json]:
     """Show a group within the budget, its records in the longest of their forms that fit."""
     review = waiting.review
@@ -67,7 +67,7 @@ def show_queue(app: "App", caller: Caller) -> dict[str, Json]:
     return shown | ({"next": show_group(groups[0], caller, app.counter), "settle": HOW} if groups else {})
 
 
-def show_offer(waiting: Waiting | None, caller: Caller, counter: "TokenCounter") -> dict[str, Json]:
+def show_offer(waiting: "Waiting | None", caller: Caller, counter: "TokenCounter") -> dict[str, Json]:
     """Show a group that a caller did not ask for, where there is one."""
     return {"review": show_group(waiting, caller, counter, OFFER_TOKENS) | {"settle": HOW}} if waiting else {}
 

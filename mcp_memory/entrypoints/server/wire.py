@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 
+from mcp_memory.domain.model.lifecycle import Feedback
 from mcp_memory.domain.model.records import (
     MAX_ASKED,
     MAX_NAME_CHARS,
@@ -26,7 +27,6 @@ from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.entrypoints.server.arguments import Arguments, Opened
 from mcp_memory.services.memory.forget import ForgetMode
-from mcp_memory.services.memory.revise import Feedback
 
 Order = Literal["best_first", "reverse", "edges"]
 

@@ -14,8 +14,6 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_known, noise_score, relevance_of
-from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
-from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
@@ -197,6 +195,10 @@ class Recall:
         """Return the passages of a long text that bear on the query; "" where its own form says it."""
         if request.detail != "summary" or not record.is_shortened:
             return ""
+        # Slow to load, and most records are short.
+        from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
+        from mcp_memory.domain.text.passages import passages
+
         room = max(room, SUMMARY_TOKENS)
         if record.text_tokens <= room:
             return record.text

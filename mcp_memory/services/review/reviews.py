@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.reviews import Review, ReviewKind
@@ -13,8 +14,10 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.review.enqueue import enqueue
-from mcp_memory.services.review.settle import Settled
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
+
+if TYPE_CHECKING:
+    from mcp_memory.services.review.settle import Settled
 
 ALMOST_THE_SAME = "They say almost the same."
 """The reason to review near-duplicates."""
@@ -77,6 +80,8 @@ class Reviews:
 
     def settled(self, caller: Caller, limit: int) -> list[Settled]:
         """Return the groups that were settled last, at most so many, the latest first."""
+        from mcp_memory.services.review.settle import Settled
+
         where = replace(self._own(caller), include_inactive=True)
         return [
             Settled(review=each.review, records=each.records, change=each.review.settled_in)

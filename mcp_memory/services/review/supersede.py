@@ -6,7 +6,6 @@ from dataclasses import replace
 from mcp_memory.domain.model.lifecycle import after_succession, refuse_hidden_successor, restored
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.text.micro_and_summary import earlier_value
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.records import RecordReader
@@ -41,6 +40,10 @@ def earlier_values(shown: Iterable[Record], where: RecordFilter, records: Record
     """Say of each record that replaced another what that one said otherwise: "until 2026-11-03: 30 days"."""
     newer = {record.id: record for record in shown}
     replaced = records.predecessors(newer, where)
+    if not replaced:
+        return {}
+    from mcp_memory.domain.text.micro_and_summary import earlier_value  # Slow to load, and few were replaced.
+
     said = {each: earlier_value(newer[each].text, old.text) for each, old in replaced.items()}
     began = {each: record.valid_from or record.occurred_at for each, record in newer.items()}
     return {each: f"until {iso_day(began[each])}: {value}" for each, value in said.items() if value}

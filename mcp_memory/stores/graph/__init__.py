@@ -1,1 +1,1 @@
-"""The relation graph, on NetworkX."""
+"""The relation graph, in memory."""

@@ -1,12 +1,10 @@
-"""The graph of one scope (NetworkX): adds and removes the links of each record. Knows no caller."""
+"""The graph of one scope: adds and removes the links of each record. Knows no caller."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
-
-import networkx as nx
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
 
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import RecordChange
@@ -40,19 +38,18 @@ class ScopeGraph:
         self._successors: FiledMap[str, str] = self.maps[4]
         self._relations_of: FiledMap[str, int] = self.maps[5]
         self._by_degree: FiledMap[int, dict[str, None]] = self.maps[6]
-        self._graph = _ThinGraph(self._links)
 
     def __contains__(self, node: object) -> bool:
         return node in self._links
 
     def degree(self, node: GraphNode) -> int:
-        return len(self._graph[node])
+        return len(self._links[node])
 
     def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:
-        return self._graph.neighbors(node)
+        return iter(self._links[node])
 
     def nodes(self) -> Iterator[GraphNode]:
-        return iter(self._graph)
+        return iter(self._links)
 
     def statements(self, one: str, other: str) -> Mapping[str, float]:
         """Return records that relate the two entities, aliases included, each with its weight."""
@@ -77,10 +74,9 @@ class ScopeGraph:
 
     def join(self, one: GraphNode, other: GraphNode) -> None:
         one, other = self._fewest_first(one, other)
-        if one != other and not self._graph.has_edge(one, other):
-            for end in (one, other):
-                self._links.own(end, dict)
-            self._graph.add_edge(one, other)
+        if one != other and not self._is_joined(one, other):
+            for end, far in ((one, other), (other, one)):
+                self._links.own(end, dict)[far] = NOTHING
             for end in (one, other):
                 self._move(end, self.degree(end) - 1, self.degree(end))
 
@@ -124,7 +120,7 @@ class ScopeGraph:
 
     def links(self) -> frozenset[tuple[str, ...]]:
         """Return all links, for comparison."""
-        edges = ((*sorted(map(repr, edge)),) for edge in self._graph.edges)
+        edges = ((*sorted((repr(node), repr(far))),) for node, near in self._links.items() for far in near)
         stated = ((*pair, record, str(weight)) for pair, by in self._stated.items() for record, weight in by.items())
         aliased = (
             ("alias", key, other, record)
@@ -162,13 +158,16 @@ class ScopeGraph:
     def _part(self, one: GraphNode, other: GraphNode) -> None:
         """Remove an edge, and each end without other edges. An entity related to itself has none."""
         one, other = self._fewest_first(one, other)
-        if self._graph.has_edge(one, other):
-            for end in (one, other):
-                self._links.own(end, dict)
-            self._graph.remove_edge(one, other)
+        if self._is_joined(one, other):
+            for end, far in ((one, other), (other, one)):
+                del self._links.own(end, dict)[far]
             for end in (one, other):
                 self._move(end, self.degree(end) + 1, self.degree(end))
-            self._graph.remove_nodes_from([node for node in (one, other) if not self.degree(node)])
+                if not self.degree(end):
+                    del self._links[end]
+
+    def _is_joined(self, one: GraphNode, other: GraphNode) -> bool:
+        return other in self._links.get(one, NOTHING)
 
     def _fewest_first(self, one: GraphNode, other: GraphNode) -> tuple[GraphNode, GraphNode]:
         """Return them so that the links of the first are the fewer to read."""
@@ -186,48 +185,6 @@ class ScopeGraph:
                 del self._by_degree[before]
         if now:
             self._by_degree.own(now, dict)[node[1]] = None
-
-
-if TYPE_CHECKING:
-    _Graph = nx.Graph[GraphNode]
-else:
-    _Graph = nx.Graph  # Generic in its type stubs alone.
-
-
-class _ThinGraph(_Graph):
-    """A graph over links that are kept elsewhere; its nodes and edges have no attributes of their own."""
-
-    edge_attr_dict_factory = node_attr_dict_factory = staticmethod(lambda: NOTHING)
-
-    def __init__(self, links: MutableMapping[GraphNode, Links]) -> None:  # pyright: ignore[reportInconsistentConstructor]
-        self.adjlist_outer_dict_factory = lambda: links  # pyright: ignore[reportAttributeAccessIssue]
-        self.node_dict_factory = lambda: _Nodes(links)  # pyright: ignore[reportAttributeAccessIssue]
-        super().__init__()
-
-
-class _Nodes(MutableMapping[GraphNode, dict[str, Any]]):
-    """The nodes of a graph: those that its links have."""
-
-    def __init__(self, links: Mapping[GraphNode, Links]) -> None:
-        self._links = links
-
-    def __getitem__(self, node: GraphNode) -> dict[str, Any]:
-        return NOTHING
-
-    def __contains__(self, node: object) -> bool:
-        return node in self._links
-
-    def __iter__(self) -> Iterator[GraphNode]:
-        return iter(self._links)
-
-    def __len__(self) -> int:
-        return len(self._links)
-
-    def __setitem__(self, node: GraphNode, attributes: dict[str, Any]) -> None:
-        """Do nothing: it is there once its links are."""
-
-    def __delitem__(self, node: GraphNode) -> None:
-        """Do nothing: its links are deleted too."""
 
 
 def _taken(aliases: Sequence[Pair]) -> Iterator[Pair]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import contextmanager
 from itertools import chain
 from math import fsum
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,16 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.file_maps import Overlay, Table, TableRow, packed_table
 from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.map_codecs import SCOPE_MAPS, RecordPlace, node_key
+from mcp_memory.stores.graph.scope import ScopeGraph
 from mcp_memory.stores.graph.view import GraphView
 from mcp_memory.stores.id_rows import NONE
 from mcp_memory.stores.index_files import Arrays
-
-if TYPE_CHECKING:
-    from mcp_memory.stores.graph.scope import ScopeGraph
-
 
 MAX_KNOWN = 50_000
 """Records whose places are kept as they were read, about 6 MB."""
 
 
-class NetworkxGraphStore:
+class LinkGraphStore:
     """Implements `GraphStore`."""
 
     name = "graph"
@@ -231,8 +228,6 @@ class _Graph:
 
     def _scope(self, scope: str) -> ScopeGraph:
         if scope not in self._scopes:
-            from mcp_memory.stores.graph.scope import ScopeGraph  # Imports networkx: after the handshake.
-
             # Requests at the same time may make it twice: both are the same until it changes, and that is later.
             self._scopes.setdefault(scope, ScopeGraph(self._table, self._first.get(scope)))
         return self._scopes[scope]

@@ -10,7 +10,6 @@ from dataclasses import asdict, fields
 from math import inf
 from typing import Any
 
-from mcp_memory.domain.memory.harness import heard
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
@@ -144,13 +143,20 @@ class SqliteSessionLogs:
         return self._database.rows(statement(name), parameters)
 
 
+def _is_unsaid(text: str) -> bool:
+    """Return True where no word is the user's own."""
+    from mcp_memory.domain.memory.harness import heard  # Slow to load, and no part of a server's start.
+
+    return not heard(text).words.strip()
+
+
 def _original(row: Iterable[Any]) -> Entry:
     """Make an entry from a row of `live_originals`, by position: a log has thousands."""
     columns = dict(zip(_ORIGINAL, row, strict=True))
     for name in ("failed", "pinned"):
         columns[name] = bool(columns[name])
     role = columns["role"] = role_of(columns["kind"], columns["role"])
-    if columns["kind"] == "message" and role == "user" and not heard(columns["text"]).words.strip():
+    if columns["kind"] == "message" and role == "user" and _is_unsaid(columns["text"]):
         columns["role"] = "tool"  # Stored by a version that took it for the user's words.
     return Entry(**columns, covers=(columns["id"],), original_tokens=columns["tokens"])
 

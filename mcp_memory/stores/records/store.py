@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import fields, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
@@ -38,8 +38,10 @@ from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
 from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of, versions_of_write
-from mcp_memory.stores.records.transfer import SqliteTransfer
 from mcp_memory.stores.records.where_clause import filtered
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.records.transfer import SqliteTransfer
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
@@ -308,6 +310,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return SqliteFolders(self._database)
 
     def transfer(self) -> SqliteTransfer:
+        from mcp_memory.stores.records.transfer import SqliteTransfer  # No server exports or imports by itself.
+
         return SqliteTransfer(self._database)
 
     def close(self) -> None:

@@ -7,9 +7,9 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -17,6 +17,9 @@ from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.where_clause import filtered
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.health import Assembled, Tally
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """Seconds to keep a report: it is worth a short wait, never a late context."""
@@ -88,6 +91,8 @@ class SqliteTelemetry:
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant, *, of_all: bool = False) -> Assembled:
+        from mcp_memory.domain.model.health import Assembled  # With `statistics`: for a look at the memory's health.
+
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all, "since": since}
         with self._database.read() as connection:
             figures, median, strategies, picked = (
@@ -103,4 +108,6 @@ class SqliteTelemetry:
         return {row[0]: row[1] for row in rows}
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
+        from mcp_memory.domain.model.health import Tally
+
         return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))

@@ -201,7 +201,7 @@ def test_a_start_loads_neither_model_nor_index_nor_protocol(worked: App, tmp_pat
         "from mcp_memory.entrypoints.hooks.runner import run\n"
         'payload = b\'{"session_id": "s", "source": "startup"}\'\n'
         f"text = run('SessionStart', payload, {{'data_dir': {str(tmp_path / 'data')!r}, 'namespace': 'test'}})\n"
-        "slow = {'chromadb', 'onnxruntime', 'networkx', 'mcp', 'typer', 'rich', 'tokenizers'}\n"
+        "slow = {'chromadb', 'onnxruntime', 'mcp', 'typer', 'rich', 'tokenizers'}\n"
         "assert 'Exports are CSV' in text, text\n"
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
     )

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
-from mcp_memory.stores.records.data_folder import network_file_system
+from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
 from mcp_memory.stores.records.sql_files import migrations
 from tests.forked import ForkedProcess
@@ -334,6 +335,21 @@ MOUNTS = [
 def test_the_file_system_that_holds_a_path_is_recognised(path: str, kind: str | None) -> None:
     """S2.3: locks over a network can lose writes; the deepest mount, and the last upon one point, decides."""
     assert network_file_system(Path(path), MOUNTS) == kind
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists mounts as Linux does")
+def test_what_linux_mounts_is_read_as_psutil_reads_it() -> None:
+    listed = os.fsdecode(Path("/proc/self/mounts").read_bytes())
+    assert [(each.mountpoint, each.fstype, each.opts) for each in linux_mounts(listed)] == [
+        (each.mountpoint, each.fstype, each.opts) for each in psutil.disk_partitions(all=True)
+    ]
+
+
+def test_a_mount_point_may_hold_blanks() -> None:
+    """S2.3: Linux escapes them, and its own escape."""
+    mounts = linux_mounts("host:/x /mnt/my\\040big\\011\\134disk\\043 nfs4 rw,remote 0 0\n")
+    assert [each.mountpoint for each in mounts] == ["/mnt/my big\t\\disk#"]
+    assert network_file_system(Path("/mnt/my big\t\\disk#/memory"), mounts) == "nfs4"
 
 
 def test_nothing_mounted_is_nothing_against_it() -> None:

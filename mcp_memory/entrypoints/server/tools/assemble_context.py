@@ -7,8 +7,6 @@ from mcp.types import CallToolResult
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given, request_of
-from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.status.overview import shown_report
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -22,6 +20,9 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ContextArguments, client: ClientSide) -> CallToolResult:
+        from mcp_memory.services.context.assemble import ContextRequest
+        from mcp_memory.services.status.overview import shown_report
+
         caller = asking(app, client.name, arguments.session_id)
         strategy = arguments.strategy or StrategyArgument()
         request = request_of(

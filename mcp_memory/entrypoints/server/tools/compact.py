@@ -1,5 +1,7 @@
 """The `compact` tool."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -9,21 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import Entry, SessionLog
-from mcp_memory.entrypoints.conversations.messages import read_messages
-from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.compaction_answers import nothing_to_do, show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
-from mcp_memory.services.sessions.compact import Compacted, CompactRequest
-from mcp_memory.services.sessions.feed import Fed
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.domain.model.session_log import Entry, SessionLog
+    from mcp_memory.services.sessions.compact import Compacted, CompactRequest
+    from mcp_memory.services.sessions.feed import Fed
     from mcp_memory.services.sessions.summarize_span import Asked
 
 SAMPLED_TOKENS = 8_000
@@ -34,7 +34,7 @@ Use when a conversation fills its window: logs it and makes the log shorter, old
 Put each replacement where what it `covers` was (messages, calls, results, as told, from 1); recall opens originals."""
 
 
-def build(app: "App") -> StrictTool:
+def build(app: App) -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult | dict[str, Json]:
@@ -42,9 +42,7 @@ def build(app: "App") -> StrictTool:
         with app.idle_compaction.kept_off(caller):
             return compacted(arguments, client, caller)
 
-    def compacted(
-        arguments: CompactArguments, client: ClientSide, caller: "Caller"
-    ) -> CallToolResult | dict[str, Json]:
+    def compacted(arguments: CompactArguments, client: ClientSide, caller: Caller) -> CallToolResult | dict[str, Json]:
         factor = app.factor(caller).factor
         request = _request(arguments)
 
@@ -72,17 +70,21 @@ def build(app: "App") -> StrictTool:
     return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 
 
-def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> tuple[dict[str, Json], _Told]:
+def _feed(arguments: CompactArguments, app: App, caller: Caller) -> tuple[dict[str, Json], _Told]:
     """Add the conversation, if there is one, to the session's log; messages are returned as they stand there."""
     if arguments.messages and arguments.transcript:
         raise InvalidRequest("Give either messages or transcript, not both.")
     if arguments.messages:
+        from mcp_memory.entrypoints.conversations.messages import read_messages
+
         records = read_messages(arguments.messages)
         fed = app.feed(records, caller)
         held = app.held(fed, caller)
         return {"fed": _told(fed)}, [(covers, record.text) for covers, record in zip(held, records, strict=True)]
     if not arguments.transcript:
         return {}, []
+    from mcp_memory.entrypoints.conversations.transcripts import read_transcript
+
     require_local("send what the transcript says as messages instead.")
     transcript = read_transcript(Path(arguments.transcript))
     fed = _told(app.feed(transcript.records, caller))
@@ -110,6 +112,8 @@ def _told(fed: Fed) -> dict[str, Json]:
 
 
 def _request(arguments: CompactArguments) -> CompactRequest:
+    from mcp_memory.services.sessions.compact import CompactRequest
+
     if bool(arguments.summary) != bool(arguments.span):
         raise InvalidRequest('summary and span go together: call with summarizer="caller" to be given a span.')
     summarizer = "caller" if arguments.summarizer == "sampling" else arguments.summarizer
@@ -118,7 +122,7 @@ def _request(arguments: CompactArguments) -> CompactRequest:
 
 def _summarised(
     done: Compacted,
-    asked: "Asked",
+    asked: Asked,
     request: CompactRequest,
     compact: Callable[[CompactRequest], Compacted],
     client: ClientSide,

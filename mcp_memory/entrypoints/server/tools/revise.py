@@ -10,8 +10,6 @@ from mcp_memory.entrypoints.server.review_answers import show_settled, show_undo
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.review.settle import Settling
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -26,6 +24,8 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ReviseArguments, client: ClientSide) -> dict[str, Json]:
+        from mcp_memory.services.memory.revise import Revision
+
         caller = asking(app, client.name)
         if arguments.settle:
             return _settle(app, arguments, caller)
@@ -41,6 +41,8 @@ def build(app: "App") -> StrictTool:
 
 def _settle(app: "App", arguments: ReviseArguments, caller: Caller) -> dict[str, Json]:
     """Settle a group, or undo a change."""
+    from mcp_memory.services.review.settle import Settling
+
     if others := arguments.model_fields_set - _OF_SETTLING - {"id", "settle", "text", "reason"}:
         raise InvalidRequest(f"`{min(others)}` does not go with `settle`; revise that record by itself.")
     if arguments.settle == "undo":
