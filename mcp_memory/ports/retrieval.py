@@ -120,6 +120,10 @@ class UsualCosine:
 class VectorStore(Protocol):
     """Searches the truth's vectors by meaning. Complete up to the newest committed change at the time of the call."""
 
+    def waits(self, scopes: Sequence[str]) -> bool:
+        """Return True where another process is asked by a `search` of these scopes without `only`."""
+        ...
+
     def search(
         self,
         vector: Vector,
@@ -275,6 +279,10 @@ class Source(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def waits(self, where: RecordFilter) -> bool:
+        """Return True where a search waits for another process: the other sources are asked meanwhile."""
+        ...
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         """Return ids and scores, best first, at most `limit`, all passing `where`. May raise StoreUnavailable."""

@@ -33,6 +33,9 @@ class GraphSource:
         self._keywords = keywords
         self._last: tuple[object, Mapping[str, float]] = (None, {})
 
+    def waits(self, where: RecordFilter) -> bool:
+        return False
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         told = self._told(query, where)
         if not told:

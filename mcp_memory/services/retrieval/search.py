@@ -1,14 +1,15 @@
-"""Search: turns a query's text into a fused ranking, by signals, parallel sources and fusion.
+"""Search: turns a query's text into a fused ranking, by signals, sources and fusion.
 
 Recall and assembly use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypedDict
 
 from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
@@ -280,24 +281,37 @@ class Searcher:
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
     ) -> dict[str, Mapping[str, float]]:
-        """Ask all sources at once; one that fails is named in `degraded` and the others answer."""
+        """Ask all sources; one that fails is named in `degraded` and the others answer.
+
+        Those that wait for something outside do so in threads, while this one computes the others' answers.
+        """
         asked: dict[str, Future[Mapping[str, float]]] = {
             # Each reads the revision of the request, and is done before the request ends.
             source.name: self._pool.submit(copy_context().run, source.search, query, where, limit)
             for source in self._sources
+            if source.waits(where)
         }
-        wait(asked.values())
         rankings: dict[str, Mapping[str, float]] = {}
         failures: list[StoreUnavailable] = []
-        for name, answer in asked.items():
+
+        def take(name: str, answer: Callable[[], Mapping[str, float]]) -> None:
             try:
-                rankings[name] = answer.result()
+                rankings[name] = answer()
             except StoreUnavailable as error:
                 failures.append(error)
                 degraded.append(f"{name}: {error}")
+
+        try:
+            for source in self._sources:
+                if source.name not in asked:
+                    take(source.name, partial(source.search, query, where, limit))
+        finally:
+            wait(asked.values())
+        for name, future in asked.items():
+            take(name, future.result)
         if failures and not rankings:
             raise failures[0]
-        return rankings
+        return {source.name: rankings[source.name] for source in self._sources if source.name in rankings}
 
     def _complete(
         self,

@@ -67,6 +67,9 @@ class ExactVectorStore:
         """The change number of the newest erasure known so far; 0 where nothing was ever erased."""
         return self._newest_erasure
 
+    def waits(self, scopes: Sequence[str]) -> bool:
+        return False
+
     def search(
         self,
         vector: Vector,
