@@ -37,6 +37,8 @@ class BitmapFilterIndex:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._columns = _Columns()
+        self._noted: tuple[str | None, frozenset[str]] = (None, frozenset())
+        """The session that was last asked about, and what is noted in others."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
@@ -50,8 +52,12 @@ class BitmapFilterIndex:
 
     def noted_elsewhere(self, session: str) -> frozenset[str]:
         with self._follower.reading(self):
-            numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
-        return frozenset(make_id(RECORD, number) for number in numbers)
+            asked, noted = self._noted
+            if asked != session:  # Kept until the next change: each source of a recall asks.
+                numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
+                noted = frozenset(make_id(RECORD, number) for number in numbers)
+                self._noted = (session, noted)
+        return noted
 
     def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
@@ -71,6 +77,7 @@ class BitmapFilterIndex:
         return [make_id(RECORD, number) for number in best]
 
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self._noted = (None, frozenset())
         for change in changes:
             self._columns.put(change)
 
@@ -79,6 +86,7 @@ class BitmapFilterIndex:
 
     def unpack(self, arrays: Arrays) -> None:
         self._columns = _Columns.unpacked(arrays)
+        self._noted = (None, frozenset())
 
 
 class _Columns:

@@ -62,6 +62,8 @@ class Overlay(MutableMapping[_K, _V]):
         return key in self._since or (key not in self._gone and key in self._read())
 
     def __iter__(self) -> Iterator[_K]:
+        if not self._gone:
+            return chain(self._read(), self._since)
         return chain((key for key in self._read() if key not in self._gone), self._since)
 
     def __reversed__(self) -> Iterator[_K]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -47,6 +47,10 @@ class ScopeGraph:
 
     def degree(self, node: GraphNode) -> int:
         return len(self._graph[node])
+
+    def links(self, node: GraphNode) -> Collection[GraphNode]:
+        """Return its neighbours; none where it does not exist."""
+        return self._links[node] if node in self._links else ()
 
     def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:
         return self._graph.neighbors(node)
@@ -122,7 +126,7 @@ class ScopeGraph:
             for neighbour in list(self.neighbours(record)):
                 self._part(record, neighbour)
 
-    def links(self) -> frozenset[tuple[str, ...]]:
+    def all_links(self) -> frozenset[tuple[str, ...]]:
         """Return all links, for comparison."""
         edges = ((*sorted(map(repr, edge)),) for edge in self._graph.edges)
         stated = ((*pair, record, str(weight)) for pair, by in self._stated.items() for record, weight in by.items())

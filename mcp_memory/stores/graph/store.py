@@ -62,9 +62,11 @@ class NetworkxGraphStore:
         total = fsum(seeds.values())
         start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
         with self._view(scopes, hidden) as view:
-            found = {record_id: hit.activation for record_id, hit in _records(spread(start, view.neighbours))}
-        wanted = set(found) if only is None else found.keys() & only
-        best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
+            reached = spread(start, view.neighbours)
+        found = [(hit.activation, node[1]) for node, hit in reached.items() if node[0] == "record"]
+        if only is not None or exclude:
+            found = [hit for hit in found if (only is None or hit[1] in only) and hit[1] not in exclude]
+        best = sorted(found, reverse=True)[:limit]
         return {record_id: activation for activation, record_id in best}
 
     def entities(
@@ -201,7 +203,7 @@ class _Graph:
         return self._scopes.keys() | self._first.keys()
 
     def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
-        return self._scope(scope).links() if scope in self._names() else frozenset()
+        return self._scope(scope).all_links() if scope in self._names() else frozenset()
 
     def _rows(self, scope: str) -> Iterator[Iterator[TableRow]]:
         """Yield the rows of each mapping of a scope; one that nobody asked for is copied."""
