@@ -25,7 +25,7 @@ _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _LEAST_TAIL = 16_384  # postings; a shorter tail never joins the body
 _TAIL_SHARE = 64
 """The tail joins the body at a 64th of its length, which keeps both look-ups and updates fast."""
-_MANY = 8
+_MANY = 20
 """A word that is in one row of so many, or more, is added up over all rows at once."""
 _LEAST_GONE = 256  # empty rows; fewer are never squeezed out
 _GONE = np.iinfo(np.int64).max
@@ -139,12 +139,14 @@ class ScopePostings:
         """
         sums, spread = np.zeros(len(self._numbers)), np.zeros(len(self._numbers))
         for rows, values in found:
-            reached = [rows]
+            reached, is_heard = [rows], heard[rows]
+            heard_rows, shared = rows[is_heard], share * values[is_heard]
             for beside in (self._before, self._after):
-                there = beside[rows]
-                reaches = (there != NONE) & heard[rows]
-                reached.append(there[reaches])
-                spread[reached[-1]] = np.maximum(spread[reached[-1]], share * values[reaches])
+                there = beside[heard_rows]
+                is_there = there != NONE
+                near, lent = there[is_there], shared[is_there]
+                spread[near] = np.maximum(spread[near], lent)
+                reached.append(near)
             spread[rows] = np.maximum(spread[rows], values)
             # Most words are in few rows. Some are named twice: each takes its sum from before, so that it grows once.
             touched = np.concatenate(reached) if len(rows) * _MANY < len(sums) else slice(None)
@@ -178,8 +180,9 @@ class ScopePostings:
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
-        rows = rows[scores[rows] > 0]
         found = scores[rows]
+        if not found.all():
+            rows, found = rows[found > 0], found[found > 0]
         # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         higher = rows[found > least]

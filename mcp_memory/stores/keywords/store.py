@@ -107,8 +107,9 @@ class InformationKeywordStore:
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
-            for record_id in record_ids:
-                if (scope := self._scope(number_of(record_id))) is not None:
+            filed = [*self._filed_names, None]  # The last one: no scope.
+            for record_id, place in zip(record_ids, self._filed_scopes.of(record_ids).tolist(), strict=True):
+                if (scope := self._scope_of.get(number_of(record_id), filed[place])) is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -106,7 +106,7 @@ class ExactVectorStore:
     def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
         with self._reading():
             shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
-            return {i: count for shelf in shelves for i, count in shelf.windows(record_ids) if count > 1}
+            return {i: count for shelf in shelves for i, count in shelf.several_windows(list(record_ids))}
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._reading():
@@ -141,7 +141,7 @@ class ExactVectorStore:
     def changed_since(self, change: int, limit: int) -> Sequence[str] | None:
         """Ids of records that changed after `change`, newest first; None where they are more than `limit`."""
         with self._lock:
-            later = takewhile(lambda item: item[1] > change, self._last.newest_first())
+            later = self._last.newest_first(change)
             changed = [make_id(RECORD, number) for number, _, _ in islice(later, limit)]
             return changed if next(later, None) is None else None
 
@@ -151,7 +151,7 @@ class ExactVectorStore:
         It returns more than `limit` where one change touched many records, so that the last number marks the progress.
         """
         with self._lock:
-            later = list(takewhile(lambda item: item[1] > since, self._last.newest_first()))
+            later = list(self._last.newest_first(since))
             later.reverse()
             while limit < len(later) and later[limit][1] == later[limit - 1][1]:
                 limit += 1
@@ -259,11 +259,14 @@ class _LastChanges:
         self._since.pop(number, None)
         self._since[number] = (change, scope)
 
-    def newest_first(self) -> Iterator[tuple[int, int, str | None]]:
-        """Yield number, change and scope."""
+    def newest_first(self, after: int) -> Iterator[tuple[int, int, str | None]]:
+        """Yield number, change and scope of those that changed after a change: mostly few, and never all are sorted."""
         for number, (change, scope) in reversed(self._since.items()):
+            if change <= after:
+                return
             yield number, change, scope
-        for place in np.argsort(self._changes, kind="stable")[::-1].tolist():
+        later = np.flatnonzero(self._changes > after)
+        for place in later[np.argsort(self._changes[later], kind="stable")[::-1]].tolist():
             if (number := int(self._numbers[place])) not in self._since:
                 yield number, int(self._changes[place]), self._name(int(self._scopes[place]))
 
@@ -442,11 +445,12 @@ class _ScopeMatrix:
         rows = rows[self._live[rows]]
         return self._best(np.vecdot(self._matrix.take(rows), vector), rows, limit, frozenset(exclude))
 
-    def windows(self, record_ids: Collection[str]) -> Iterator[tuple[str, int]]:
-        """Yield the records on this shelf, and the number of vectors of each."""
-        for record_id, row in zip(record_ids, self._rows.of(record_ids).tolist(), strict=True):
-            if row != NONE:
-                yield record_id, int(self._windows[row])
+    def several_windows(self, record_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield those of the records on this shelf that have several vectors, and the number of them."""
+        rows = self._rows.of(record_ids)
+        windows = self._windows[rows]
+        for place in np.flatnonzero((rows != NONE) & (windows > 1)).tolist():
+            yield record_ids[place], int(windows[place])
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
