@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.records import Instant, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query, Vector
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 
 Position: TypeAlias = tuple[Instant, str]
 """A record's `occurred_at` and id: a place in a list of the newest, which stays where it is when others are stored."""
 Facet = Literal["kind", "status", "author", "session_id", "tag"]
+
+
+class Outline(NamedTuple):
+    """The fields of a record that ranking needs: its kind, what replaced it, its task, session, speaker and validity.
+
+    `form` is that of a turn, where nobody is named. A tuple, since a recall reads hundreds.
+    """
+
+    kind: Kind
+    superseded_by: str | None = None
+    task_id: str | None = None
+    session_id: str = ""
+    speaker: str | None = None
+    form: Turn = PLAIN
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
 
 
 class FilterIndex(Protocol):
@@ -25,6 +42,10 @@ class FilterIndex(Protocol):
 
         May raise StoreUnavailable.
         """
+        ...
+
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        """Return outlines of the records with these ids that exist in these scopes, whatever their status."""
         ...
 
     def noted_elsewhere(self, session: str) -> frozenset[str]:

@@ -17,13 +17,13 @@ from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, read_turn
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports.records import Outline, RecordStore
-from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
@@ -191,7 +191,7 @@ class Searcher:
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, also, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
-        outlines = self._records.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
         background, neighbours = Background(), dict[str, Sequence[str]]()
         try:
             background = self._background(query, where, rankings)
@@ -427,11 +427,7 @@ def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, floa
 def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
     """Return the turns whose form says something about them as answers."""
     named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
-    turns = {
-        i: read_turn(each.role, each.speaker, each.opening, named)
-        for i, each in outlines.items()
-        if each.role or each.speaker or each.opening  # Most records are no turns at all.
-    }
+    turns = {i: spoken(each.form, each.speaker, named) for i, each in outlines.items()}
     return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
 
 

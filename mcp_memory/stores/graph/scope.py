@@ -50,7 +50,9 @@ class ScopeGraph:
 
     def links(self, node: GraphNode) -> Collection[GraphNode]:
         """Return its neighbours; none where it does not exist."""
-        return self._links[node] if node in self._links else ()
+        if node not in self._links:
+            return ()
+        return self._links[node]
 
     def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:
         return self._graph.neighbors(node)

@@ -20,7 +20,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, sess
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import Footing, Mention, Outline, RecordOrder, StatedRelation, StoreSummary
+from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
@@ -129,11 +129,6 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         found = [row for part in parts for row in self._first_ids(part, order, limit)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
-
-    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        rows = self._rows("outlines", parameters)
-        return {row[0]: Outline(*row[1:]) for row in rows}
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))
