@@ -201,8 +201,9 @@ class _Columns:
         numbers = np.minimum(np.fromiter(map(number_of, record_ids), np.int64, len(record_ids)), self._size - 1)
         wanted = {self._codes[scope] for scope in scopes if scope in self._codes}
         there = [place for place, code in enumerate(self._texts["scope"][numbers].tolist()) if code in wanted]
-        rows, names = numbers[there], self._names
-        texts = {name: [names[code] for code in self._texts[name][rows].tolist()] for name in _OUTLINE_TEXTS}
+        rows = numbers[there]
+        codes: dict[str, list[int]] = {name: self._texts[name][rows].tolist() for name in _OUTLINE_TEXTS}
+        texts: dict[str, list[Any]] = {name: [self._names[code] for code in some] for name, some in codes.items()}
         told: dict[str, list[Any]] = {name: column[rows].tolist() for name, column in self._outlined.items()}
         forms = zip(told["is_assistant"], told["is_brief"], told["questions"], strict=True)
         outlines = map(

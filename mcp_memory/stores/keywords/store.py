@@ -108,7 +108,8 @@ class InformationKeywordStore:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
             filed = [*self._filed_names, None]  # The last one: no scope.
-            for record_id, place in zip(record_ids, self._filed_scopes.of(record_ids).tolist(), strict=True):
+            places: list[int] = self._filed_scopes.of(record_ids).tolist()
+            for record_id, place in zip(record_ids, places, strict=True):
                 if (scope := self._scope_of.get(number_of(record_id), filed[place])) is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
