@@ -428,7 +428,7 @@ def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
     """Return the turns whose form says something about them as answers."""
     named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
     turns = {i: spoken(each.form, each.speaker, named) for i, each in outlines.items()}
-    return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
+    return {record_id: turn for record_id, turn in turns.items() if turn is not PLAIN}
 
 
 def _waiting(records: int) -> str:

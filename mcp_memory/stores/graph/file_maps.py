@@ -193,7 +193,7 @@ class Part(Mapping[_K, _V]):
         return value
 
     def __contains__(self, key: object) -> bool:
-        return self._end > self._start and self.find(key) is not None  # pyright: ignore[reportArgumentType]
+        return self.find(key) is not None  # pyright: ignore[reportArgumentType]
 
     def __iter__(self) -> Iterator[_K]:
         return (self.codec.key_of(self._table.key(row).decode("utf-8", _TEXT)) for row in self._rows())

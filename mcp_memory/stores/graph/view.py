@@ -148,8 +148,11 @@ class GraphView:
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""
-        links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
-        return any(self._weight(graph, node, near) for graph, near in islice(links, most))
+        linked = [(graph, links) for graph in self.graphs if (links := graph.links(node))]
+        if not linked:  # Most words of a query name nothing.
+            return False
+        every = ((graph, near) for graph, links in linked for near in links)
+        return any(self._weight(graph, node, near) for graph, near in islice(every, most))
 
     def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
         """Return the weight of an edge; 0 where its far end, or every record that states the relation, is hidden."""

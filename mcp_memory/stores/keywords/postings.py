@@ -145,7 +145,8 @@ class ScopePostings:
                 there = beside[heard_rows]
                 is_there = there != NONE
                 near, lent = there[is_there], shared[is_there]
-                spread[near] = np.maximum(spread[near], lent)
+                # No row is the turn before two others, or after two: each is named once here.
+                spread[near] = lent if beside is self._before else np.maximum(spread[near], lent)
                 reached.append(near)
             spread[rows] = np.maximum(spread[rows], values)
             # Most words are in few rows. Some are named twice: each takes its sum from before, so that it grows once.
