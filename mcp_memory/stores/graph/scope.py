@@ -48,10 +48,10 @@ class ScopeGraph:
     def degree(self, node: GraphNode) -> int:
         return len(self._graph[node])
 
-    def links(self, node: GraphNode) -> Collection[GraphNode]:
-        """Return its neighbours; none where it does not exist."""
-        if node not in self._links:
-            return ()
+    def links(self, node: GraphNode) -> Collection[GraphNode] | None:
+        """Return its neighbours; None where it does not exist."""
+        if node not in self._links:  # `get` would raise an error, and catch it.
+            return None
         return self._links[node]
 
     def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:

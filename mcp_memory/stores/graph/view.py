@@ -61,19 +61,26 @@ class GraphView:
 
     def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
         """Return the same as `neighbours`, but None where there are too many."""
-        linked = [(graph, links) for graph in self.graphs if (links := graph.links(node))]
+        linked = self._linked(node)
         counts = [len(links) for _, links in linked]
         # Where nothing is hidden, all links of an entity in one scope are visible: no need to look at each.
         is_plain = self.is_whole and not self.is_narrowed and node[0] == "entity"
         if (is_plain and max(counts, default=0) > MAX_FAN) or sum(counts) > MAX_LOOKED_AT:
             return None
         near: dict[GraphNode, float] = {}
+        # So are all entities beside a visible record or task.
+        usual = "entity" if node[0] != "entity" else "record" if is_plain else ""
         for graph, links in linked:
-            if is_plain and all(neighbour[0] == "record" for neighbour in links):
+            if usual and all(neighbour[0] == usual for neighbour in links):
                 near |= dict.fromkeys(links, 1.0)
             elif not self._look_at(graph, node, links, near):
                 return None
         return near if len(near) <= MAX_FAN else None
+
+    def _linked(self, node: GraphNode) -> list[tuple[ScopeGraph, Collection[GraphNode]]]:
+        """Return the graphs that have a node, each with its links there."""
+        found = ((graph, graph.links(node)) for graph in self.graphs)
+        return [(graph, links) for graph, links in found if links is not None]
 
     def _look_at(
         self, graph: ScopeGraph, node: GraphNode, links: Collection[GraphNode], near: dict[GraphNode, float]
@@ -148,7 +155,7 @@ class GraphView:
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""
-        linked = [(graph, links) for graph in self.graphs if (links := graph.links(node))]
+        linked = self._linked(node)
         if not linked:  # Most words of a query name nothing.
             return False
         every = ((graph, near) for graph, links in linked for near in links)
