@@ -152,7 +152,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return [Exclusion(**{name: row[name] for name in _EXCLUSION}) for row in rows]
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        rows = self._rows("successors", (json.dumps(list(record_ids)),))
+        rows = self._rows("successors", (json.dumps(list(record_ids)),)) if record_ids else ()
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:

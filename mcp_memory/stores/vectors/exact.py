@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import compress, islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -100,8 +100,7 @@ class ExactVectorStore:
         if not record_ids:
             return {}
         with self._reading():
-            found = [hit for shelf in self._on(scopes, vector) for hit in shelf.similarities(vector, record_ids)]
-        return dict(found)
+            return {i: best for shelf in self._on(scopes, vector) for i, best in shelf.similarities(vector, record_ids)}
 
     def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
         with self._reading():
@@ -432,10 +431,15 @@ class _ScopeMatrix:
         for scores in self._matrix.cosines(vectors, self._size):
             yield self._best(scores[rows], rows, limit, frozenset())
 
-    def similarities(self, vector: Vector, record_ids: Collection[str]) -> list[tuple[str, float]]:
-        """Return the cosines of the records on this shelf, whatever their status."""
-        rows = self._rows_of(record_ids)
-        return self._best(np.vecdot(self._matrix.take(rows), vector), rows, len(record_ids), frozenset())
+    def similarities(self, vector: Vector, record_ids: Collection[str]) -> Iterator[tuple[str, float]]:
+        """Yield the records on this shelf, whatever their status, with the cosines of their best windows."""
+        first = self._rows.of(record_ids)
+        there = first != NONE
+        if there.any():
+            windows = self._windows[first[there]]
+            scores = np.vecdot(self._matrix.take(_each(first[there], windows)), vector)
+            best: list[float] = np.maximum.reduceat(scores, np.cumsum(windows) - windows).tolist()
+            yield from zip(compress(record_ids, there.tolist()), best, strict=True)
 
     def rank(
         self, vector: Vector, limit: int, among: Collection[str], exclude: Collection[str]
@@ -486,9 +490,7 @@ class _ScopeMatrix:
         """Return every row of the records on this shelf."""
         first = self._rows.of(record_ids)
         first = first[first != NONE]
-        windows = self._windows[first]
-        before = np.cumsum(windows) - windows
-        return np.repeat(first - before, windows) + np.arange(windows.sum(), dtype=np.int64)
+        return _each(first, self._windows[first])
 
     def _best(
         self, scores: NDArray[np.float32], rows: Numbers, limit: int, exclude: frozenset[str]
@@ -513,3 +515,9 @@ class _ScopeMatrix:
             self._numbers, self._marks = grown(self._numbers, more), grown(self._marks, more)
             self._windows = grown(self._windows, more)
             self._present, self._live = grown(self._present, more), grown(self._live, more)
+
+
+def _each(first: Numbers, windows: Numbers) -> Numbers:
+    """Return the row of every window, given the first row of each record and the number of its windows."""
+    before = np.cumsum(windows) - windows
+    return np.repeat(first - before, windows) + np.arange(windows.sum(), dtype=np.int64)
