@@ -102,7 +102,11 @@ def test_sources_that_wait_are_asked_beside_the_others(app: App, embedder: MiniL
     """B3.1: nobody waits for the sum of them; asked one after the other, these would never answer."""
     all_asked = Barrier(3)
     made = [MeetsTheOthers(name, all_asked, waits=name != "keyword") for name in ("vector", "keyword", "graph")]
-    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), lambda *_: made)
+
+    def meeting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return made
+
+    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), meeting)
     assert (ranking.hits, list(ranking.found)) == ((), ["vector", "keyword", "graph"])
     assert made[1].asked_in == get_ident() not in {made[0].asked_in, made[2].asked_in}
 
@@ -110,7 +114,11 @@ def test_sources_that_wait_are_asked_beside_the_others(app: App, embedder: MiniL
 def test_sources_that_only_compute_are_asked_in_the_callers_thread(app: App, embedder: MiniLMEmbedder) -> None:
     """B3.1: they share one interpreter, so threads would only take turns, and cost a fifth of a recall."""
     made = [MeetsTheOthers(name, Barrier(1), waits=False) for name in ("vector", "keyword")]
-    ranked(app, embedder, InformationKeywordStore(Follower(app.records)), lambda *_: made)
+
+    def computing(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return made
+
+    ranked(app, embedder, InformationKeywordStore(Follower(app.records)), computing)
     assert [each.asked_in for each in made] == [get_ident()] * 2
 
 
