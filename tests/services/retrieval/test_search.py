@@ -112,7 +112,7 @@ def test_sources_that_wait_are_asked_beside_the_others(app: App, embedder: MiniL
 
 
 def test_sources_that_only_compute_are_asked_in_the_callers_thread(app: App, embedder: MiniLMEmbedder) -> None:
-    """B3.1: they share one interpreter, so threads would only take turns, and cost a fifth of a recall."""
+    """B3.1: they share one interpreter, so threads would only take turns, and cost CPU."""
     made = [MeetsTheOthers(name, Barrier(1), waits=False) for name in ("vector", "keyword")]
 
     def computing(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
