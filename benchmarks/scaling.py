@@ -13,6 +13,7 @@ import os
 import statistics
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -64,6 +65,9 @@ class Figures:
     def median(self, name: str) -> float:
         return statistics.median(self.times[name])
 
+    def mean(self, name: str) -> float:
+        return statistics.mean(self.times[name])
+
     def p95(self, name: str) -> float:
         return statistics.quantiles(self.times[name], n=20)[-1]
 
@@ -98,6 +102,8 @@ def measured(size: int, folder: Path, queries: int, *, stages: bool) -> Figures:
         with closing(opened(home, embedder, "embedded")) as indexed:
             indexed.warm()
             figures.times["index built"] = [seconds(lambda: settle(indexed))]
+            for name, app in (("recall", indexed), ("recall, without Chroma", exact)):
+                measure_cpu(figures, name, app, embedder, asked)
             bare = BareChroma(folder / "bare", items, vectors)
             with closing(bare):
                 measure_queries(figures, indexed, exact, bare, items, vectors, asked[:-1])
@@ -176,6 +182,27 @@ def in_turn(calls: Mapping[str, Callable[[str], object]], asked: Sequence[str]) 
             query = asked[(turn + 7 * place) % len(asked)]
             taken[name].append(seconds(partial(call, query)))
     return taken
+
+
+def measure_cpu(figures: Figures, name: str, app: App, embedder: MiniLMEmbedder, asked: Sequence[str]) -> None:
+    """CPU of a recall and of embedding a query, the index process's included; nothing else runs between them."""
+    calls = {_cpu_of(name): partial(recall, app), _cpu_of(f"{name}, embedding"): embedder.embed_query}
+    children = psutil.Process().children(recursive=True)
+    for query in asked:
+        for label, call in calls.items():
+            elsewhere, here = _cpu_in(children), time.process_time()
+            call(f"{query} {label}")  # Not the same text twice in a row.
+            taken = time.process_time() - here + _cpu_in(children) - elsewhere
+            figures.times.setdefault(label, []).append(taken)
+
+
+def _cpu_of(name: str) -> str:
+    return f"CPU: {name}"
+
+
+def _cpu_in(processes: Sequence[psutil.Process]) -> float:
+    """Return the CPU seconds of other processes, which are counted in hundredths: right in the mean alone."""
+    return sum(times.user + times.system for times in (each.cpu_times() for each in processes))
 
 
 def measure_stages(figures: Figures, app: App, asked: Sequence[str]) -> None:
@@ -285,6 +312,9 @@ def bounds_of(figures: Sequence[Figures]) -> Table:
     )
     for name, one, other, bound in ratios:
         table.add_row(name, *(_ratio(each, one, other, Figures.median) for each in figures), bound)
+    for name in ("recall", "recall, without Chroma"):
+        shown = (_ratio(each, _cpu_of(name), _cpu_of(f"{name}, embedding"), Figures.mean) for each in figures)
+        table.add_row(f"{_cpu_of(name)} : embedding", *shown, "aim 3 at 10,000, 5 at 100,000")
     during = (_ratio(each, "store during a rebuild", "store", Figures.p95) for each in figures)
     table.add_row("p95 of a store during a rebuild : without", *during, "<= 2")
     for small, large in pairwise(figures):
@@ -305,7 +335,7 @@ def _ratio(figures: Figures, one: str, other: str, of: Callable[[Figures, str], 
 
 
 def stages_of(figures: Sequence[Figures]) -> Table:
-    """Where a plain recall's time goes; sources run side by side, so that their times do not add up."""
+    """Where a plain recall's time goes; where Chroma answers, the other sources are asked meanwhile."""
     table = Table("stage", *(f"{each.size:,} records" for each in figures), title="median (calls a recall)")
     for stage in STAGES:
         rows = [each.stages[stage.label] for each in figures]

@@ -19,6 +19,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.context import assemble, build_items
 from mcp_memory.services.context.candidates import CandidateFinder
 from mcp_memory.services.retrieval import recall, search
+from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
@@ -58,7 +59,7 @@ STAGES = _stages(
     ("  source vector, complete", VectorSource, "scores"),
     ("  source graph, complete", GraphSource, "scores"),
     ("  source time, complete", TimeSpanSource, "scores"),
-    ("  outlines", SqliteRecordStore, "outlines"),
+    ("  outlines", BitmapFilterIndex, "outlines"),
     ("  rarity of the words", InformationKeywordStore, "rarity"),
     ("  usual cosine", ChromaVectorStore, "usual_cosine"),
     ("  neighbouring turns", InformationKeywordStore, "neighbours"),

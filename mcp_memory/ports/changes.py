@@ -16,9 +16,9 @@ class RecordChange:
     """One record as it is now; only id and scope where it `is_erased`.
 
     `terms` is `domain.text.words.packed_terms` of its indexed text. `vectors` are None where it has none by the
-    requested embedder. A turn is part of a dialogue. `noted_in` is the one session (`session_key`) that
-    sees it. Entities are given by key: `aliases` pairs one with its other
-    name, `relations` hold source, type, target, weight.
+    requested embedder. A turn is part of a dialogue; `opening` holds the first thousand characters of a message, and
+    is empty for all other kinds. `noted_in` is the one session (`session_key`) that sees it. Entities are given by
+    key: `aliases` pairs one with its other name, `relations` hold source, type, target, weight.
     """
 
     change: int
@@ -39,6 +39,11 @@ class RecordChange:
     noted_in: str | None = None
     author: str | None = None
     status: str | None = None
+    speaker: str | None = None
+    role: str | None = None
+    opening: str = ""
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
     terms: bytes | None = None
     vectors: Vectors | None = None
     mentions: Sequence[str] = ()

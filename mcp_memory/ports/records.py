@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
@@ -41,24 +41,6 @@ class StoreSummary:
     tasks: Mapping[str, int]
     promoted: int
     file_bytes: int
-
-
-class Outline(NamedTuple):
-    """The fields of a record that ranking needs: its kind, who said it, its successor, task, session and validity.
-
-    `opening` holds the first thousand characters of a message, and is empty for all other kinds. A tuple, since a
-    recall reads hundreds.
-    """
-
-    kind: Kind
-    role: str | None
-    superseded_by: str | None
-    task_id: str | None = None
-    session_id: str = ""
-    speaker: str | None = None
-    opening: str = ""
-    valid_from: Instant | None = None
-    valid_until: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +112,6 @@ class RecordReader(Protocol):
 
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         """Return the ids of the records in these branches."""
-        ...
-
-    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        """Return outlines of the records with these ids that exist in these scopes, whatever their status."""
         ...
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:

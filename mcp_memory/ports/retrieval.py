@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.records import Instant, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query, Vector
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 
 Position: TypeAlias = tuple[Instant, str]
 """A record's `occurred_at` and id: a place in a list of the newest, which stays where it is when others are stored."""
 Facet = Literal["kind", "status", "author", "session_id", "tag"]
+
+
+class Outline(NamedTuple):
+    """The fields of a record that ranking needs: its kind, what replaced it, its task, session, speaker and validity.
+
+    `form` is that of a turn, where nobody is named. A tuple, since a recall reads hundreds.
+    """
+
+    kind: Kind
+    superseded_by: str | None = None
+    task_id: str | None = None
+    session_id: str = ""
+    speaker: str | None = None
+    form: Turn = PLAIN
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
 
 
 class FilterIndex(Protocol):
@@ -25,6 +42,10 @@ class FilterIndex(Protocol):
 
         May raise StoreUnavailable.
         """
+        ...
+
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        """Return outlines of the records with these ids that exist in these scopes, whatever their status."""
         ...
 
     def noted_elsewhere(self, session: str) -> frozenset[str]:
@@ -119,6 +140,10 @@ class UsualCosine:
 
 class VectorStore(Protocol):
     """Searches the truth's vectors by meaning. Complete up to the newest committed change at the time of the call."""
+
+    def waits(self, scopes: Sequence[str]) -> bool:
+        """Return True where another process is asked by a `search` of these scopes without `only`."""
+        ...
 
     def search(
         self,
@@ -275,6 +300,10 @@ class Source(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def waits(self, where: RecordFilter) -> bool:
+        """Return True where a search waits for another process: the other sources are asked meanwhile."""
+        ...
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         """Return ids and scores, best first, at most `limit`, all passing `where`. May raise StoreUnavailable."""

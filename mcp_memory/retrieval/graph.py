@@ -33,6 +33,9 @@ class GraphSource:
         self._keywords = keywords
         self._last: tuple[object, Mapping[str, float]] = (None, {})
 
+    def waits(self, where: RecordFilter) -> bool:
+        return False
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         told = self._told(query, where)
         if not told:
@@ -67,4 +70,5 @@ class GraphSource:
         reached = self._graph.activate(seeds, where.scopes, MAX_REACHED, where.hidden_branches)
         as_strong = {activation: place for place, activation in enumerate(reached.values(), 1)}  # Ties: the last place.
         records = self._keywords.rarity(query.terms, where.scopes).records + PRIOR_RECORDS
-        return {i: share * log(records / as_strong[activation]) for i, activation in reached.items()}
+        nats = {activation: share * log(records / place) for activation, place in as_strong.items()}
+        return {record_id: nats[activation] for record_id, activation in reached.items()}

@@ -19,6 +19,9 @@ class KeywordSource:
         self._filters = filters
         self._keywords = keywords
 
+    def waits(self, where: RecordFilter) -> bool:
+        return False
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if not query.terms:
             return {}

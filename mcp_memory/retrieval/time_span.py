@@ -20,6 +20,9 @@ class TimeSpanSource:
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters
 
+    def waits(self, where: RecordFilter) -> bool:
+        return False
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if query.span is None:
             return {}

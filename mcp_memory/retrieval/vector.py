@@ -19,6 +19,9 @@ class VectorSource:
         self._filters = filters
         self._vectors = vectors
 
+    def waits(self, where: RecordFilter) -> bool:
+        return not where.is_selective and self._vectors.waits(where.scopes)
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if query.vector is None:
             return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.retrieval import Facet, Position
+from mcp_memory.ports.retrieval import Facet, Outline, Position
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.id_rows import Flags, grown, held_against
 from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
@@ -25,6 +27,17 @@ from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
 _FIRST_CAPACITY = 1_024  # numbers; doubled as needed
 _NONE = 0
 """The code of no value."""
+_TEXTS = tuple("scope kind task_id session_id branch_id noted_in author status speaker".split())
+_OUTLINE_TEXTS = ("kind", "task_id", "session_id", "speaker")
+_OUTLINED: Mapping[str, type[np.generic]] = {
+    "successor": np.int64,
+    "is_assistant": np.bool_,
+    "is_brief": np.bool_,
+    "questions": np.float64,
+    "valid_from": np.float64,
+    "valid_until": np.float64,
+}
+"""The number of what replaced a record, 0 for nothing; the form of a turn; instants, NaN for none."""
 _FEW = 16
 """Up to this many values, one comparison each is faster than a look-up for every record."""
 
@@ -37,6 +50,8 @@ class BitmapFilterIndex:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._columns = _Columns()
+        self._noted: tuple[str | None, frozenset[str]] = (None, frozenset())
+        """The session that was last asked about, and what is noted in others."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
@@ -48,10 +63,18 @@ class BitmapFilterIndex:
                 flags &= held_against(passing, np.arange(len(flags)))
         return RecordSet(flags.tobytes())
 
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        with self._follower.reading(self):
+            return self._columns.outlines(list(record_ids), scopes)
+
     def noted_elsewhere(self, session: str) -> frozenset[str]:
         with self._follower.reading(self):
-            numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
-        return frozenset(make_id(RECORD, number) for number in numbers)
+            asked, noted = self._noted
+            if asked != session:  # Kept until the next change: each source of a recall asks.
+                numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
+                noted = frozenset(make_id(RECORD, number) for number in numbers)
+                self._noted = (session, noted)
+        return noted
 
     def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
@@ -71,6 +94,7 @@ class BitmapFilterIndex:
         return [make_id(RECORD, number) for number in best]
 
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self._noted = (None, frozenset())
         for change in changes:
             self._columns.put(change)
 
@@ -79,6 +103,7 @@ class BitmapFilterIndex:
 
     def unpack(self, arrays: Arrays) -> None:
         self._columns = _Columns.unpacked(arrays)
+        self._noted = (None, frozenset())
 
 
 class _Columns:
@@ -89,15 +114,16 @@ class _Columns:
 
     def __init__(self) -> None:
         self._codes: dict[str | None, int] = {None: _NONE}
+        self._names: list[str | None] = [None]
+        """The text of each code."""
         self._by_tag: dict[str, set[int]] = {}
         self._tags: dict[int, tuple[str, ...]] = {}
         self._filed_tags = np.zeros((2, 0), np.int64)
         """Numbers and codes of tags, as they were in the file; those of a record that changed since are removed."""
         self._size = 1
-        self._texts = {
-            name: np.zeros(_FIRST_CAPACITY, np.int32)
-            for name in ("scope", "kind", "task_id", "session_id", "branch_id", "noted_in", "author", "status")
-        }
+        self._texts = {name: np.zeros(_FIRST_CAPACITY, np.int32) for name in _TEXTS}
+        self._outlined = {name: np.zeros(_FIRST_CAPACITY, type_) for name, type_ in _OUTLINED.items()}
+        """The columns that only outlines need."""
         self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
         self._importance = np.zeros(_FIRST_CAPACITY, np.float64)
         self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -113,6 +139,7 @@ class _Columns:
         tags = np.concatenate([kept, np.array(later, np.int64).reshape(-1, 2).T], axis=1)
         columns = {
             **self._texts,
+            **self._outlined,
             "occurred": self._occurred,
             "importance": self._importance,
             "live": self._live,
@@ -127,11 +154,13 @@ class _Columns:
         columns = cls()
         columns._size = len(arrays["live"])
         columns._texts = {name: arrays[name] for name in columns._texts}
+        columns._outlined = {name: arrays[name] for name in columns._outlined}
         columns._occurred, columns._live = arrays["occurred"], arrays["live"]
         columns._importance = arrays["importance"]
         columns._pinned, columns._filed_tags = arrays["pinned"], arrays["tags"]
         texts = unpacked_texts(arrays["texts"], arrays["ends"])
         columns._codes |= {text: code for code, text in enumerate(texts, _NONE + 1)}
+        columns._names += texts
         return columns
 
     def put(self, change: RecordChange) -> None:
@@ -139,7 +168,8 @@ class _Columns:
         self._make_room(number)
         for name, column in self._texts.items():
             value = None if change.is_erased else getattr(change, name)
-            column[number] = self._codes.setdefault(value, len(self._codes))
+            column[number] = self._code(value)
+        self._outline(number, change)
         self._occurred[number], self._importance[number] = change.occurred_at, change.importance
         self._live[number] = change.is_live
         self._pinned[number] = change.pinned
@@ -151,6 +181,42 @@ class _Columns:
             self._tags[number] = change.tags
         for tag in change.tags:
             self._by_tag.setdefault(tag, set()).add(number)
+
+    def _code(self, text: str | None) -> int:
+        code = self._codes.setdefault(text, len(self._names))
+        if code == len(self._names):
+            self._names.append(text)
+        return code
+
+    def _outline(self, number: int, change: RecordChange) -> None:
+        form, columns = read_turn(change.role, change.speaker, change.opening), self._outlined
+        columns["is_assistant"][number], columns["is_brief"][number] = form.is_assistant, form.is_brief
+        columns["questions"][number] = form.questions
+        columns["successor"][number] = number_of(change.superseded_by) if change.superseded_by else _NONE
+        for name, instant in (("valid_from", change.valid_from), ("valid_until", change.valid_until)):
+            columns[name][number] = np.nan if instant is None else instant
+
+    def outlines(self, record_ids: Sequence[str], scopes: Collection[str]) -> dict[str, Outline]:
+        """Return the outlines of the known ones among these that are in the scopes."""
+        numbers = np.minimum(np.fromiter(map(number_of, record_ids), np.int64, len(record_ids)), self._size - 1)
+        wanted = {self._codes[scope] for scope in scopes if scope in self._codes}
+        there = [place for place, code in enumerate(self._texts["scope"][numbers].tolist()) if code in wanted]
+        rows = numbers[there]
+        codes: dict[str, list[int]] = {name: self._texts[name][rows].tolist() for name in _OUTLINE_TEXTS}
+        texts: dict[str, list[Any]] = {name: [self._names[code] for code in some] for name, some in codes.items()}
+        told: dict[str, list[Any]] = {name: column[rows].tolist() for name, column in self._outlined.items()}
+        forms = zip(told["is_assistant"], told["is_brief"], told["questions"], strict=True)
+        outlines = map(
+            Outline,
+            texts["kind"],
+            [make_id(RECORD, number) if number else None for number in told["successor"]],
+            texts["task_id"],
+            texts["session_id"],
+            texts["speaker"],
+            [Turn(is_assistant=a, is_brief=b, questions=q) if a or b or q else PLAIN for a, b, q in forms],
+            *([None if each != each else each for each in told[name]] for name in ("valid_from", "valid_until")),
+        )
+        return dict(zip([record_ids[place] for place in there], outlines, strict=True))
 
     def passing(self, where: RecordFilter) -> Flags:
         """Apply all of a filter but its entities and `own_of`; return a flag for each number, and one more."""
@@ -219,7 +285,7 @@ class _Columns:
                 counted[tag] = int(there[np.fromiter(tagged, np.int64, len(tagged))].sum())
         else:
             codes = self._texts[facet][numbers]
-        texts, by_code = list(self._codes), np.bincount(codes)
+        texts, by_code = self._names, np.bincount(codes)
         counted.update({str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE})
         order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
         return {text: count for text, count in order[:most] if count}
@@ -265,4 +331,5 @@ class _Columns:
         while (more := len(self._live)) < self._size:
             self._texts = {name: grown(column, more) for name, column in self._texts.items()}
             self._occurred, self._live = grown(self._occurred, more), grown(self._live, more)
+            self._outlined = {name: grown(column, more) for name, column in self._outlined.items()}
             self._pinned, self._importance = grown(self._pinned, more), grown(self._importance, more)

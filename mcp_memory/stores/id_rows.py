@@ -59,7 +59,8 @@ class RecordRows:
         places = np.minimum(self._numbers.searchsorted(wanted), len(self._numbers) - 1)
         rows = np.where(self._numbers[places] == wanted, self._rows[places], NONE)
         for place, number in enumerate(numbers if self._since else ()):
-            rows[place] = self._since.get(number, rows[place])
+            if (row := self._since.get(number)) is not None:
+                rows[place] = row
         return rows
 
     def put(self, number: int, row: int) -> None:

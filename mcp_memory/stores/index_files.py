@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-FORMAT = 2
+FORMAT = 3
 """Another number says that arrays of the same name mean something else."""
 HEADER = "header.json"
 _UNFINISHED = ".unfinished"

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.retrieval.turns import Turn
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import Facet, FilterIndex
+from mcp_memory.ports.retrieval import Facet, FilterIndex, Outline
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
@@ -118,6 +119,63 @@ def balanced(truth: RecordStore, where: RecordFilter, at: float, decay_hours: fl
             reverse=True,
         )
     ]
+
+
+def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record(
+    make: Make, open_store: Callable[..., RecordStore]
+) -> None:
+    """R5, R8: whatever its status; nothing of other scopes or unknown ids; as it is after a change."""
+    store = open_store()
+    index = make(store)
+    here = BLANK.scope
+
+    def added(record: Record) -> str:
+        with store.write() as transaction:
+            made = replace(record, id=transaction.next_id("r"))
+            transaction.insert(made, unit_vectors(1), [], [])
+        return made.id
+
+    said = added(replace(BLANK, text="one", role="assistant", status="retired", valid_from=5.0))
+    told = added(replace(BLANK, text="And you?", kind="message", speaker="Ann", task_id="t000001", session_id="s2"))
+    noted = added(replace(BLANK, text="And you?", speaker="Ann"))  # Only of a message the text is read.
+    old = added(replace(BLANK, text="two", kind="decision", superseded_by=said, valid_until=9.0))
+    foreign = added(replace(BLANK, text="three", scope="shared/there"))
+    ids = [said, told, noted, old, foreign, "r-unknown", "rzzzzzz"]
+    asked = Turn(is_brief=True, questions=1.0)
+    known = {
+        said: Outline(
+            kind="fact", session_id=BLANK.session_id, speaker=None, form=Turn(is_assistant=True), valid_from=5.0
+        ),
+        told: Outline(kind="message", task_id="t000001", session_id="s2", speaker="Ann", form=asked),
+        noted: Outline(kind="fact", session_id=BLANK.session_id, speaker="Ann"),
+        old: Outline(kind="decision", superseded_by=said, session_id=BLANK.session_id, valid_until=9.0),
+    }
+    assert index.outlines(ids, [here, "shared/unknown"]) == known
+    assert index.outlines(ids, []) == {}
+    with store.write() as transaction:
+        was = transaction.get(old)
+        assert was is not None
+        transaction.update(replace(was, superseded_by=told, valid_until=None))
+        transaction.erase([said])
+    changed = {each: known[each] for each in (told, noted)}
+    changed[old] = known[old]._replace(superseded_by=told, valid_until=None)
+    assert index.outlines(ids, [here]) == changed
+
+
+def test_what_is_noted_elsewhere_is_known_after_every_change(
+    make: Make, open_store: Callable[..., RecordStore]
+) -> None:
+    """S1.2: also where the same session asks again."""
+    store = open_store()
+    index = make(store)
+    ids = list[str]()
+    for session in ("s1", "s2", "s2"):
+        with store.write() as transaction:
+            noted = replace(BLANK, id=transaction.next_id("r"), status="noted", agent="ann", session_id=session)
+            transaction.insert(replace(noted, text=f"n{len(ids)}"), unit_vectors(1), [], [])
+            ids.append(noted.id)
+        assert index.noted_elsewhere("ann/s1") == index.noted_elsewhere("ann/s1") == frozenset(ids[1:])
+    assert index.noted_elsewhere("ann/s2") == frozenset(ids[:1])
 
 
 @settings(max_examples=30, deadline=None)

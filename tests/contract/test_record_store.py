@@ -18,7 +18,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
-from mcp_memory.ports.records import Outline, RecordStore
+from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
 
 Add = Callable[..., Record]
@@ -276,27 +276,6 @@ def test_erasing_a_successor_is_a_change_of_what_it_replaced(store: RecordStore,
         transaction.erase([new.id])
     changes = {change.id: change.superseded_by for change in store.changes(before)}
     assert changes == {new.id: None, old.id: None}
-
-
-def test_an_outline_tells_the_kind_who_spoke_and_what_replaced_a_record(store: RecordStore, add: Add) -> None:
-    """R5, R8: whatever its status; nothing of other scopes or unknown ids."""
-    said = add("one", role="assistant", status="retired")
-    told = add("x" * 1_001, kind="message", speaker="Ann")
-    old = add("two", kind="decision", superseded_by=said.id)
-    foreign = add("three", scope="shared/there")
-    ids = [said.id, told.id, old.id, foreign.id, "r-unknown"]
-    assert store.outlines(ids, HERE.scopes) == {
-        said.id: Outline(kind="fact", role="assistant", superseded_by=None, session_id=said.session_id),
-        told.id: Outline(
-            kind="message",
-            role=None,
-            superseded_by=None,
-            session_id=told.session_id,
-            speaker="Ann",
-            opening="x" * 1_000,
-        ),
-        old.id: Outline(kind="decision", role=None, superseded_by=said.id, session_id=old.session_id),
-    }
 
 
 def test_counting_counts_what_passes(store: RecordStore, add: Add) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
 from math import fsum, log
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -101,18 +102,20 @@ def spread(
     for _ in range(hops):
         arriving: dict[Node, Reached[Node]] = {}
         several: dict[Node, list[Reached[Node]]] = {}  # Most nodes are reached from one side alone.
-        for node in sorted(frontier, key=lambda each: (-frontier[each].activation, each)):
-            if max_touched <= 0:
-                break
+        waiting = [(-hit.activation, node) for node, hit in frontier.items()]
+        heapify(waiting)  # The walk often ends before it has come to most of them: no need to sort all.
+        while waiting and max_touched > 0:
+            _, node = heappop(waiting)
             near = neighbours(node)
             max_touched -= len(near)
             unit = frontier[node].activation * DECAY / (fsum(near.values()) or 1.0)
+            full = Reached(unit, node)  # Most links have the weight 1, and their far ends the same share.
             for neighbour, weight in near.items():
                 if neighbour in reached:
                     continue
-                share = Reached(unit * weight, node)
-                if arriving.setdefault(neighbour, share) is not share:
-                    several.setdefault(neighbour, [arriving[neighbour]]).append(share)
+                share = full if weight == 1.0 else Reached(unit * weight, node)
+                if (first := arriving.setdefault(neighbour, share)) is not share:
+                    several.setdefault(neighbour, [first]).append(share)
         for node, shares in several.items():
             arriving[node] = Reached(fsum(share for share, _ in shares), max(shares)[1])
         frontier = arriving

@@ -8,8 +8,11 @@ similarity. A few common words weigh next to nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import erfc, expm1, log, log1p, sqrt
+from operator import itemgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 from mcp_memory.domain.retrieval.turns import Turn
 
@@ -25,6 +28,7 @@ LIFT_NATS = 0.1
 """By so much the last holder of a rare word is ahead of the best record without it."""
 _LEAST_CHANCE = 1e-300
 _SQRT_2 = sqrt(2)
+_SCORE_AND_ID = itemgetter(1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +88,8 @@ class Background:
         return mean, sqrt(max(square - mean * mean, 1e-6))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused:
-    """One candidate's place in the ranking.
+class Fused(NamedTuple):
+    """One candidate's place in the ranking. A tuple, since a recall makes hundreds.
 
     `score` in [0, 1) is 0.5 where chance alone would produce an equally good match once in a store of this size.
     `parts` holds each signal's nats. `raw` holds the sources' own scores, including those of the records it
@@ -95,8 +98,8 @@ class Fused:
 
     id: str
     score: float
-    parts: Mapping[str, float] = field(default_factory=dict[str, float])
-    raw: Mapping[str, float] = field(default_factory=dict[str, float])
+    parts: Mapping[str, float] = MappingProxyType({})
+    raw: Mapping[str, float] = MappingProxyType({})
     replaces: tuple[str, ...] = ()
 
 
@@ -155,15 +158,10 @@ def fuse(
     _lift(background.holders, parts)
     usual = log(1 + background.records + PRIOR_RECORDS)
     fused = [
-        Fused(
-            id=record_id,
-            score=_strength(sum(shares.values()), usual),
-            parts=shares,
-            raw=raw[record_id],
-        )
+        Fused(record_id, _strength(sum(shares.values()), usual), shares, raw[record_id])
         for record_id, shares in parts.items()
     ]
-    return sorted(fused, key=lambda hit: (hit.score, hit.id), reverse=True)
+    return sorted(fused, key=_SCORE_AND_ID, reverse=True)
 
 
 def _by_form(turn: Turn, nats: float, weights: Weights) -> Mapping[str, float]:
@@ -194,8 +192,10 @@ def _lift(holders: Mapping[str, float], parts: Mapping[str, dict[str, float]]) -
 
     Ten thousand texts that differ in one identifier have nearly one vector; only the word tells them apart.
     """
+    if holders.keys().isdisjoint(parts):
+        return
     totals = {record_id: sum(shares.values()) for record_id, shares in parts.items()}
-    least = min((total for record_id, total in totals.items() if record_id in holders), default=0.0)
+    least = min(total for record_id, total in totals.items() if record_id in holders)
     lift = max((total for record_id, total in totals.items() if record_id not in holders), default=0.0) - least
     if lift > 0:
         for record_id in holders.keys() & parts.keys():
@@ -239,7 +239,7 @@ def _faded(hit: Fused) -> Fused:
     nats = sum(hit.parts.values())
     # The share of the strength that is left of s = n / (n + usual) when n is.
     score = PAST_SHARE * hit.score / (1 - hit.score + PAST_SHARE * hit.score)
-    return replace(hit, score=score, parts={**hit.parts, "past": (PAST_SHARE - 1) * nats})
+    return hit._replace(score=score, parts={**hit.parts, "past": (PAST_SHARE - 1) * nats})
 
 
 def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mcp_memory.domain.text.words import query_terms
@@ -35,19 +35,24 @@ PLAIN = Turn()
 """A turn whose form says nothing."""
 
 
-def read_turn(role: str | None, speaker: str | None, text: str, named: Collection[str]) -> Turn:
+def read_turn(role: str | None, speaker: str | None, text: str, named: Collection[str] = ()) -> Turn:
     """Read the form of a turn, `text` being at least its beginning. `named` are the speakers whom the query names.
 
     Only turns between people lose by being brief or asking: to an assistant, a question says what its user is about.
     """
     role = role_of(role, speaker, text)
     is_between_people = bool(speaker and text) and role is None
-    return Turn(
+    turn = Turn(
         is_assistant=role == "assistant",
-        is_other=bool(speaker and named) and speaker not in named,
         is_brief=is_between_people and len(text.encode("utf-8", "replace")) < BRIEF_BYTES,
         questions=share_of_questions(text) if is_between_people else 0.0,
     )
+    return spoken(turn, speaker, named)
+
+
+def spoken(turn: Turn, speaker: str | None, named: Collection[str]) -> Turn:
+    """Return a turn that was read where nobody was named as it is where these speakers are."""
+    return replace(turn, is_other=True) if speaker and named and speaker not in named else turn
 
 
 def role_of(role: str | None, speaker: str | None, text: str) -> str | None:

@@ -1,14 +1,15 @@
-"""Search: turns a query's text into a fused ranking, by signals, parallel sources and fusion.
+"""Search: turns a query's text into a fused ranking, by signals, sources and fusion.
 
 Recall and assembly use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypedDict
 
 from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
@@ -16,13 +17,13 @@ from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, read_turn
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports.records import Outline, RecordStore
-from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
@@ -190,7 +191,7 @@ class Searcher:
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, also, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
-        outlines = self._records.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
         background, neighbours = Background(), dict[str, Sequence[str]]()
         try:
             background = self._background(query, where, rankings)
@@ -280,24 +281,37 @@ class Searcher:
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
     ) -> dict[str, Mapping[str, float]]:
-        """Ask all sources at once; one that fails is named in `degraded` and the others answer."""
+        """Ask all sources; one that fails is named in `degraded` and the others answer.
+
+        Those that wait for something outside do so in threads, while this one computes the others' answers.
+        """
         asked: dict[str, Future[Mapping[str, float]]] = {
             # Each reads the revision of the request, and is done before the request ends.
             source.name: self._pool.submit(copy_context().run, source.search, query, where, limit)
             for source in self._sources
+            if source.waits(where)
         }
-        wait(asked.values())
         rankings: dict[str, Mapping[str, float]] = {}
         failures: list[StoreUnavailable] = []
-        for name, answer in asked.items():
+
+        def take(name: str, answer: Callable[[], Mapping[str, float]]) -> None:
             try:
-                rankings[name] = answer.result()
+                rankings[name] = answer()
             except StoreUnavailable as error:
                 failures.append(error)
                 degraded.append(f"{name}: {error}")
+
+        try:
+            for source in self._sources:
+                if source.name not in asked:
+                    take(source.name, partial(source.search, query, where, limit))
+        finally:
+            wait(asked.values())
+        for name, future in asked.items():
+            take(name, future.result)
         if failures and not rankings:
             raise failures[0]
-        return rankings
+        return {source.name: rankings[source.name] for source in self._sources if source.name in rankings}
 
     def _complete(
         self,
@@ -413,12 +427,8 @@ def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, floa
 def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
     """Return the turns whose form says something about them as answers."""
     named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
-    turns = {
-        i: read_turn(each.role, each.speaker, each.opening, named)
-        for i, each in outlines.items()
-        if each.role or each.speaker or each.opening  # Most records are no turns at all.
-    }
-    return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
+    turns = {i: spoken(each.form, each.speaker, named) for i, each in outlines.items()}
+    return {record_id: turn for record_id, turn in turns.items() if turn is not PLAIN}
 
 
 def _waiting(records: int) -> str:

@@ -62,6 +62,8 @@ class Overlay(MutableMapping[_K, _V]):
         return key in self._since or (key not in self._gone and key in self._read())
 
     def __iter__(self) -> Iterator[_K]:
+        if not self._gone:
+            return chain(self._read(), self._since)
         return chain((key for key in self._read() if key not in self._gone), self._since)
 
     def __reversed__(self) -> Iterator[_K]:
@@ -191,7 +193,7 @@ class Part(Mapping[_K, _V]):
         return value
 
     def __contains__(self, key: object) -> bool:
-        return self._end > self._start and self.find(key) is not None  # pyright: ignore[reportArgumentType]
+        return self.find(key) is not None  # pyright: ignore[reportArgumentType]
 
     def __iter__(self) -> Iterator[_K]:
         return (self.codec.key_of(self._table.key(row).decode("utf-8", _TEXT)) for row in self._rows())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
@@ -44,6 +44,12 @@ class ScopeGraph:
 
     def degree(self, node: GraphNode) -> int:
         return len(self._links[node])
+
+    def links(self, node: GraphNode) -> Collection[GraphNode] | None:
+        """Return its neighbours; None where it does not exist."""
+        if node not in self._links:  # `get` would raise an error, and catch it.
+            return None
+        return self._links[node]
 
     def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:
         return iter(self._links[node])
@@ -118,7 +124,7 @@ class ScopeGraph:
             for neighbour in list(self.neighbours(record)):
                 self._part(record, neighbour)
 
-    def links(self) -> frozenset[tuple[str, ...]]:
+    def all_links(self) -> frozenset[tuple[str, ...]]:
         """Return all links, for comparison."""
         edges = ((*sorted((repr(node), repr(far))),) for node, near in self._links.items() for far in near)
         stated = ((*pair, record, str(weight)) for pair, by in self._stated.items() for record, weight in by.items())

@@ -61,25 +61,41 @@ class GraphView:
 
     def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
         """Return the same as `neighbours`, but None where there are too many."""
-        graphs = [graph for graph in self.graphs if node in graph]
-        links = [graph.degree(node) for graph in graphs]
-        is_narrowed = self.is_narrowed
-        # Where nothing is hidden, all links of an entity in one scope are visible: no need to count them.
-        needs_no_count = self.is_whole and not is_narrowed and node[0] == "entity" and max(links, default=0) > MAX_FAN
-        if needs_no_count or sum(links) > MAX_LOOKED_AT:
+        linked = self._linked(node)
+        counts = [len(links) for _, links in linked]
+        # Where nothing is hidden, all links of an entity in one scope are visible: no need to look at each.
+        is_plain = self.is_whole and not self.is_narrowed and node[0] == "entity"
+        if (is_plain and max(counts, default=0) > MAX_FAN) or sum(counts) > MAX_LOOKED_AT:
             return None
         near: dict[GraphNode, float] = {}
-        places, visible = self.places, self.visible  # Looked up for every neighbour: most are records.
-        for graph in graphs:
-            for neighbour in graph.neighbours(node):
-                if neighbour[0] == "record":
-                    if places[neighbour[1]] in visible and (not is_narrowed or self._passes(neighbour[1])):
-                        near[neighbour] = 1.0
-                elif weight := self._weight(graph, node, neighbour):
-                    near[neighbour] = max(weight, near.get(neighbour, 0.0))
-                if len(near) > MAX_FAN:
-                    return None
-        return near
+        # So are all entities beside a visible record or task.
+        usual = "entity" if node[0] != "entity" else "record" if is_plain else ""
+        for graph, links in linked:
+            if usual and all(neighbour[0] == usual for neighbour in links):
+                near |= dict.fromkeys(links, 1.0)
+            elif not self._look_at(graph, node, links, near):
+                return None
+        return near if len(near) <= MAX_FAN else None
+
+    def _linked(self, node: GraphNode) -> list[tuple[ScopeGraph, Collection[GraphNode]]]:
+        """Return the graphs that have a node, each with its links there."""
+        found = ((graph, graph.links(node)) for graph in self.graphs)
+        return [(graph, links) for graph, links in found if links is not None]
+
+    def _look_at(
+        self, graph: ScopeGraph, node: GraphNode, links: Collection[GraphNode], near: dict[GraphNode, float]
+    ) -> bool:
+        """Add the visible ones of a node's links, with their weights; return False once there are too many."""
+        places, visible, is_narrowed = self.places, self.visible, self.is_narrowed  # Looked up for every neighbour.
+        for neighbour in links:
+            if neighbour[0] == "record":
+                if places[neighbour[1]] in visible and (not is_narrowed or self._passes(neighbour[1])):
+                    near[neighbour] = 1.0
+            elif weight := self._weight(graph, node, neighbour):
+                near[neighbour] = max(weight, near.get(neighbour, 0.0))
+            if len(near) > MAX_FAN:
+                return False
+        return True
 
     def is_everywhere(self, node: GraphNode) -> bool:
         """Return True for too many links to be useful; most nodes need no look for that."""
@@ -139,12 +155,17 @@ class GraphView:
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""
-        links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
-        return any(self._weight(graph, node, near) for graph, near in islice(links, most))
+        linked = self._linked(node)
+        if not linked:  # Most words of a query name nothing.
+            return False
+        every = ((graph, near) for graph, links in linked for near in links)
+        return any(self._weight(graph, node, near) for graph, near in islice(every, most))
 
     def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
         """Return the weight of an edge; 0 where its far end, or every record that states the relation, is hidden."""
-        if node[0] == neighbour[0] == "entity":
+        if neighbour[0] == "entity":
+            if node[0] != "entity":
+                return 1.0
             statements = graph.statements(node[1], neighbour[1]).items()
             return max((weight for record_id, weight in statements if self.sees(("record", record_id))), default=0.0)
         return float(self.sees(neighbour))

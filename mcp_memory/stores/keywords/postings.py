@@ -8,7 +8,7 @@ Dialogue turns also know the rows of the turns before and after them in their se
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 
@@ -25,6 +25,8 @@ _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _LEAST_TAIL = 16_384  # postings; a shorter tail never joins the body
 _TAIL_SHARE = 64
 """The tail joins the body at a 64th of its length, which keeps both look-ups and updates fast."""
+_MANY = 20
+"""A word that is in one row of so many, or more, is added up over all rows at once."""
 _LEAST_GONE = 256  # empty rows; fewer are never squeezed out
 _GONE = np.iinfo(np.int64).max
 """The number of a row without a record, which is in no set."""
@@ -129,18 +131,29 @@ class ScopePostings:
         heard[self.rows_with(unread)] = False
         return heard
 
-    def read_on(self, rows: Rows, values: Scores, share: float, heard: NDArray[np.bool_]) -> Scores:
-        """Return for every row its own value, or that share of a neighbouring turn's value, if that is more.
+    def summed(self, found: Iterable[tuple[Rows, Scores]], share: float, heard: NDArray[np.bool_]) -> Scores:
+        """Return for every row the sum of its values, in the order of `found`.
 
-        `values` (>= 0) belong to `rows`, all others have 0; only turns in rows that are `heard` share theirs.
+        Each found value (>= 0) belongs to its row, all other rows have 0. A row counts that share of a neighbouring
+        turn's value instead, if that is more; only turns in rows that are `heard` share theirs.
         """
-        spread = np.zeros(len(self._numbers))
-        for beside in (self._before, self._after):
-            there = beside[rows]
-            reaches = (there != NONE) & heard[rows]
-            spread[there[reaches]] = np.maximum(spread[there[reaches]], share * values[reaches])
-        spread[rows] = np.maximum(spread[rows], values)
-        return spread
+        sums, spread = np.zeros(len(self._numbers)), np.zeros(len(self._numbers))
+        for rows, values in found:
+            reached, is_heard = [rows], heard[rows]
+            heard_rows, shared = rows[is_heard], share * values[is_heard]
+            for beside in (self._before, self._after):
+                there = beside[heard_rows]
+                is_there = there != NONE
+                near, lent = there[is_there], shared[is_there]
+                # No row is the turn before two others, or after two: each is named once here.
+                spread[near] = lent if beside is self._before else np.maximum(spread[near], lent)
+                reached.append(near)
+            spread[rows] = np.maximum(spread[rows], values)
+            # Most words are in few rows. Some are named twice: each takes its sum from before, so that it grows once.
+            touched = np.concatenate(reached) if len(rows) * _MANY < len(sums) else slice(None)
+            sums[touched] += spread[touched]
+            spread[touched] = 0.0
+        return sums
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
@@ -154,9 +167,10 @@ class ScopePostings:
             for place, count in zip(some, np.count_nonzero(near[some] != NONE, axis=1).tolist(), strict=True)
         }
 
-    def within(self, only: RecordSet | None, exclude: Collection[str]) -> Rows:
-        """Return the rows of live records or, with `only`, of exactly those."""
-        counts = self._live.copy() if only is None else held_against(only, self._numbers)
+    def within(self, only: RecordSet | None, exclude: Collection[str], scores: Scores) -> Rows:
+        """Return the rows with a score above 0 of live records or, with `only`, of exactly those."""
+        counts = scores > 0
+        counts &= self._live if only is None else held_against(only, self._numbers)
         counts[self.rows_with(exclude)] = False
         return np.flatnonzero(counts)
 
@@ -170,8 +184,9 @@ class ScopePostings:
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
-        rows = rows[scores[rows] > 0]
         found = scores[rows]
+        if not found.all():
+            rows, found = rows[found > 0], found[found > 0]
         # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         higher = rows[found > least]

@@ -80,7 +80,11 @@ class InformationKeywordStore:
     ) -> Mapping[str, float]:
         with self._follower.reading(self):
             scores = self._answer(terms, scopes, exclude).scores
-            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
+            found = [
+                hit
+                for shelf, scored in scores
+                for hit in shelf.best(scored, limit, shelf.within(only, exclude, scored))
+            ]
         return _best_first(found, limit)
 
     def scores(
@@ -103,8 +107,10 @@ class InformationKeywordStore:
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
-            for record_id in record_ids:
-                if (scope := self._scope(number_of(record_id))) is not None:
+            filed = [*self._filed_names, None]  # The last one: no scope.
+            places: list[int] = self._filed_scopes.of(record_ids).tolist()
+            for record_id, place in zip(record_ids, places, strict=True):
+                if (scope := self._scope_of.get(number_of(record_id), filed[place])) is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
@@ -173,12 +179,11 @@ def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: 
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
-        relative = np.clip(shelf.lengths / mean_length, 1.0, MOST_RELATIVE)
-        scored = np.zeros(len(relative))
-        heard = shelf.heard(unread)
-        for rows, chance in zip(found, chances, strict=True):
-            scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
-        scores.append((shelf, scored))
+        told = (
+            (rows, _information(chance, np.clip(shelf.lengths[rows] / mean_length, 1.0, MOST_RELATIVE)))
+            for rows, chance in zip(found, chances, strict=True)
+        )
+        scores.append((shelf, shelf.summed(told, READ_ON, shelf.heard(unread))))
     holders: dict[str, float] = {}
     for column, (chance, count) in enumerate(zip(chances, having, strict=True)):
         if 0 < count <= max(records // FEW_IN, RARE_IDENTIFIER * identifiers[column]):

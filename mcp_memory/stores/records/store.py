@@ -20,7 +20,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, sess
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import Footing, Mention, Outline, RecordOrder, StatedRelation, StoreSummary
+from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
@@ -132,11 +132,6 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
-    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        rows = self._rows("outlines", parameters)
-        return {row[0]: Outline(*row[1:]) for row in rows}
-
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))
         return list(dict.fromkeys(row[0] for row in rows))[:limit]
@@ -159,7 +154,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return [Exclusion(**{name: row[name] for name in _EXCLUSION}) for row in rows]
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        rows = self._rows("successors", (json.dumps(list(record_ids)),))
+        rows = self._rows("successors", (json.dumps(list(record_ids)),)) if record_ids else ()
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import compress, islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -67,6 +67,9 @@ class ExactVectorStore:
         """The change number of the newest erasure known so far; 0 where nothing was ever erased."""
         return self._newest_erasure
 
+    def waits(self, scopes: Sequence[str]) -> bool:
+        return False
+
     def search(
         self,
         vector: Vector,
@@ -97,13 +100,12 @@ class ExactVectorStore:
         if not record_ids:
             return {}
         with self._reading():
-            found = [hit for shelf in self._on(scopes, vector) for hit in shelf.similarities(vector, record_ids)]
-        return dict(found)
+            return {i: best for shelf in self._on(scopes, vector) for i, best in shelf.similarities(vector, record_ids)}
 
     def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
         with self._reading():
             shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
-            return {i: count for shelf in shelves for i, count in shelf.windows(record_ids) if count > 1}
+            return {i: count for shelf in shelves for i, count in shelf.several_windows(list(record_ids))}
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._reading():
@@ -138,7 +140,7 @@ class ExactVectorStore:
     def changed_since(self, change: int, limit: int) -> Sequence[str] | None:
         """Ids of records that changed after `change`, newest first; None where they are more than `limit`."""
         with self._lock:
-            later = takewhile(lambda item: item[1] > change, self._last.newest_first())
+            later = self._last.newest_first(change)
             changed = [make_id(RECORD, number) for number, _, _ in islice(later, limit)]
             return changed if next(later, None) is None else None
 
@@ -148,7 +150,7 @@ class ExactVectorStore:
         It returns more than `limit` where one change touched many records, so that the last number marks the progress.
         """
         with self._lock:
-            later = list(takewhile(lambda item: item[1] > since, self._last.newest_first()))
+            later = list(self._last.newest_first(since))
             later.reverse()
             while limit < len(later) and later[limit][1] == later[limit - 1][1]:
                 limit += 1
@@ -256,11 +258,14 @@ class _LastChanges:
         self._since.pop(number, None)
         self._since[number] = (change, scope)
 
-    def newest_first(self) -> Iterator[tuple[int, int, str | None]]:
-        """Yield number, change and scope."""
+    def newest_first(self, after: int) -> Iterator[tuple[int, int, str | None]]:
+        """Yield number, change and scope of those that changed after a change: mostly few, and never all are sorted."""
         for number, (change, scope) in reversed(self._since.items()):
+            if change <= after:
+                return
             yield number, change, scope
-        for place in np.argsort(self._changes, kind="stable")[::-1].tolist():
+        later = np.flatnonzero(self._changes > after)
+        for place in later[np.argsort(self._changes[later], kind="stable")[::-1]].tolist():
             if (number := int(self._numbers[place])) not in self._since:
                 yield number, int(self._changes[place]), self._name(int(self._scopes[place]))
 
@@ -426,10 +431,15 @@ class _ScopeMatrix:
         for scores in self._matrix.cosines(vectors, self._size):
             yield self._best(scores[rows], rows, limit, frozenset())
 
-    def similarities(self, vector: Vector, record_ids: Collection[str]) -> list[tuple[str, float]]:
-        """Return the cosines of the records on this shelf, whatever their status."""
-        rows = self._rows_of(record_ids)
-        return self._best(np.vecdot(self._matrix.take(rows), vector), rows, len(record_ids), frozenset())
+    def similarities(self, vector: Vector, record_ids: Collection[str]) -> Iterator[tuple[str, float]]:
+        """Yield the records on this shelf, whatever their status, with the cosines of their best windows."""
+        first = self._rows.of(record_ids)
+        there = first != NONE
+        if there.any():
+            windows = self._windows[first[there]]
+            scores = np.vecdot(self._matrix.take(_each(first[there], windows)), vector)
+            best: list[float] = np.maximum.reduceat(scores, np.cumsum(windows) - windows).tolist()
+            yield from zip(compress(record_ids, there.tolist()), best, strict=True)
 
     def rank(
         self, vector: Vector, limit: int, among: Collection[str], exclude: Collection[str]
@@ -439,11 +449,12 @@ class _ScopeMatrix:
         rows = rows[self._live[rows]]
         return self._best(np.vecdot(self._matrix.take(rows), vector), rows, limit, frozenset(exclude))
 
-    def windows(self, record_ids: Collection[str]) -> Iterator[tuple[str, int]]:
-        """Yield the records on this shelf, and the number of vectors of each."""
-        for record_id, row in zip(record_ids, self._rows.of(record_ids).tolist(), strict=True):
-            if row != NONE:
-                yield record_id, int(self._windows[row])
+    def several_windows(self, record_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield those of the records on this shelf that have several vectors, and the number of them."""
+        rows = self._rows.of(record_ids)
+        windows = self._windows[rows]
+        for place in np.flatnonzero((rows != NONE) & (windows > 1)).tolist():
+            yield record_ids[place], int(windows[place])
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
@@ -479,9 +490,7 @@ class _ScopeMatrix:
         """Return every row of the records on this shelf."""
         first = self._rows.of(record_ids)
         first = first[first != NONE]
-        windows = self._windows[first]
-        before = np.cumsum(windows) - windows
-        return np.repeat(first - before, windows) + np.arange(windows.sum(), dtype=np.int64)
+        return _each(first, self._windows[first])
 
     def _best(
         self, scores: NDArray[np.float32], rows: Numbers, limit: int, exclude: frozenset[str]
@@ -506,3 +515,9 @@ class _ScopeMatrix:
             self._numbers, self._marks = grown(self._numbers, more), grown(self._marks, more)
             self._windows = grown(self._windows, more)
             self._present, self._live = grown(self._present, more), grown(self._live, more)
+
+
+def _each(first: Numbers, windows: Numbers) -> Numbers:
+    """Return the row of every window, given the first row of each record and the number of its windows."""
+    before = np.cumsum(windows) - windows
+    return np.repeat(first - before, windows) + np.arange(windows.sum(), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Ranking for a query: sources side by side, and what happens when one of them gives way."""
+"""Ranking for a query: who is asked beside whom, and what happens when a source gives way."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, get_ident
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.scopes import RecordFilter
@@ -28,6 +28,9 @@ class GivesWay:
 
     name = "vector"
 
+    def waits(self, where: RecordFilter) -> bool:
+        return False
+
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         return {}
 
@@ -35,19 +38,33 @@ class GivesWay:
         raise StoreUnavailable("The index is gone.")
 
 
-class WaitsForTheOthers:
-    """A source that answers only once all of them have been asked."""
+class MeetsTheOthers:
+    """A source that answers only once all of them have been asked. It notes the thread that asks it."""
 
-    def __init__(self, name: str, all_asked: Barrier) -> None:
+    def __init__(self, name: str, all_asked: Barrier, *, waits: bool) -> None:
         self.name = name
         self._all_asked = all_asked
+        self._waits = waits
+        self.asked_in = 0
+
+    def waits(self, where: RecordFilter) -> bool:
+        return self._waits
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        self.asked_in = get_ident()
         self._all_asked.wait(timeout=30)
         return {}
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         return {}
+
+
+class GoneOutside(MeetsTheOthers):
+    """A source that waits for something that is gone."""
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        super().search(query, where, limit)
+        raise StoreUnavailable("The worker is gone.")
 
 
 class Weightless(InformationKeywordStore):
@@ -81,15 +98,42 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
         return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 
 
-def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
-    """B3.1: one that waits holds up no other; asked one after the other, these would never answer."""
-    all_asked = Barrier(2)
+def test_sources_that_wait_are_asked_beside_the_others(app: App, embedder: MiniLMEmbedder) -> None:
+    """B3.1: nobody waits for the sum of them; asked one after the other, these would never answer."""
+    all_asked = Barrier(3)
+    made = [MeetsTheOthers(name, all_asked, waits=name != "keyword") for name in ("vector", "keyword", "graph")]
 
-    def waiting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
-        return [WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector")]
+    def meeting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return made
 
-    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), waiting)
-    assert (ranking.hits, ranking.found) == ((), {"keyword": 0, "vector": 0})
+    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), meeting)
+    assert (ranking.hits, list(ranking.found)) == ((), ["vector", "keyword", "graph"])
+    assert made[1].asked_in == get_ident() not in {made[0].asked_in, made[2].asked_in}
+
+
+def test_sources_that_only_compute_are_asked_in_the_callers_thread(app: App, embedder: MiniLMEmbedder) -> None:
+    """B3.1: they share one interpreter, so threads would only take turns, and cost CPU."""
+    made = [MeetsTheOthers(name, Barrier(1), waits=False) for name in ("vector", "keyword")]
+
+    def computing(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return made
+
+    ranked(app, embedder, InformationKeywordStore(Follower(app.records)), computing)
+    assert [each.asked_in for each in made] == [get_ident()] * 2
+
+
+def test_a_source_that_waits_in_vain_is_named_and_the_others_answer(
+    app: App, embedder: MiniLMEmbedder, remember: Callable[..., Remembered]
+) -> None:
+    """R5: `degraded`, never a failed call."""
+    record = remember("The port is 5432.")
+
+    def one_is_gone(keywords: KeywordStore, _: VectorStore, filters: FilterIndex) -> Sequence[Source]:
+        return GoneOutside("vector", Barrier(1), waits=True), KeywordSource(app.records, filters, keywords)
+
+    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), one_is_gone)
+    assert [hit.id for hit in ranking.hits] == [record.id]
+    assert ranking.degraded == ("vector: The worker is gone.",)
 
 
 def test_what_cannot_be_weighed_is_found_all_the_same(

@@ -6,7 +6,8 @@ SELECT
     r.importance, r.task_id, r.session_id, r.branch_id, r.pinned, r.tags, r.superseded_by,
     r.speaker IS NOT NULL OR r.role IS NOT NULL AS is_turn,
     iif(r.status = 'noted', r.agent || '/' || r.session_id, NULL) AS noted_in,
-    coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, t.terms, v.vector,
+    coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, r.speaker, r.role,
+    iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until, t.terms, v.vector,
     (
         SELECT json_group_array(DISTINCT e.name_key) FROM mentions AS m JOIN entities AS e ON e.id = m.entity
         WHERE m.record_id = r.id
@@ -26,7 +27,7 @@ LEFT JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows
 WHERE r.change > :since
 UNION ALL
 SELECT
-    change, id, scope, 0, 1, NULL, 0.0, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    '[]', '[]', '[]', NULL
+    change, id, scope, 0, 1, NULL, 0.0, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, NULL, NULL, NULL, NULL, NULL, '',
+    NULL, NULL, NULL, NULL, '[]', '[]', '[]', NULL
 FROM tombstones WHERE change > :since
 ORDER BY 1;

@@ -234,14 +234,6 @@ SELECT * FROM (
     FROM records AS r WHERE {where} AND r.session_id IN (SELECT value FROM json_each(:sessions))
 ) WHERE place <= :each;
 
--- name: outlines
--- In the order of the fields of Outline.
-SELECT
-    id, kind, role, superseded_by, task_id, session_id, speaker,
-    CASE kind WHEN 'message' THEN substr(text, 1, 1000) ELSE '' END AS opening, valid_from, valid_until
-FROM records
-WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
-
 -- name: touch
 UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)
 WHERE id IN (SELECT value FROM json_each(:ids));

@@ -76,6 +76,9 @@ class ChromaVectorStore:
         self._answered = 0
         self._is_wanted = self._is_needed = False
 
+    def waits(self, scopes: Sequence[str]) -> bool:
+        return self._usable() is not None and any(map(self._is_large, scopes))
+
     def search(
         self,
         vector: Vector,
@@ -84,14 +87,14 @@ class ChromaVectorStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        view = self._follower.view
-        if only is None and view is not None and time.monotonic() >= self._rest_until:
+        view = self._usable() if only is None else None
+        if view is not None:
             found = self._ask(view, vector, scopes, limit, exclude)
             if found is not None:
                 self._answered += 1
                 return found
         exactly = self._exact.search(vector, scopes, limit, only, exclude)
-        if only is None and view is None and any(self._is_large(scope) for scope in scopes):
+        if only is None and self._follower.view is None and any(self._is_large(scope) for scope in scopes):
             self._is_needed = True
             self._start_if_needed()
         return exactly
@@ -162,6 +165,10 @@ class ChromaVectorStore:
 
     def close(self) -> None:
         self._follower.close()
+
+    def _usable(self) -> View | None:
+        """Return what the index can be asked by; None while there is none, or one that was slow rests."""
+        return self._follower.view if time.monotonic() >= self._rest_until else None
 
     def _is_large(self, scope: str) -> bool:
         return self._exact.size(scope) >= self._least_vectors

@@ -69,6 +69,19 @@ def test_chroma_answers_once_it_has_been_filled(memory: Memory) -> None:
     assert memory.store.check() == {}
 
 
+def test_a_search_waits_only_where_another_process_answers_it(opened: Open) -> None:
+    """B3.1: only then are the other sources asked meanwhile."""
+    memory = opened(least_vectors=200)
+    memory.add(*(unit(n) for n in range(200)))
+    memory.add(unit(500), scope="shared/small")
+    memory.assert_answers()
+    assert not memory.store.waits([SCOPE])
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert memory.store.waits(["shared/small", SCOPE])
+    assert not memory.store.waits(["shared/small"])
+
+
 def test_what_is_not_applied_yet_is_found_all_the_same(memory: Memory) -> None:
     """S1.2: what another process stored, changed, retired and moved a moment ago, beside what Chroma answers."""
     memory.settle()
