@@ -28,6 +28,7 @@ _LIBRARIES = (
     "anyio._backends._asyncio",
     "dateparser.data.date_translation_data.en",
     "dateparser.date",
+    "networkx",
     "numpy",
     "onnxruntime",
     "re2",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
 from math import fsum, log
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mcp_memory.domain.model.records import Details, Json, Relation
 
@@ -76,48 +76,41 @@ MAX_TOUCHED = 2_000
 """Neighbours examined in all; takes a few milliseconds."""
 
 
-class Reached(NamedTuple, Generic[Node]):
-    """The activation of a node, in (0, 1] where the seeds sum to 1, and the node that contributed most."""
-
-    activation: float
-    via: Node | None = None
-
-
 def spread(
     seeds: Mapping[Node, float],
     neighbours: Callable[[Node], Mapping[Node, float]],
     *,
     hops: int = HOPS,
     max_touched: int = MAX_TOUCHED,
-) -> dict[Node, Reached[Node]]:
-    """Return every node that activation reaches, the seeds included.
+) -> dict[Node, float]:
+    """Return the activation of every node that it reaches, the seeds included; in (0, 1] where these sum to 1.
 
     Breadth first: each node passes DECAY of its activation on, once, to its neighbours that are further from the
     seeds, in proportion to the weights (> 0) of its edges. The share of nearer neighbours is lost. Where
     `max_touched` ends the walk early, the least activated nodes pass nothing on. The order of neighbours does not
     matter.
     """
-    reached: dict[Node, Reached[Node]] = {node: Reached(activation) for node, activation in seeds.items()}
+    reached = dict(seeds)
     frontier = reached
     for _ in range(hops):
-        arriving: dict[Node, Reached[Node]] = {}
-        several: dict[Node, list[Reached[Node]]] = {}  # Most nodes are reached from one side alone.
-        waiting = [(-hit.activation, node) for node, hit in frontier.items()]
+        arriving: dict[Node, float] = {}
+        several: dict[Node, list[float]] = {}  # Most nodes are reached from one side alone.
+        waiting = [(-activation, node) for node, activation in frontier.items()]
         heapify(waiting)  # The walk often ends before it has come to most of them: no need to sort all.
         while waiting and max_touched > 0:
             _, node = heappop(waiting)
             near = neighbours(node)
             max_touched -= len(near)
-            unit = frontier[node].activation * DECAY / (fsum(near.values()) or 1.0)
-            full = Reached(unit, node)  # Most links have the weight 1, and their far ends the same share.
+            unit = frontier[node] * DECAY / (fsum(near.values()) or 1.0)
             for neighbour, weight in near.items():
                 if neighbour in reached:
                     continue
-                share = full if weight == 1.0 else Reached(unit * weight, node)
-                if (first := arriving.setdefault(neighbour, share)) is not share:
-                    several.setdefault(neighbour, [first]).append(share)
+                if neighbour in arriving:
+                    several.setdefault(neighbour, [arriving[neighbour]]).append(unit * weight)
+                else:
+                    arriving[neighbour] = unit * weight
         for node, shares in several.items():
-            arriving[node] = Reached(fsum(share for share, _ in shares), max(shares)[1])
+            arriving[node] = fsum(shares)
         frontier = arriving
         reached |= arriving
     return reached

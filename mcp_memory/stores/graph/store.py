@@ -13,7 +13,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.graph import EntityFacts, Reached, RelationFacts, spread
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
@@ -60,7 +60,7 @@ class LinkGraphStore:
         start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
         with self._view(scopes, hidden) as view:
             reached = spread(start, view.neighbours)
-        found = {node[1]: hit.activation for node, hit in reached.items() if node[0] == "record"}
+        found = dict(_records(reached))
         wanted = found if only is None else found.keys() & only
         # Many are equally activated: two sorts, of texts and of numbers, are quicker than one of pairs.
         best = sorted(wanted if not exclude else set(wanted).difference(exclude), reverse=True)
@@ -99,11 +99,12 @@ class LinkGraphStore:
     ) -> Sequence[GraphNeighbour]:
         start: GraphNode = ("record", record_id)
         with self._view(scopes, hidden) as view:
-            reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
-        others = ((near, hit) for near, hit in _records(reached) if near != record_id)
+            reached = spread({start: 1.0} if view.sees(start) else {}, view.neighbours)
+            nearest = _best(((near, share) for near, share in _records(reached) if near != record_id), limit)
+            paths = view.strongest_paths(start, reached.keys() if nearest else ())
         return [
-            GraphNeighbour(id=near, activation=hit.activation, path=_path_to(hit, reached))
-            for near, hit in _best(others, limit)
+            GraphNeighbour(id=near, activation=share, path=tuple(paths["record", near][1:-1]))
+            for near, share in nearest
         ]
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
@@ -275,21 +276,11 @@ def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collectio
     return RecordFilter(scopes=tuple(scopes), hidden_branches=frozenset(hidden), exclude=frozenset(exclude))
 
 
-def _records(reached: Mapping[GraphNode, Reached[GraphNode]]) -> Iterator[tuple[str, Reached[GraphNode]]]:
-    return ((node[1], hit) for node, hit in reached.items() if node[0] == "record")
+def _records(reached: Mapping[GraphNode, float]) -> Iterator[tuple[str, float]]:
+    return ((node[1], share) for node, share in reached.items() if node[0] == "record")
 
 
-def _best(hits: Iterable[tuple[str, Reached[GraphNode]]], limit: int) -> list[tuple[str, Reached[GraphNode]]]:
+def _best(hits: Iterable[tuple[str, float]], limit: int) -> list[tuple[str, float]]:
     """Return the most activated, ties by newest."""
     newest_first = sorted(hits, key=lambda hit: hit[0], reverse=True)
-    return sorted(newest_first, key=lambda hit: -hit[1].activation)[:limit]
-
-
-def _path_to(hit: Reached[GraphNode], reached: Mapping[GraphNode, Reached[GraphNode]]) -> tuple[GraphNode, ...]:
-    """Return the path of the activation from its start, without both ends."""
-    path: list[GraphNode] = []
-    via = hit.via
-    while via is not None and reached[via].via is not None:
-        path.append(via)
-        via = reached[via].via
-    return tuple(reversed(path))
+    return sorted(newest_first, key=lambda hit: -hit[1])[:limit]
