@@ -1,6 +1,6 @@
 """Starts the program: `mcp-memory` alone serves stdio at once, because a client must not wait for its server or hook.
 
-Anything else goes to the command line, which loads more slowly.
+So does `mcp-memory serve`. Anything else goes to the command line, which loads more slowly.
 """
 
 import gc
@@ -14,7 +14,10 @@ sys.path[:] = trusted_path()
 
 def main() -> None:
     """Run the console script."""
-    if len(sys.argv) == 1:
+    if sys.argv[1:] in ([], ["serve"]):
+        from mcp_memory.entrypoints.server.relay import pass_on
+
+        taken = pass_on({})  # While another process serves this memory, nothing else is loaded.
         gc.disable()  # Until the warm-up has ended: what is loaded stays; to look through it takes a tenth of a start.
         from functools import partial
 
@@ -24,13 +27,13 @@ def main() -> None:
         from mcp_memory.settings import load_settings
 
         try:
-            settings = load_settings()
+            settings = load_settings(**taken.names)
             if settings.url:
                 from mcp_memory.entrypoints.hooks.remote import answer_hooks_remotely
                 from mcp_memory.entrypoints.server.attach import attach
 
                 attach(settings, partial(answer_hooks_remotely, {}, settings))
-            serve(settings, partial(answer_hooks, {}))
+            serve(settings, partial(answer_hooks, {}), taken)
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
     elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):

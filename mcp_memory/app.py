@@ -36,13 +36,52 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.run_pass import Tell
     from mcp_memory.settings import Settings
 
-__all__ = ["App", "open_app", "token_counter"]
+__all__ = ["App", "Seat", "open_app", "token_counter"]
 EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
 LOOKS_APART_SECONDS = 60.0
 """Pause between two looks for what is due by its age: each looks at many records, and steps may follow each other."""
 TERMS_AT_ONCE = 500
 """Records whose words one step of upkeep looks at, where an earlier version derived them."""
+
+
+class Seat:
+    """A window's place in a memory: the names in its settings, the namespace of its folder, its session's label.
+
+    Thread-safe. All processes and windows on one memory have equal settings but for `locations.NAMES`.
+    """
+
+    def __init__(
+        self, memory: Wiring, settings: Settings, folder: Path | None, *, session: str = "", takes: bool = True
+    ) -> None:
+        self.settings = settings
+        self.session = settings.session or session or f"s{uuid.uuid4().hex[:12]}"
+        self._memory = memory
+        self._folder = folder
+        self._takes = takes
+        self._membership: Membership | None = None
+
+    @property
+    def membership(self) -> Membership:
+        """The namespace of this window: the one the settings name, else the one its folder is trusted with.
+
+        The first use decides it for the life of the window, because all its calls belong together. Where the folder
+        could not be recorded as the namespace's owner, the next use decides again.
+
+        Raises:
+            InvalidRequest: the working directory is gone.
+            StoreUnavailable: the store cannot say which namespace the folder is trusted with.
+        """
+        with self._memory.making:  # No lock of its own: services made under this one may ask for the namespace.
+            decided = self._membership or self._decide()
+            if decided.state != "free" or not self._takes:
+                self._membership = decided
+            return decided
+
+    def _decide(self) -> Membership:
+        if self.settings.namespace is not None:
+            return Membership(namespace=self.settings.namespace, state="named")
+        return self._memory.trust.membership(read_project(self._folder), takes=self._takes)
 
 
 class App(Wiring):
@@ -59,38 +98,17 @@ class App(Wiring):
         *,
         folder: Path | None = None,
         takes: bool = True,
+        session: str = "",
     ) -> None:
         super().__init__(settings, clock, embedder)
         self._folder = folder
-        self._takes = takes
-        self._membership: Membership | None = None
+        self.own = Seat(self, settings, folder, session=session, takes=takes)
+        self.seats: Collection[Seat] = (self.own,)
+        """The seats of the windows that this process serves."""
         self._client = ""
-        self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
         self._look_again_at = -inf
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
-
-    @property
-    def membership(self) -> Membership:
-        """The namespace of this process: the one the settings name, else the one its folder is trusted with.
-
-        The first use decides it for the life of the process, because all calls of a process belong together. Where the
-        folder could not be recorded as the namespace's owner, the next use decides again.
-
-        Raises:
-            InvalidRequest: the working directory is gone.
-            StoreUnavailable: the store cannot say which namespace the folder is trusted with.
-        """
-        with self.making:  # No lock of its own: services made under this one may ask for the namespace.
-            decided = self._membership or self._decide()
-            if decided.state != "free" or not self._takes:
-                self._membership = decided
-            return decided
-
-    def _decide(self) -> Membership:
-        if self.settings.namespace is not None:
-            return Membership(namespace=self.settings.namespace, state="named")
-        return self.trust.membership(read_project(self._folder), takes=self._takes)
 
     @property
     def notice(self) -> str:
@@ -106,24 +124,32 @@ class App(Wiring):
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in its folder's own namespace because the claimed one was refused."""
-        membership = self.membership
-        return membership.is_refused and caller.namespace == membership.namespace
+        own_ones = (seat.membership for seat in self.seats)
+        return any(each.is_refused and each.namespace == caller.namespace for each in own_ones)
 
-    def caller(self, session_id: str | None = None, client: str = "") -> Caller:
-        """The agent that asks through this process, in the session named by the call, the settings, or the process.
+    def is_served(self, namespace: str, agent: str) -> bool:
+        """True where a window of this process works as that agent in that namespace."""
+        with contextlib.suppress(McpMemoryError):  # A folder that decides about a namespace may be gone.
+            return any((seat.membership.namespace, seat.settings.agent) == (namespace, agent) for seat in self.seats)
+        return False
 
-        Raises as `membership` does.
+    def caller(self, session_id: str | None = None, client: str = "", seat: Seat | None = None) -> Caller:
+        """The agent that asks from a seat, by default the process's own client's, in the session that the call names.
+
+        Where it names none, the one of the settings or of the window counts. Raises as `Seat.membership` does.
         """
-        settings = self.settings
-        self._client = client = client or self._client  # One process serves one client; upkeep counts as it does.
+        if seat is None:
+            seat = self.own
+            self._client = client = client or self._client  # Upkeep counts as the process's own client does.
+        settings = seat.settings
         mine = Caller(
-            namespace=self.membership.namespace,
+            namespace=seat.membership.namespace,
             agent=settings.agent,
-            session_id=self._session,
+            session_id=seat.session,
             named_session=settings.session is not None,
             inherited=tuple(settings.inherit),
             client=client,
-            knows=() if self.membership.is_refused else None,
+            knows=() if seat.membership.is_refused else None,
         )
         return mine.in_session(session_id)
 
@@ -216,8 +242,11 @@ class App(Wiring):
         self.stirred.set()
         return withdrawn
 
-    def status(self, caller: Caller, *, of_all: bool = False) -> dict[str, Json]:
-        """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview."""
+    def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:
+        """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview.
+
+        `seat` is the caller's, by default the process's own.
+        """
         from mcp_memory.services.sessions.fullness import pass_tallies
         from mcp_memory.services.status.overview import shown_membership
 
@@ -232,7 +261,7 @@ class App(Wiring):
         index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
         log = self.log_standing(caller)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
-        folder = shown_membership(self.membership)
+        folder = shown_membership((seat or self.own).membership)
         return self.inspect.status(caller, of_all=of_all) | {
             "folder": folder,
             "tokens": tokens,
@@ -265,12 +294,12 @@ class App(Wiring):
         from mcp_memory.services.sessions.idle_compaction import IdleCompaction
 
         idle_seconds = 60 * self.settings.compaction_idle_minutes
-        own, person_of = self.caller(), self.tokens.person_of
+        person_of = self.tokens.person_of
         return IdleCompaction(
             self._compact,
             self.logs,
             self._locks,
-            own,
+            self.is_served,
             idle_seconds,
             lambda: self.factor(self.caller()),
             self._clock,
@@ -353,13 +382,15 @@ def open_app(
     *,
     folder: Path | None = None,
     takes: bool = True,
+    session: str = "",
 ) -> App:
     """Open the store; services are made on demand, and nothing slow is loaded yet.
 
     Where the settings name no namespace, that of `folder` is used, by default the working directory. A process that
-    only reads passes `takes=False`, and claims no free namespace.
+    only reads passes `takes=False`, and claims no free namespace. `session` is the label of the process's session where
+    the settings name none; by default it is made.
 
     Raises:
         StoreUnavailable: the data directory cannot be used; the message names the remedy.
     """
-    return App(settings, clock, embedder, folder=folder, takes=takes)
+    return App(settings, clock, embedder, folder=folder, takes=takes, session=session)

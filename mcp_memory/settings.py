@@ -9,10 +9,19 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_settings import (
     BaseSettings,
@@ -205,6 +214,8 @@ class Settings(BaseSettings):
     """Sent to the server with every request (JSON; from the environment only)."""
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
+    share_server: bool = True
+    """Lets the windows of a memory share the process of the first; `false` gives each a server of its own."""
     url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
     """The HTTP server, with its /mcp path, to forward everything to instead of a local memory (environment only)."""
     token: _Sendable | None = None
@@ -271,6 +282,30 @@ class Settings(BaseSettings):
         return init_settings, env_settings, file
 
 
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
+
+
+class _WindowNames(BaseModel):
+    """The settings that `locations.NAMES` lists, with their defaults."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    namespace: _Name | None = None
+    agent: _AgentName = "default"
+    session: _Name | None = None
+
+
+def settings_of_window(own: Settings, named: Mapping[str, str]) -> Settings:
+    """Return the settings of another process with the same fingerprint: `own`, with the names that count there.
+
+    `named` are those of `locations.NAMES` that its arguments, its variables or the file give.
+
+    Raises:
+        InvalidRequest: a name is refused.
+    """
+    return own.model_copy(update=_read(_WindowNames, named).model_dump())
+
+
 def config_file() -> Path:
     """Return the path of the TOML file: MCP_MEMORY_CONFIG, or config.toml in the platform's configuration directory."""
     return Path(locations.config_file())
@@ -288,9 +323,13 @@ def load_settings(**overrides: Any) -> Settings:
     Raises:
         InvalidRequest: a value is refused; the message names the setting and why.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
+    return _read(Settings, {name: value for name, value in overrides.items() if value is not None})
+
+
+def _read(kind: type[_ModelT], given: Mapping[str, Any]) -> _ModelT:
+    """Raises as `load_settings`."""
     try:
-        return Settings(**given)
+        return kind(**given)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1]) or "settings"

@@ -69,8 +69,6 @@ def test_settings_that_differ_have_other_fingerprints(bare: Path, monkeypatch: p
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
     seen = [locations.fingerprint({})]
     for change in (
-        lambda: monkeypatch.setenv("MCP_MEMORY_AGENT", "bob"),
-        lambda: monkeypatch.setenv("MCP_MEMORY_AGENT", "carol"),
         lambda: monkeypatch.setenv("mcp_memory_inherit", "shared"),
         lambda: (bare / "config.toml").write_text("hook_log = false", "utf-8"),
         lambda: (bare / "config.toml").write_text("hook_log = true ", "utf-8"),
@@ -79,7 +77,7 @@ def test_settings_that_differ_have_other_fingerprints(bare: Path, monkeypatch: p
     ):
         change()
         seen.append(locations.fingerprint({}))
-    seen.append(locations.fingerprint({"namespace": "other"}))
+    seen.append(locations.fingerprint({"max_tokens": 500}))
     assert len(set(seen)) == len(seen)
 
 
@@ -93,3 +91,46 @@ def test_what_makes_no_difference_makes_none(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("MCP_MEMORY_AGENT")
     assert locations.fingerprint({"agent": "bob"}) == usual
     assert sys.platform != "linux" or len(usual) == 12
+
+
+@pytest.mark.parametrize("way", ["argument", "variable", "file"])
+def test_a_window_with_a_server_of_its_own_looks_for_no_other(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
+    assert locations.shares_server({})
+    if way == "variable":
+        monkeypatch.setenv("MCP_MEMORY_SHARE_SERVER", "False")
+    if way == "file":
+        (bare / "config.toml").write_text("share_server = false", "utf-8")
+    assert not locations.shares_server({"share_server": False} if way == "argument" else {})
+
+
+def test_windows_share_by_the_same_strategies_and_where_it_matters_the_same_keys(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
+    usual = locations.lead_name({})
+    assert usual == locations.lead_name({"agent": "bob"}) != locations.lead_name({"max_tokens": 500})
+    monkeypatch.setenv("OPENAI_API_KEY", "mine")
+    assert locations.lead_name({}) == usual  # Nobody reads it.
+    monkeypatch.setenv("MCP_MEMORY_EMBEDDER", "openai")
+    mine = locations.lead_name({})
+    monkeypatch.setenv("OPENAI_API_KEY", "yours")
+    assert locations.lead_name({}) != mine
+    monkeypatch.delenv("MCP_MEMORY_EMBEDDER")
+    (bare / "strategies.toml").write_text("", "utf-8")
+    assert locations.lead_name({}) == usual
+    (bare / "strategies.toml").write_text("[mine]", "utf-8")
+    assert locations.lead_name({}) != usual
+
+
+def test_names_are_read_from_arguments_variables_in_any_case_and_the_file(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
+    (bare / "config.toml").write_text('agent = "alice"\nnamespace = "red"', "utf-8")
+    monkeypatch.setenv("mcp_memory_namespace", "blue")
+    assert locations.named({"session": "monday", "namespace": None}) == {
+        "agent": "alice", "namespace": "blue", "session": "monday",
+    }  # fmt: skip

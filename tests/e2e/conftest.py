@@ -45,6 +45,10 @@ class Lines:
         """The next line; b"" at the end. Raises queue.Empty where none comes in time."""
         return self._lines.get(timeout=timeout)
 
+    @property
+    def is_empty(self) -> bool:
+        return self._lines.empty()
+
     def _read(self, stream: IO[bytes]) -> None:
         with suppress(ValueError):  # A test that closes the pipe meanwhile takes the buffer away.
             for line in stream:

@@ -19,12 +19,13 @@ import pytest
 
 from mcp_memory.entrypoints.hooks import live_sockets
 from mcp_memory.entrypoints.hooks.answering import AT_ONCE
+from mcp_memory.entrypoints.server import private_sockets
 from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
 
-pytestmark = pytest.mark.skipif(not live_sockets.are_possible(), reason="no sockets that name their user")
+pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
 
 PORT = "The staging database listens on port 6543."
 ASKED = "On which port does the staging database listen?"
@@ -58,7 +59,7 @@ class Window(Session):
 
     @property
     def live(self) -> Path:
-        return Path(self.environment["MCP_MEMORY_DATA_DIR"]) / live_sockets.FOLDER
+        return Path(self.environment["MCP_MEMORY_DATA_DIR"]) / private_sockets.FOLDER
 
     def sockets(self) -> list[Path]:
         return sorted(self.live.glob(f"*{live_sockets.SUFFIX}"))
@@ -67,7 +68,7 @@ class Window(Session):
         """Where the one server listens."""
         (place,) = self.sockets()
         data_dir = str(self.live.parent)
-        return live_sockets.address(data_dir, live_sockets.open_private(data_dir), place.name)
+        return private_sockets.address(data_dir, private_sockets.open_private(data_dir), place.name)
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_of_killed_servers_nothing_stays_and_hooks_go_on(
     start_server(tmp_path / "data")
     (anew,) = window.sockets()
     assert anew != left
-    assert len(list(window.live.iterdir())) == 2
+    assert len(list(window.live.iterdir())) == 4  # A socket for hooks and one for windows, each with its lock.
     assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
 
 
@@ -178,10 +179,11 @@ def test_a_server_that_ends_takes_its_socket_with_it(server: "ServerProcess", wi
     assert window.ask("Stop") == LEFT_ALONE
 
 
-def test_of_two_servers_of_one_memory_either_answers(
-    knowing: "ServerProcess", start_server: Start, window: Window, tmp_path: Path
-) -> None:
-    second = start_server(tmp_path / "data")
+def test_of_two_servers_of_one_memory_either_answers(start_server: Start, window: Window, tmp_path: Path) -> None:
+    alone = {"MCP_MEMORY_SHARE_SERVER": "false"}
+    knowing, second = (start_server(tmp_path / "data", alone) for _ in range(2))
+    knowing.call("remember", text=PORT)
+    window.environment |= alone
     assert len(window.sockets()) == 2
     for process in (knowing.process, second.process):
         with stopped(process):
@@ -192,21 +194,29 @@ def test_of_two_servers_of_one_memory_either_answers(
     assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"MCP_MEMORY_AGENT": "bob"},
-        {"MCP_MEMORY_NAMESPACE": "elsewhere"},
-        {"MCP_MEMORY_HOOK_MAX_TOKENS": "500"},
-        {"MCP_MEMORY_SESSION": "monday"},
-    ],
-)
-def test_a_server_with_other_settings_is_not_asked(
-    knowing: "ServerProcess", window: Window, other: dict[str, str]
-) -> None:
-    window.environment |= other
+def test_a_server_with_other_settings_is_not_asked(knowing: "ServerProcess", window: Window) -> None:
+    window.environment["MCP_MEMORY_HOOK_MAX_TOKENS"] = "500"
     assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
     assert knowing.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("other", "finds"),
+    [
+        ({"MCP_MEMORY_AGENT": "bob"}, True),
+        ({"MCP_MEMORY_NAMESPACE": "elsewhere"}, False),
+        ({"MCP_MEMORY_SESSION": "monday"}, True),
+    ],
+)
+def test_a_server_answers_under_the_names_of_the_hook(
+    knowing: "ServerProcess", window: Window, other: dict[str, str], finds: bool
+) -> None:
+    knowing.call("remember", text="The staging database's password is kept by ann.", visibility="private")
+    window.environment |= other
+    told = window.ask("UserPromptSubmit", prompt=ASKED)
+    assert (PORT.encode() in told.out) == finds
+    assert (b"kept by ann" in told.out) == ("MCP_MEMORY_SESSION" in other)
+    assert told == window.ask("UserPromptSubmit", ALONE, session_id="another", prompt=ASKED)
 
 
 def test_settings_are_read_as_the_file_is_now(knowing: "ServerProcess", window: Window) -> None:
@@ -237,7 +247,8 @@ def test_each_folder_has_the_server_of_its_own_memory(start_server: Start, windo
         assert f"The {name} keeps" in told
         assert told.count("keeps its ledger") == 1
     (tmp_path / "third").mkdir()
-    assert window.ask("UserPromptSubmit", cwd=str(tmp_path / "third"), prompt="Where is the ledger?") == LEFT_ALONE
+    third = window.ask("UserPromptSubmit", cwd=str(tmp_path / "third"), prompt="Where is the ledger?")
+    assert third == Ran(code=0, out=b"", err=b"")
 
 
 def test_in_a_deep_directory_it_works_as_well(start_server: Start, window: Window, tmp_path: Path) -> None:
@@ -286,7 +297,7 @@ def test_another_user_is_told_apart(tmp_path: Path) -> None:
                 other = subprocess.Popen([sys.executable, "-I", "-c", script.replace("65534", user), str(path)])
                 connection, _ = listener.accept()
                 with connection:
-                    assert live_sockets.is_same_user(connection) == expected
+                    assert private_sockets.is_same_user(connection) == expected
                 assert other.wait(PATIENCE_SECONDS) == 0
         finally:
             path.unlink()

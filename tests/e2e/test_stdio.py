@@ -182,9 +182,9 @@ def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Si
 
 AT_REST = """
 import signal, time
-from mcp_memory.entrypoints.server.stdio import end_with_client
+from mcp_memory.entrypoints.server.process_end import end_with_client, leave
 
-end_with_client()
+end_with_client(leave)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])  # so that another thread takes them
 print("at rest", flush=True)
 time.sleep(3600)

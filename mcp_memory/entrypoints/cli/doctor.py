@@ -108,7 +108,7 @@ def _privacy(folder: Path, *, repair: bool) -> Finding:
 
     A memory may share its folder with other things, which other users may have to reach.
     """
-    from mcp_memory.entrypoints.hooks.live_sockets import FOLDER
+    from mcp_memory.entrypoints.server.private_sockets import FOLDER
     from mcp_memory.locations import NOTES_FOLDER
     from mcp_memory.wiring import FILE_NAME, INDEX_FOLDER
 

@@ -62,9 +62,12 @@ def serve(
         from functools import partial
 
         from mcp_memory.entrypoints.hooks.answering import answer_hooks
+        from mcp_memory.entrypoints.server.relay import pass_on
+
+        taken = pass_on(chosen)
         from mcp_memory.entrypoints.server import stdio
 
-        stdio.serve(settings, partial(answer_hooks, chosen))
+        stdio.serve(settings, partial(answer_hooks, chosen), taken)
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mcp_memory.entrypoints.hooks import live_sockets
+from mcp_memory.entrypoints.server import lead, private_sockets
 from mcp_memory.errors import McpMemoryError
-from mcp_memory.locations import fingerprint
+from mcp_memory.locations import NAMES, fingerprint
+from mcp_memory.settings import settings_of_window
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -28,6 +30,8 @@ PATIENCE_SECONDS: Final = 2.0
 """Time for a hook to send its question, and to take the answer."""
 WAITING: Final = 16
 _LOCK: Final = ".lock"
+SUFFIXES: Final = {_LOCK: live_sockets.SUFFIX, lead.LOCK_SUFFIX: lead.SOCKET_SUFFIX}
+"""The suffixes of sockets, by those of the locks beside them."""
 
 
 class Answer(NamedTuple):
@@ -38,21 +42,30 @@ class Answer(NamedTuple):
     taken: Callable[[], None] = lambda: None
 
 
-Answering: TypeAlias = Callable[[str, bytes, Path], Answer]
-"""From a hook's name, its payload, and its working directory."""
+class Question(NamedTuple):
+    """A hook's name, its payload, its working directory, and the names that its settings give it."""
+
+    name: str
+    payload: bytes
+    folder: Path
+    named: Mapping[str, str]
+
+
+Answering: TypeAlias = Callable[[Question], Answer]
 
 
 def of_memory(app: "App") -> Answering:
-    """Return what answers hooks of the sessions that work in this process's memory."""
+    """Return what answers hooks of all sessions on this process's memory, each in its own folder's namespace."""
 
-    def answer(name: str, payload: bytes, folder: Path) -> Answer:
+    def answer(asked: Question) -> Answer:
         from mcp_memory.entrypoints.hooks.events import HOOKS
         from mcp_memory.entrypoints.hooks.hook_call import hook_call, read_payload
 
-        hook = hook_call(read_payload(payload), app.settings, folder, app)
-        if name not in HOOKS or not hook.is_served:
+        if asked.name not in HOOKS:
             return Answer(live_sockets.NOT_MINE)
-        text = HOOKS[name](hook) or ""
+        settings = settings_of_window(app.settings, asked.named)
+        hook = hook_call(read_payload(asked.payload), settings, asked.folder, app)
+        text = HOOKS[asked.name](hook) or ""
         return Answer(live_sockets.OUTPUT, text, hook.note_given)
 
     return answer
@@ -70,18 +83,18 @@ class HookSocket:
 
     def start(self) -> None:
         """Listen from now on. The hooks' own code is loaded for the first of them."""
-        if not live_sockets.are_possible():
+        if not private_sockets.are_possible():
             return
         try:
             Path(self._data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)  # Where the memory lies elsewhere.
-            folder = Path(self._data_dir, live_sockets.FOLDER)
+            folder = Path(self._data_dir, private_sockets.FOLDER)
             folder.mkdir(mode=0o700, exist_ok=True)
-            place = live_sockets.open_private(self._data_dir)
+            place = private_sockets.open_private(self._data_dir)
             _tidy(place)
-            name = f"{live_sockets.name_of(self._settings, Path.cwd())}{os.urandom(3).hex()}"
+            name = f"{private_sockets.name_of(self._settings, Path.cwd())}{os.urandom(3).hex()}"
             self._lock = _lock_new(f"{name}{_LOCK}", place)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(live_sockets.address(self._data_dir, place, f"{name}{live_sockets.SUFFIX}"))
+            listener.bind(private_sockets.address(self._data_dir, place, f"{name}{live_sockets.SUFFIX}"))
             os.chmod(f"{name}{live_sockets.SUFFIX}", 0o600, dir_fd=place)
             listener.listen(WAITING)
         except OSError as error:
@@ -116,7 +129,7 @@ class HookSocket:
         try:
             with hook:
                 hook.settimeout(PATIENCE_SECONDS)
-                if live_sockets.is_same_user(hook):
+                if private_sockets.is_same_user(hook):
                     self._exchange(hook)
         except (OSError, ValueError) as error:  # It left, or said nothing that a hook says.
             logger.info("A hook was not answered (%s).", type(error).__name__)
@@ -125,16 +138,17 @@ class HookSocket:
 
     def _exchange(self, hook: socket.socket) -> None:
         """Raises OSError where the hook left, and ValueError for what is no question."""
-        name, folder, payload = _read(hook).split(b"\0", 2)
+        name, folder, *given, payload = _read(hook).split(b"\0", 2 + len(NAMES))
         hook.sendall(live_sockets.HEARD)  # Fails where the hook has given up: then nothing is done for it.
-        answer = self._answered(os.fsdecode(name), payload, Path(os.fsdecode(folder)))
+        names = {each: os.fsdecode(value) for each, value in zip(NAMES, given, strict=True) if value}
+        answer = self._answered(Question(os.fsdecode(name), payload, Path(os.fsdecode(folder)), names))
         text = answer.text.encode("utf-8", "replace").replace(live_sockets.END, b" ")
         hook.sendall(answer.kind + text + live_sockets.END)
         answer.taken()
 
-    def _answered(self, name: str, payload: bytes, folder: Path) -> Answer:
+    def _answered(self, asked: Question) -> Answer:
         try:
-            return self._answer(name, payload, folder)
+            return self._answer(asked)
         except McpMemoryError as error:
             return Answer(live_sockets.FAILURE, str(error))
         except Exception as error:  # noqa: BLE001 - the edge
@@ -171,20 +185,21 @@ def _tidy(place: int) -> None:
     """Remove the sockets of servers that were killed: the kernel has released their locks."""
     import fcntl
 
-    for file in os.listdir(place):
-        if file.endswith(_LOCK):
+    for file in map(Path, os.listdir(place)):
+        if file.suffix in SUFFIXES:
             with contextlib.suppress(OSError):
                 lock = os.open(file, os.O_RDWR | os.O_CLOEXEC, dir_fd=place)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove(place, file.removesuffix(_LOCK))
+                    if os.fstat(lock).st_ino == os.stat(file, dir_fd=place).st_ino:
+                        _remove(place, file.stem, file.suffix)  # A lead's name may be another's meanwhile.
                 finally:
                     os.close(lock)
 
 
-def _remove(place: int, name: str) -> None:
+def _remove(place: int, name: str, lock_suffix: str = _LOCK) -> None:
     """Remove a socket, then the lock beside it: a socket without a lock would stay for ever."""
-    for suffix in (live_sockets.SUFFIX, _LOCK):
+    for suffix in (SUFFIXES[lock_suffix], lock_suffix):
         with contextlib.suppress(OSError):
             os.unlink(f"{name}{suffix}", dir_fd=place)
 

@@ -10,7 +10,7 @@ from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, Se
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from mcp_memory.app import App
+    from mcp_memory.app import App, Seat
     from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.settings import Settings
 
@@ -88,23 +88,6 @@ class HookCall:
 
         return memory_exists(self.settings)
 
-    @property
-    def is_served(self) -> bool:
-        """True where the server works in the namespace that the session's folder has now.
-
-        A process of its own would find out again: the folder may be another project's, or trusted since the server
-        began. Raises as `App.membership` does.
-        """
-        from mcp_memory.projects import read_project
-
-        if self.server is None or self.settings is not self.server.settings:
-            return False
-        if self.settings.namespace is not None:
-            return True
-        theirs = self.server.trust.membership(read_project(self.folder), takes=True)
-        mine = self.server.membership
-        return (theirs.namespace, theirs.is_refused) == (mine.namespace, mine.is_refused)
-
     @cached_property
     def app(self) -> "App":
         """The memory. Raises StoreUnavailable."""
@@ -113,14 +96,21 @@ class HookCall:
         return self.server or open_app(self.settings, folder=self.folder)
 
     @cached_property
+    def seat(self) -> "Seat":
+        """The seat of the session's folder: a server finds the one that a process of the hook's own would find now."""
+        from mcp_memory.app import Seat
+
+        if self.server is None or self.visitor is not None:
+            return self.app.own
+        return Seat(self.server, self.settings, self.folder)
+
+    @cached_property
     def caller(self) -> "Caller":
         """The agent in the client's session, which is only a label: its current task is that of the client's server.
 
         Where the settings name a session, that one counts, for the server too.
         """
-        # A server's own client may be another program, in whose tokens it goes on counting.
-        own = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
-        caller = self.visitor or own
+        caller = self.visitor or self.app.caller(client=CLIENT, seat=self.seat)
         if caller.named_session:
             return caller
         beside = self.app.windows.beside(caller, opens=self.payload.source in NEW_PROCESS)
@@ -128,7 +118,7 @@ class HookCall:
 
     def note_fed(self, until: int, mark: str) -> None:
         """Record the offset up to which the log has the transcript, and the digest of the text before it."""
-        namespace = self.app.membership.namespace
+        namespace = self.seat.membership.namespace
         self.notes.write(Noted(folder=str(self.folder), namespace=namespace, fed_until=until, fed_mark=mark))
 
     def note_given(self) -> None:

@@ -1,18 +1,15 @@
-"""Lets a hook ask a running server, in milliseconds, and names what both must know: the sockets' folder, names, bytes.
+"""Lets a hook ask a running server, in milliseconds, and names the bytes that both must know.
 
-A name says which settings, version and folder a server has, so that a hook asks the right ones first. Nothing slow is
-imported here, and neither an event nor a setting is known.
+Nothing slow is imported here, and neither an event nor a setting is known.
 """
 
 import os
 import socket
-import sys
 from collections.abc import Iterator, Mapping
 
-from mcp_memory.locations import data_dir, digest, fingerprint
+from mcp_memory.entrypoints.server.private_sockets import address, are_possible, is_same_user, name_of, open_private
+from mcp_memory.locations import NAMES, data_dir, fingerprint, named
 
-FOLDER = "live"
-"""Folder in the data directory; short, because the path of a socket may have 103 bytes."""
 SUFFIX = ".sock"
 MOST_BYTES = 4 * 1024 * 1024
 """Limit for what a hook tells a server; more is for the hook alone."""
@@ -28,51 +25,6 @@ ANSWER_SECONDS = 3.0
 """Time for the answer. It leaves a hook most of its own to find the answer by itself."""
 MOST_ASKED = 6
 MOST_ANSWER_BYTES = 1_000_000
-_LONGEST_ADDRESS = 103
-"""On macOS, without the zero at the end; on Linux 107."""
-_ON_MACOS = (0, 1)
-"""SOL_LOCAL and LOCAL_PEERCRED, which Python does not name."""
-_CREDENTIAL_BYTES = 76
-"""The larger of two structures, macOS's; in both the user is the second number of four bytes."""
-
-
-def are_possible() -> bool:
-    """True where the system has such sockets and names the user at the other end: on Linux and macOS."""
-    return hasattr(socket, "AF_UNIX") and sys.platform in ("linux", "darwin")
-
-
-def name_of(settings_digest: str, folder: "str | os.PathLike[str]") -> str:
-    """Return the beginning of the name of a server's socket: its settings', then its working directory's digest."""
-    return f"{settings_digest}-{digest(os.fsencode(os.path.realpath(folder)), 3)}-"
-
-
-def open_private(folder: str) -> int:
-    """Open the folder of sockets in a data directory; return its descriptor, which stays open.
-
-    Raises OSError where it is missing, is somebody else's, or others may look into it.
-    """
-    place = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    status = os.fstat(place)
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        os.close(place)
-        raise PermissionError("the folder of sockets is not private")
-    return place
-
-
-def address(folder: str, place: int, name: str) -> str:
-    """Return a path that a socket can have: of a deep directory it goes through the descriptor, on Linux alone."""
-    path = os.path.join(folder, FOLDER, name)
-    return path if len(os.fsencode(path)) <= _LONGEST_ADDRESS else f"/proc/self/fd/{place}/{name}"
-
-
-def is_same_user(connection: socket.socket) -> bool:
-    """True where the process at the other end runs as this user; False also where the system does not say."""
-    level, option = (socket.SOL_SOCKET, socket.SO_PEERCRED) if sys.platform == "linux" else _ON_MACOS
-    try:
-        credentials = connection.getsockopt(level, option, _CREDENTIAL_BYTES)
-    except OSError:
-        return False
-    return int.from_bytes(credentials[4:8], sys.byteorder) == os.getuid()
 
 
 def ask(name: str, payload: bytes, chosen: Mapping[str, object]) -> tuple[bytes, bytes] | None:
@@ -84,7 +36,9 @@ def ask(name: str, payload: bytes, chosen: Mapping[str, object]) -> tuple[bytes,
         return None
     try:
         here = os.getcwd()
-        request = b"\0".join((os.fsencode(name), os.fsencode(here), payload))
+        names = named(chosen)
+        given = (name, here, *(names.get(each, "") for each in NAMES))
+        request = b"\0".join((*map(os.fsencode, given), payload))
         for each in _addresses(data_dir(chosen), fingerprint(chosen), here):
             kind, text = _answer(each, request)
             if kind in (OUTPUT, FAILURE):

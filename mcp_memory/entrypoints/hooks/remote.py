@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httpx2
 
 from mcp_memory.bounded_files import bounded_lines, open_regular
-from mcp_memory.entrypoints.hooks.answering import Answer, HookSocket
+from mcp_memory.entrypoints.hooks.answering import Answer, HookSocket, Question
 from mcp_memory.entrypoints.hooks.events import HOOKS, mark_before, unread_from, was_fed_long_ago
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH, HookCall, hook_call, read_payload
 from mcp_memory.entrypoints.hooks.live_sockets import NOT_MINE, OUTPUT
 from mcp_memory.entrypoints.hooks.session_notes import Noted
 from mcp_memory.entrypoints.server.attach import connection_options, endpoint, headers_for
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.locations import named
 
 if TYPE_CHECKING:
     from mcp_memory.settings import Settings
@@ -151,11 +152,11 @@ def answer_hooks_remotely(chosen: Mapping[str, object], settings: "Settings") ->
     """Answer hooks out of the memory over HTTP from now on; `chosen` are the arguments of the settings."""
     memory = RemoteMemory(settings)
 
-    def answer(name: str, payload: bytes, folder: Path) -> Answer:
-        if name not in HOOKS:
+    def answer(asked: Question) -> Answer:
+        if asked.name not in HOOKS or asked.named != named(chosen):  # The server is told our names alone.
             return Answer(NOT_MINE)
-        hook = hook_call(read_payload(payload), settings, folder)
-        return Answer(OUTPUT, memory.act(name, hook), partial(hook.note_given))
+        hook = hook_call(read_payload(asked.payload), settings, asked.folder)
+        return Answer(OUTPUT, memory.act(asked.name, hook), partial(hook.note_given))
 
     opened = HookSocket(answer, settings.data_dir, chosen)
     opened.start()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.entrypoints.http.request_checks import MAX_BODY_BYTES, PATH
 from mcp_memory.entrypoints.http.workers import LOOK_SECONDS, SessionNames, fork_workers, until_told
-from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr
+from mcp_memory.entrypoints.server.process_end import leave, leave_within
+from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.entrypoints.server.upkeep import Upkeep, upkeep_for
 from mcp_memory.errors import InvalidRequest

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from mcp_memory.entrypoints.page.doors import SESSION_BYTES
-from mcp_memory.entrypoints.server.stdio import leave
+from mcp_memory.entrypoints.server.process_end import leave
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:

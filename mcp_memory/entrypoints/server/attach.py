@@ -21,14 +21,14 @@ import httpx2
 from mcp_types import CONNECTION_CLOSED, PROTOCOL_VERSION_META_KEY
 
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
-from mcp_memory.entrypoints.server.stdio import (
+from mcp_memory.entrypoints.server.process_end import (
     GRACE_SECONDS,
     check_standard_streams,
     end_with_client,
     leave,
     leave_within,
-    log_to_stderr,
 )
+from mcp_memory.entrypoints.server.stdio import log_to_stderr
 
 if TYPE_CHECKING:
     from mcp_memory.entrypoints.server.stdio import BackgroundWork
@@ -93,7 +93,7 @@ def attach(settings: "Settings", beside: "Callable[[], BackgroundWork]") -> NoRe
     """
     check_standard_streams()
     log_to_stderr(settings.log_level)
-    end_with_client()
+    end_with_client(leave)
     output = LineOutput(take_stdout())
     guarded = GuardedInput(
         take_stdin(),

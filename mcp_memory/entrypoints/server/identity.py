@@ -14,7 +14,7 @@ from mcp_memory.domain.model.scopes import Grant, Right
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from mcp_memory.app import App
+    from mcp_memory.app import App, Seat
     from mcp_memory.domain.model.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -24,11 +24,11 @@ _UNAVAILABLE: Final = "The memory is not available at present; the server's log 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSender:
-    """The sender of a message over HTTP, the namespace it works in, and the label of its session.
+    """The sender of a message that did not come from the process's own client: where it works, its session's label.
 
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
     `namespace` or `session` is the process's own; an empty `client` gave itself no name. `is_window` is True where the
-    session is one of the protocol.
+    session is one of the protocol over HTTP. Another window of this machine has a `seat`, whose names count alone.
     """
 
     grant: Grant | None
@@ -36,6 +36,7 @@ class RequestSender:
     session: str = ""
     client: str = ""
     is_window: bool = False
+    seat: "Seat | None" = None
 
 
 _visitor: ContextVar[RequestSender | None] = ContextVar("visitor", default=None)
@@ -52,8 +53,15 @@ def visited_by(visitor: RequestSender) -> Generator[None]:
 
 
 def is_local() -> bool:
-    """True where the message came over standard input, from a process of the same user."""
-    return _visitor.get() is None
+    """True where the message came from the same machine and user, over standard input or from a window beside."""
+    visitor = _visitor.get()
+    return visitor is None or visitor.seat is not None
+
+
+def seat_at_hand() -> "Seat | None":
+    """Return the seat of the window that sent the message; None for the process's own client, and over HTTP."""
+    visitor = _visitor.get()
+    return visitor.seat if visitor else None
 
 
 def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
@@ -63,6 +71,10 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         own = app.caller(client=client)
         return (own if own.named_session else app.windows.placed(own)).in_session(session_id)
     client = client or visitor.client
+    if visitor.seat is not None:
+        own = app.caller(client=client, seat=visitor.seat)
+        placed = own if own.named_session else app.windows.placed(own, visitor.session, stays=True)
+        return placed.in_session(session_id)
     inherited = tuple(app.settings.inherit)
     if visitor.grant is not None:
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)

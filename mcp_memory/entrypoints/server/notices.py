@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
 POLL_SECONDS = 1.0
+TELL_SECONDS = 1.0
+"""Time that a client may take to be told; one that reads nothing must not keep the others waiting."""
 MOST_WATCHED = 50
 """Resources that one client may subscribe to at a time: each is read after every change."""
 MOST_LISTENERS = 200
@@ -134,9 +136,12 @@ class Notices:
     async def _compare(self, listener: _Listener, uri: str) -> None:
         digest = await asyncio.create_task(self._digest(uri), context=listener.asked_in)
         if listener.read.get(uri, digest) != digest:
-            listener.read[uri] = digest
+            before, listener.read[uri] = listener.read[uri], digest
             try:
-                await listener.tell(uri)
+                async with asyncio.timeout(TELL_SECONDS):
+                    await listener.tell(uri)
+            except TimeoutError:
+                listener.read[uri] = before  # It is told after the next change.
             except Exception as error:  # noqa: BLE001 - a client that is gone must not end the watch for the others
                 log_defect("A notice", error)
 

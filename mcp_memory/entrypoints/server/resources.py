@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.conversations.media import Interface, listed
 from mcp_memory.entrypoints.conversations.rendering import rendered
-from mcp_memory.entrypoints.server.identity import asking, is_local, require, told
+from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
@@ -92,7 +92,7 @@ def _checked(some_id: str) -> str:
 
 def _status(app: "App") -> dict[str, Json]:
     """Show the status; over HTTP without the server's files, which hold what belongs to others too."""
-    shown = app.status(asking(app))
+    shown = app.status(asking(app), seat_at_hand())
     if is_local():
         return shown
     shown.pop("folder")

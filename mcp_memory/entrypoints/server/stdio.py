@@ -1,39 +1,41 @@
 """MCP over standard input and output, and an end that always comes. Knows no tool.
 
 The protocol library waits for calls in flight when its input ends, and for the next line when it is told to stop.
-A host that starts a server for every session must be able to count on its going: the ways to end are decided here.
 """
 
 import io
 import logging
-import os
-import select
-import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import anyio
+import anyio.to_thread
 
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.entrypoints.server.pending_requests import PendingRequests
+from mcp_memory.entrypoints.server.process_end import (
+    GRACE_SECONDS,
+    check_standard_streams,
+    end_with_client,
+    leave,
+    leave_within,
+)
+from mcp_memory.entrypoints.server.relay import Takeover
+from mcp_memory.entrypoints.server.window_state import WindowState
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from mcp_memory.app import App
+    from mcp_memory.entrypoints.server.shared_server import SharedServer
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 1.0
-"""Time that calls in flight may still take after the input has ended."""
-WRITING_SECONDS: Final = 0.05
-"""Time that an answer may take from its handler to the client."""
-WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
 
 
@@ -44,7 +46,7 @@ class BackgroundWork(Protocol):
         """Take nothing more, and wait for what has begun, about so long at the most."""
 
 
-def serve(settings: "Settings", beside: "Callable[[App], BackgroundWork]") -> NoReturn:
+def serve(settings: "Settings", beside: "Callable[[App], BackgroundWork]", taken: Takeover) -> NoReturn:
     """Open the memory and serve it until the client leaves; ends the process. `beside` starts work beside its calls.
 
     Raises:
@@ -57,7 +59,10 @@ def serve(settings: "Settings", beside: "Callable[[App], BackgroundWork]") -> No
     from mcp_memory.entrypoints.server.mcp_server import build_server
     from mcp_memory.entrypoints.server.upkeep import upkeep_for
 
-    app = open_app(settings)
+    app = open_app(settings, session=taken.window.session)
+    if taken.window.place is not None:
+        app.windows.expect(app.caller(), "", taken.window.place)
+        app.windows.placed(app.caller())  # Before a new window takes it for one that was left.
     at_side = beside(app)
     upkeep = upkeep_for(app, settings)
     upkeep.start()
@@ -67,72 +72,68 @@ def serve(settings: "Settings", beside: "Callable[[App], BackgroundWork]") -> No
         sys.stderr.write(
             "Serving MCP for a client on standard input; `mcp-memory demo` shows it, `--help` lists commands.\n"
         )
-    serve_stdio(build_server(app, warm_up=True, notice=app.notice))
+    server = build_server(app, warm_up=True, notice=app.notice)
+    serve_stdio(server, taken.window, _shared(app, server, taken))
     at_side.stop(GRACE_SECONDS)
     upkeep.stop()
     app.close()
     leave()
 
 
-def check_standard_streams() -> None:
-    """Raises InvalidRequest where there is no standard input or output."""
-    if sys.__stdin__ is None or sys.__stdout__ is None:
-        raise InvalidRequest("Standard input and output are closed; let an MCP client start the server.")
+def _shared(app: "App", server: "MCPServer", taken: Takeover) -> "SharedServer | None":
+    """Return what serves other windows of the memory, if this process leads them."""
+    if not app.settings.share_server:
+        if taken.lead is not None:
+            taken.lead.turn_away()
+        return None
+    won = taken.claim()
+    if won is None:
+        return None
+    from mcp_memory.entrypoints.server.shared_server import SharedServer
+
+    return SharedServer(app, server, won)
 
 
-def serve_stdio(server: "MCPServer") -> None:
-    """Serve one client. Returns when it closes our input with nothing in flight; else the process ends in seconds."""
-    end_with_client()
+def serve_stdio(server: "MCPServer", window: WindowState, shared: "SharedServer | None") -> None:
+    """Serve one client, and windows that share the server. Ends the process within seconds after the client has left.
+
+    Returns when it closed our input with nothing in flight. `window` is what it has said to another process.
+    """
+    end_with_client(lambda: _leave_windows(shared))
     pending = PendingRequests()
     server.middleware.append(pending)
-    output = LineOutput(take_stdout())
+    output = LineOutput(take_stdout(window.repeated, bytes(window.to_client)))
     guarded = GuardedInput(
-        take_stdin(),
+        take_stdin(window.rest()),
         pending.add,
         refuse=lambda refusal: output.send_later(refusal.line),
-        at_end=lambda: _let_end(pending, output),
+        at_end=lambda: _let_end(pending, output, shared),
     )
     sys.stdin, sys.stdout = io.TextIOWrapper(io.BufferedReader(guarded)), io.TextIOWrapper(io.BufferedWriter(output))
-    try:
-        server.run("stdio")
-    except* OSError:
-        logger.info("Input or output is closed: the client is gone.")
+    anyio.run(_serve_all, server, shared)
 
 
-class PendingRequests:
-    """Counts the requests that are not answered yet; as middleware, it sees them go.
-
-    The library drops answers that are due when the input ends. A script that pipes its requests in wants them.
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._changed = threading.Condition()
-
-    def add(self, method: str) -> None:
-        self._change(method, 1)
-
-    async def __call__(self, ctx: "ServerRequestContext[Any, Any]", call_next: "CallNext") -> "HandlerResult":
-        """Pass the message on, and count it as answered."""
+async def _serve_all(server: "MCPServer", shared: "SharedServer | None") -> None:
+    async with anyio.create_task_group() as tasks:
+        if shared is not None:
+            tasks.start_soon(shared.run)
         try:
-            return await call_next(ctx)
-        finally:
-            if ctx.request_id is not None:
-                self._change(ctx.method, -1)
+            await server.run_stdio_async()
+        except* OSError:
+            logger.info("Input or output is closed: the client is gone.")
+        if shared is not None:
+            grace = shared.grace_seconds
+            leave_within(grace)
+            await anyio.to_thread.run_sync(shared.dismiss, grace)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until every request has been answered, at most so long."""
-        with self._changed:
-            was_busy = self._count > 0
-            self._changed.wait_for(lambda: self._count <= 0, seconds)
-        if was_busy:
-            time.sleep(WRITING_SECONDS)
 
-    def _change(self, method: str, by: int) -> None:
-        if method != "subscriptions/listen":  # which is answered when it ends
-            with self._changed:
-                self._count += by
-                self._changed.notify_all()
+def _leave_windows(shared: "SharedServer | None") -> None:
+    """End the process; where windows share it, once they have been told."""
+    if shared is None or not shared.has_windows:
+        leave()
+    grace = shared.grace_seconds
+    leave_within(grace)
+    threading.Thread(target=lambda: (shared.dismiss(grace), leave()), name="leave", daemon=True).start()
 
 
 def log_to_stderr(level: str) -> None:
@@ -164,47 +165,11 @@ def without_words(entry: logging.LogRecord) -> bool:
     return True
 
 
-def end_with_client() -> None:
-    """End the process at a signal, and when the client is gone though our input stays open.
-
-    Another process may have inherited it.
-    """
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda _number, _frame: leave())
-    if sys.platform != "win32":
-        told, tell = os.pipe()
-        os.set_blocking(tell, False)
-        # Python runs a handler once its main thread goes on. One that came just before it waits would wait with it.
-        signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-        arguments = (os.getppid(), os.dup(1), told)
-        threading.Thread(target=_watch, args=arguments, name="watch-client", daemon=True).start()
-
-
-def _watch(parent: int, output: int, told: int) -> None:
-    poll, signals = select.poll(), select.poll()
-    # An error, that nobody reads any more, is always reported; by macOS only to who waits for something.
-    poll.register(output, select.POLLOUT)
-    signals.register(told, select.POLLIN)
-    while os.getppid() == parent and not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
-        if signals.poll(1_000 * WATCH_SECONDS):
-            break
-    leave()
-
-
-def _let_end(pending: PendingRequests, output: LineOutput) -> None:
+def _let_end(pending: PendingRequests, output: LineOutput, shared: "SharedServer | None") -> None:
     """Let calls in flight run for a while, and the process no longer than that."""
-    leave_within(GRACE_SECONDS)
+    grace = GRACE_SECONDS if shared is None else shared.grace_seconds
+    leave_within(grace)
+    if shared is not None:
+        shared.dismiss(grace)
     pending.wait(GRACE_SECONDS)
     output.wait(GRACE_SECONDS)
-
-
-def leave_within(seconds: float) -> None:
-    """End the process after this time, whatever is running."""
-    timer = threading.Timer(seconds, leave)
-    timer.daemon = True
-    timer.start()
-
-
-def leave() -> NoReturn:
-    """End at once. A regular exit would wait for threads, or unload libraries while threads still run in them."""
-    os._exit(0)

@@ -1,6 +1,6 @@
 """Windows: gives each window of an agent a place of its own in the task tree, and knows which ones are live.
 
-A window is a server process over stdio, or a session of the protocol over HTTP.
+A window is a server process over stdio, another that passes its messages on to one, or a session over HTTP.
 """
 
 import itertools
@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
@@ -46,11 +47,11 @@ class ClientWindows:
         """The places of sessions that were idle, should they go on."""
         self._lock = threading.RLock()
 
-    def placed(self, caller: Caller, session: str = "") -> Caller:
+    def placed(self, caller: Caller, session: str = "", *, stays: bool = False) -> Caller:
         """Return the caller at its window's place, which the window's first call takes.
 
         A new window takes the place that an ended one of its agent left, where only one could be meant. A session that
-        was idle takes its own again, unless another window has it.
+        was idle takes its own again, unless another window has it; one that `stays` keeps its place until it ends.
         """
         key = (caller.namespace, caller.agent, session)
         with self._lock:
@@ -58,9 +59,19 @@ class ClientWindows:
             held = self._mine.get(key) or self._take(caller, self._former.pop(key, None))
             if held is None:
                 return caller
-            held.used_at = self._clock()
+            held.used_at = inf if stays else self._clock()
             self._mine[key] = held
             return replace(caller, window=held.place)
+
+    def place_of(self, session: str) -> str | None:
+        """Return the place that a session holds; None before it has one."""
+        with self._lock:
+            return next((held.place for key, held in self._mine.items() if key[2] == session), None)
+
+    def expect(self, caller: Caller, session: str, place: str) -> None:
+        """Give a session this place at its first call, unless another window has it: its last process had it there."""
+        with self._lock:
+            self._former[caller.namespace, caller.agent, session] = place
 
     def end(self, agent: str, session: str) -> None:
         """Let a window's place go, in every namespace, because its session has ended."""

@@ -38,21 +38,21 @@ class IdleCompaction:
         compact: Compact,
         logs: SessionLogStore,
         locks: ProcessLocks,
-        own: Caller,
+        is_served: Callable[[str, str], bool],
         idle_seconds: float,
         factor: Callable[[], ModelFactor],
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
     ) -> None:
-        """`own` is the caller this process serves: its configured model never sees another project's or agent's log.
+        """`is_served` says whether this process serves a namespace and agent.
 
-        `factor` converts counted tokens to the client's, which windows are in. `person_of` names an agent's person, ""
-        for the owner of the memory.
+        Its configured model never sees the log of another project or agent. `factor` converts counted tokens to the
+        client's, which windows are in. `person_of` names an agent's person, "" for the owner of the memory.
         """
         self._compact = compact
         self._logs = logs
         self._locks = locks
-        self._own = (own.namespace, own.agent)
+        self._is_served = is_served
         self._idle_seconds = idle_seconds
         self._factor = factor
         self._clock = clock
@@ -134,7 +134,7 @@ class IdleCompaction:
                 release()
 
     def _do(self, size: LogSize, trigger: Trigger, caller: Caller) -> Compacted:
-        summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
+        summarizer = None if self._is_served(size.namespace, size.agent) else "extractive"
         done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
         if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.
             self._logs.leave(caller, done.before.tokens)

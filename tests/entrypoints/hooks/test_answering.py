@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.entrypoints.hooks.answering import Answer, HookSocket
-from mcp_memory.entrypoints.hooks.live_sockets import FOLDER, OUTPUT
+from mcp_memory.entrypoints.hooks.live_sockets import OUTPUT
+from mcp_memory.entrypoints.server.private_sockets import FOLDER
 
 
 @pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="no sockets that name their user")

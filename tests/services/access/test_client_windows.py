@@ -198,6 +198,33 @@ def test_a_process_over_stdio_is_never_idle(open_memory: Open, clock: Clock) -> 
     assert stands(open_memory()) == []
 
 
+def test_a_window_that_shares_a_process_is_never_idle(open_memory: Open, clock: Clock) -> None:
+    """N5.3: its own process is there, though another serves it."""
+    app = open_memory()
+    shared = app.windows.placed(app.caller(), "s1", stays=True)
+    push(app, "ship", shared)
+    clock.now += 2 * IDLE_SECONDS
+    assert stands(open_memory()) == []
+    assert goals(app.tasks.stack(app.windows.placed(app.caller(), "s1", stays=True))) == ["ship"]
+
+
+def test_a_window_has_the_place_again_that_another_process_gave_it(open_memory: Open) -> None:
+    """N5.3: though a new window might have gone on there."""
+    first = open_memory()
+    windows = [first.windows.placed(first.caller(), session, stays=True) for session in ("s1", "s2")]
+    push(first, "ship", windows[0])
+    push(first, "draw", windows[1])
+    places = [first.windows.place_of(session) for session in ("s1", "s2")]
+    assert first.windows.place_of("s3") is None
+    assert places == [window.window for window in windows]
+    first.close()
+    second = open_memory()
+    for session, place in zip(("s1", "s2"), places, strict=True):
+        assert place is not None
+        second.windows.expect(second.caller(), session, place)
+    assert [stands(second, session) for session in ("s1", "s2")] == [["ship"], ["draw"]]
+
+
 def test_a_hook_beside_the_agents_one_window_stands_where_that_does(open_memory: Open) -> None:
     """N5.3: also before the window ever called; of several it takes none."""
     hook, one = open_memory(), open_memory()

@@ -216,4 +216,4 @@ def test_a_process_keeps_its_namespace_once_it_has_one(
     assert app.caller().namespace == NAME
     app.trust.revoke(str(tmp_path / "shop"))
     assert app.caller().namespace == NAME
-    assert open_memory(namespace=None).membership.is_refused
+    assert open_memory(namespace=None).own.membership.is_refused

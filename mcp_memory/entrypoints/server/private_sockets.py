@@ -1,0 +1,58 @@
+"""Sockets between a user's processes, in the data directory: folder, names, addresses. Imports nothing slow.
+
+A name says which settings, version and folder a server has, so that a process asks the right one first.
+"""
+
+import os
+import socket
+import sys
+
+from mcp_memory.locations import digest
+
+FOLDER = "live"
+"""Folder in the data directory; short, because the path of a socket may have 103 bytes."""
+_LONGEST_ADDRESS = 103
+"""On macOS, without the zero at the end; on Linux 107."""
+_ON_MACOS = (0, 1)
+"""SOL_LOCAL and LOCAL_PEERCRED, which Python does not name."""
+_CREDENTIAL_BYTES = 76
+"""The larger of two structures, macOS's; in both the user is the second number of four bytes."""
+
+
+def are_possible() -> bool:
+    """True where the system has such sockets and names the user at the other end: on Linux and macOS."""
+    return hasattr(socket, "AF_UNIX") and sys.platform in ("linux", "darwin")
+
+
+def name_of(settings_digest: str, folder: "str | os.PathLike[str]") -> str:
+    """Return the beginning of the name of a server's socket: its settings', then its working directory's digest."""
+    return f"{settings_digest}-{digest(os.fsencode(os.path.realpath(folder)), 3)}-"
+
+
+def open_private(folder: str) -> int:
+    """Open the folder of sockets in a data directory; return its descriptor, which stays open.
+
+    Raises OSError where it is missing, is somebody else's, or others may look into it.
+    """
+    place = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    status = os.fstat(place)
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        os.close(place)
+        raise PermissionError("the folder of sockets is not private")
+    return place
+
+
+def address(folder: str, place: int, name: str) -> str:
+    """Return a path that a socket can have: of a deep directory it goes through the descriptor, on Linux alone."""
+    path = os.path.join(folder, FOLDER, name)
+    return path if len(os.fsencode(path)) <= _LONGEST_ADDRESS else f"/proc/self/fd/{place}/{name}"
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """True where the process at the other end runs as this user; False also where the system does not say."""
+    level, option = (socket.SOL_SOCKET, socket.SO_PEERCRED) if sys.platform == "linux" else _ON_MACOS
+    try:
+        credentials = connection.getsockopt(level, option, _CREDENTIAL_BYTES)
+    except OSError:
+        return False
+    return int.from_bytes(credentials[4:8], sys.byteorder) == os.getuid()

@@ -1,0 +1,262 @@
+"""Serves the windows of other processes beside the process's own client: one memory and one model for all of them.
+
+Each window is a session of its own, with a place of its own in the task tree. `relay` is what their processes run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import select
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from mcp.server.stdio import stdio_server
+
+from mcp_memory.app import Seat
+from mcp_memory.entrypoints.server import lead
+from mcp_memory.entrypoints.server.identity import RequestSender, seat_at_hand, visited_by
+from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
+from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
+from mcp_memory.entrypoints.server.process_end import GRACE_SECONDS
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import McpMemoryError
+from mcp_memory.settings import settings_of_window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server import MCPServer
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from mcp_memory.app import App
+    from mcp_memory.entrypoints.server.lead import Lead
+
+logger = logging.getLogger(__name__)
+
+MOST_WINDOWS: Final = 12
+"""Each takes two of the library's forty threads; further windows serve themselves."""
+WINDOW_GRACE_SECONDS: Final = 5.0
+"""Time that windows' calls in flight may still take after this process's own client has left."""
+
+
+class SharedServer:
+    """The windows of other processes that this one serves. As middleware it sees their calls come and go."""
+
+    def __init__(self, app: App, server: MCPServer, won: Lead) -> None:
+        self._app = app
+        self._protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+        self._lead = won
+        self._windows: dict[Seat, _Window] = {}
+        """By their seats: settings may give the sessions of several windows one label."""
+        self._is_dismissed = False
+        self._lock, self._dismissing = threading.Lock(), threading.Lock()
+        server.middleware.append(self)
+
+    @property
+    def has_windows(self) -> bool:
+        return bool(self._windows)
+
+    @property
+    def grace_seconds(self) -> float:
+        """The time that calls in flight may still take, this process's own included."""
+        is_busy = any(window.pending.is_busy for window in list(self._windows.values()))
+        return WINDOW_GRACE_SECONDS if is_busy else GRACE_SECONDS
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on; tell the window its place, should it need another lead."""
+        seat = seat_at_hand()
+        window = self._windows.get(seat) if seat else None
+        if window is None:
+            return await call_next(ctx)
+        client = ctx.session.client_params
+        try:
+            with visited_by(replace(window.sender, client=client.client_info.name if client else "")):
+                return await call_next(ctx)
+        finally:
+            if ctx.request_id is not None:
+                window.pending.settle(ctx.method)
+            place = self._app.windows.place_of(window.seat.session)
+            if place is not None and place != window.place:
+                window.place = place
+                window.output.send_later(b"%b%b\n" % (lead.PLACE, place.encode()))
+
+    async def run(self) -> None:
+        """Serve windows as they arrive, until `dismiss`."""
+        at_the_door = CapacityLimiter(1)  # Waiting takes none of the threads that calls need.
+        async with anyio.create_task_group() as tasks:
+            while arrival := await to_thread.run_sync(
+                self._lead.next_arrival, abandon_on_cancel=True, limiter=at_the_door
+            ):
+                tasks.start_soon(self._receive, *arrival)
+
+    def dismiss(self, seconds: float) -> None:
+        """Read no more from any window, tell it how far it was read, and wait for its calls in flight. Thread-safe.
+
+        Who comes second waits for the first.
+        """
+        until = time.monotonic() + seconds
+        with self._dismissing:
+            if not self._is_dismissed:
+                self._dismiss(until)
+
+    def _dismiss(self, until: float) -> None:
+        self._lead.resign()
+        with self._lock:
+            windows, self._is_dismissed = list(self._windows.values()), True
+        for window in windows:
+            window.output.send_later(b"%b%d\n" % (lead.BYE, window.lines.end()))
+        for window in windows:
+            window.lines.wait(max(0.0, until - time.monotonic()))
+            window.pending.wait(max(0.0, until - time.monotonic()))
+        if windows:
+            time.sleep(WRITING_SECONDS)  # One may have been answered just before.
+        for window in windows:
+            window.output.wait(max(0.0, until - time.monotonic()))
+
+    async def _receive(self, connection: socket.socket, hello: bytes) -> None:
+        try:
+            window = await to_thread.run_sync(self._window, connection, hello)
+            if window is None:
+                return connection.close()
+            try:
+                with visited_by(window.sender):
+                    await self._serve(window)
+            finally:
+                await to_thread.run_sync(self._take_leave, window)
+        except* (OSError, anyio.BrokenResourceError):
+            logger.info("A window is gone.")
+        except* Exception as error:  # noqa: BLE001 - the edge: the other windows are served on
+            log_defect("A window", error)
+            connection.close()
+
+    def _window(self, connection: socket.socket, hello: bytes) -> _Window | None:
+        """Return a window that has arrived; None for one that must serve itself, which is told so."""
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, McpMemoryError):
+            told = cast("dict[str, Any]", json.loads(hello))
+            settings = settings_of_window(self._app.settings, told["named"])
+            seat = Seat(self._app, settings, Path(told["folder"]), session=told["session"])
+            # The server's instructions, which all its windows get, say whether a folder was refused what it claims.
+            is_alike = seat.membership.is_refused == self._app.own.membership.is_refused
+            self._app.records.revision()  # Raises where the files were lost under it: a fresh process may open them.
+            if is_alike and (window := self._taken_in(connection, seat, cast("str | None", told["place"]))):
+                return window
+        with suppress(OSError):
+            connection.sendall(lead.NOT_MINE)
+        return None
+
+    def _taken_in(self, connection: socket.socket, seat: Seat, place: str | None) -> _Window | None:
+        """Return the window of that seat, at the place that it had with another lead; None where there is no room."""
+        with self._lock:
+            if len(self._windows) >= MOST_WINDOWS or self._is_dismissed:
+                return None
+            window = self._windows[seat] = _Window(connection, seat, place)
+            self._app.seats = (*self._app.seats, seat)
+        if place is not None:
+            caller = self._app.caller(seat=seat)
+            self._app.windows.expect(caller, seat.session, place)
+            self._app.windows.placed(caller, seat.session, stays=True)
+        return window
+
+    def _take_leave(self, window: _Window) -> None:
+        with self._lock:
+            del self._windows[window.seat]
+            self._app.seats = tuple(seat for seat in self._app.seats if seat is not window.seat)
+        self._app.windows.end(window.seat.settings.agent, window.seat.session)
+        window.close()  # Its process looks for another lead once its place is free.
+
+    async def _serve(self, window: _Window) -> None:
+        guarded = GuardedInput(
+            cast("BinaryIO", window.lines),
+            window.pending.add,
+            refuse=lambda refusal: window.output.send_later(refusal.line),
+            at_end=lambda: self._let_end(window),
+        )
+        source = io.TextIOWrapper(io.BufferedReader(guarded), encoding="utf-8", errors="replace")
+        target = io.TextIOWrapper(io.BufferedWriter(window.output), encoding="utf-8")
+        async with stdio_server(anyio.wrap_file(source), anyio.wrap_file(target)) as (read, write):
+            try:
+                await self._protocol.run(read, write, self._protocol.create_initialization_options())
+            finally:
+                with suppress(OSError):  # A thread waits there for the next line.
+                    window.connection.shutdown(socket.SHUT_RD)
+
+    def _let_end(self, window: _Window) -> None:
+        """End a window's input. Where this process ends, its calls in flight are answered before."""
+        if self._is_dismissed:
+            window.pending.wait(WINDOW_GRACE_SECONDS)
+            time.sleep(WRITING_SECONDS)  # The library drops answers that are due when the input ends.
+        window.output.wait(GRACE_SECONDS)
+
+
+class _Window:
+    """A window of another process: its connection and seat, and the place in the task tree that it knows it has."""
+
+    def __init__(self, connection: socket.socket, seat: Seat, place: str | None) -> None:
+        self.connection = connection
+        self.seat = seat
+        self.place = place
+        self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
+        self.pending = PendingRequests()
+        self.output = LineOutput(connection.makefile("wb"))
+        self.lines = _PassedLines(connection, self._say_here)
+
+    def close(self) -> None:
+        """Close the connection. A file that was made of it would keep it open."""
+        self.output.send_no_more()
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+    def _say_here(self) -> None:
+        self.output.send_later(lead.HERE)
+
+
+class _PassedLines:
+    """The lines that a window's process passes on, counted, so that it knows which were read. Thread-safe."""
+
+    def __init__(self, connection: socket.socket, heard: Callable[[], None]) -> None:
+        self._connection = connection
+        self._source = connection.makefile("rb")
+        self._heard = heard
+        self._count = 0
+        self._has_ended = False
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()
+
+    def readline(self, most: int) -> bytes:
+        """Return the next line, or as much of it; b"" at the end. Raises OSError."""
+        while (line := self._source.readline(most)) == lead.STILL_HERE:
+            self._heard()
+        with self._lock:
+            if self._has_ended or self._is_left():
+                self._is_over.set()
+                return b""
+            self._count += line.endswith(b"\n")
+            return line
+
+    def end(self) -> int:
+        """Return no further line; return how many there were."""
+        with self._lock:
+            self._has_ended = True
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RD)
+        return self._count
+
+    def _is_left(self) -> bool:
+        """True where nobody awaits answers: the window has told its client that they will not come, or is gone too."""
+        poll = select.poll()
+        poll.register(self._connection, 0)
+        return bool(poll.poll(0))
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the reading thread has seen the end, and so has counted every request before it."""
+        self._is_over.wait(seconds)

@@ -1,0 +1,197 @@
+"""What a window's process keeps of a conversation, for the next server to be told."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.entrypoints.server import window_state
+from mcp_memory.entrypoints.server.window_state import WindowState, take_lines
+
+
+def line(method: str, number: int | None = None, **params: Any) -> bytes:
+    named: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(named if number is None else {**named, "id": number}).encode() + b"\n"
+
+
+def answer(number: int) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % number
+
+
+def call(tool: str, number: int) -> bytes:
+    return line("tools/call", number, name=tool, arguments={})
+
+
+def told(window: WindowState) -> list[bytes]:
+    """What the server has been told by now."""
+    lines = bytes(window.to_lead).splitlines(keepends=True)
+    window.to_lead.clear()
+    return lines
+
+
+HELLO = line("initialize", 1)
+READY = line("notifications/initialized")
+
+
+@pytest.fixture
+def window() -> WindowState:
+    """A window whose client has shaken hands."""
+    window = WindowState()
+    window.hear(HELLO + READY)
+    assert told(window) == [HELLO, READY]
+    window.answer(answer(1))
+    window.to_client.clear()
+    return window
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(1, 40)))
+def test_lines_are_the_same_however_they_arrive(content: bytes, sizes: list[int]) -> None:
+    begun = bytearray()
+    found: list[bytes] = []
+    at = 0
+    for size in [*sizes, len(content) + 1]:
+        found += take_lines(begun, content[at : at + size])
+        at += size
+    *whole, rest = content.split(b"\n")
+    assert found == [each + b"\n" for each in whole]
+    assert bytes(begun) == rest
+
+
+def test_a_line_that_nobody_takes_passes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_state, "MOST_BYTES", 10)
+    begun = bytearray()
+    assert take_lines(begun, b"123456") == []
+    assert take_lines(begun, b"78901") == [b"12345678901"]
+    assert take_lines(begun, b"23\nnext\n") == [b"23\n", b"next\n"]
+
+
+def test_the_next_server_is_told_the_handshake_and_the_client_hears_of_nothing(window: WindowState) -> None:
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY]
+    window.answer(answer(1))
+    assert not window.to_client
+    window.answer(answer(1))  # A second one would be a server's fault, and the client's to judge.
+    assert window.to_client == answer(1)
+
+
+def test_a_handshake_without_an_answer_is_answered_by_the_next(window: WindowState) -> None:
+    fresh = WindowState()
+    fresh.hear(HELLO)
+    fresh.begin_anew(None)
+    assert told(fresh) == [HELLO]
+    fresh.answer(answer(1))
+    assert fresh.to_client == answer(1)
+
+
+@pytest.mark.parametrize("request_line", [call("recall", 7), call("assemble_context", 7), line("resources/read", 7)])
+def test_a_question_is_asked_again(window: WindowState, request_line: bytes) -> None:
+    window.hear(request_line)
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY, request_line]
+    window.answer(answer(7))
+    assert window.to_client == answer(7)
+
+
+def test_a_question_that_may_end_its_server_is_not_asked_of_one_after_another(window: WindowState) -> None:
+    asked = call("recall", 7)
+    window.hear(asked)
+    window.begin_anew(3)  # An orderly end says nothing against the question.
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY, asked]
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY]
+    assert json.loads(window.to_client)["error"]["code"] == -32000
+
+
+def test_words_between_processes_cannot_come_from_the_client(window: WindowState) -> None:
+    window.hear(b"\0?\n" + b"\0" + call("recall", 7))
+    assert told(window) == [b"?\n", call("recall", 7)]
+
+
+@pytest.mark.parametrize("tool", ["remember", "revise", "forget", "push_task", "pop_task", "compact", "unknown"])
+def test_a_call_that_may_have_changed_something_is_not_made_twice(window: WindowState, tool: str) -> None:
+    window.hear(call(tool, 7))
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY]
+    error = json.loads(window.to_client)
+    assert error["id"] == 7
+    assert "may be stored or not" in error["error"]["message"]
+    assert not window.is_owed
+
+
+def test_a_call_that_was_never_read_is_made_by_the_next(window: WindowState) -> None:
+    first, second = call("remember", 7), call("remember", 8)
+    window.hear(first + second)
+    window.begin_anew(3)  # The handshake's two lines, and the first call.
+    assert told(window) == [HELLO, READY, second]
+    assert json.loads(window.to_client)["id"] == 7
+    window.begin_anew(2)  # A second server ended as well; it had read the handshake alone.
+    assert told(window) == [HELLO, READY, second]
+
+
+def test_what_is_followed_is_followed_again_unless_it_was_given_up(window: WindowState) -> None:
+    kept, left = (line("resources/subscribe", n, uri=uri) for n, uri in ((5, "memory://tasks"), (6, "memory://status")))
+    window.hear(kept + left + line("resources/unsubscribe", 7, uri="memory://status"))
+    for number in (5, 6, 7):
+        window.answer(answer(number))
+    window.to_client.clear()
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY, kept]
+    window.answer(answer(5))
+    assert not window.to_client
+
+
+def test_a_subscription_that_is_answered_when_it_ends_is_not_owed(window: WindowState) -> None:
+    listening = line("subscriptions/listen", 9, notifications={})
+    window.hear(listening)
+    assert not window.is_owed
+    window.hear(call("recall", 10))
+    assert window.is_owed
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY, listening, call("recall", 10)]
+
+
+def test_a_line_that_was_begun_waits_for_its_end(window: WindowState) -> None:
+    asked = call("recall", 7)
+    window.hear(asked[:20])
+    window.begin_anew(None)
+    assert window.rest() == HELLO + READY + asked[:20]
+    window.hear(asked[20:])
+    assert told(window) == [HELLO, READY, asked]
+
+
+def test_the_last_line_needs_no_end(window: WindowState) -> None:
+    window.end()
+    assert not window.to_lead
+    window.hear(call("recall", 7)[:-1])
+    window.end()
+    assert told(window) == [call("recall", 7)]
+
+
+@pytest.mark.parametrize("junk", [b"hello\n", b"[1,2]\n", b'{"id": 3}\n', b'{"id": [1], "method": "x"}\n', b"\xff\n"])
+def test_what_is_no_message_is_left_to_the_server(window: WindowState, junk: bytes) -> None:
+    window.hear(junk)
+    assert told(window) == [junk]
+    assert not window.is_owed
+    window.answer(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}\n')
+    assert window.to_client
+
+
+def test_what_the_client_cancelled_is_owed_no_more(window: WindowState) -> None:
+    """The server answers it no more, and the next one is not asked again."""
+    cancelled = line("notifications/cancelled", requestId=2)
+    window.hear(call("recall", 2) + cancelled + line("notifications/cancelled", requestId=[]))
+    assert not window.is_owed
+    window.begin_anew(None)
+    assert told(window) == [HELLO, READY]
+    assert window.to_client == b""
+
+
+def test_an_id_that_no_request_can_have_is_for_the_server_to_refuse(window: WindowState) -> None:
+    odd = line("initialize").replace(b'"method"', b'"id": [], "method"', 1)
+    window.hear(odd)
+    assert not window.is_owed
+    window.begin_anew(None)
+    assert told(window) == [odd, READY]
