@@ -47,9 +47,9 @@ runpy.run_module("mcp_memory", run_name="__main__")
 
 
 def environment(data_dir: Path, namespace: str = NAMESPACE) -> dict[str, str]:
-    """What a server over that directory is started with: nothing of ours but its place and its project."""
+    """What a server over that directory is started with: nothing of ours but its place and project, and no sharing."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": namespace, "CONFIG": os.devnull}
+    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": namespace, "CONFIG": os.devnull, "SHARE_SERVER": "false"}
     return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
 
 
