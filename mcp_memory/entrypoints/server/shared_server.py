@@ -139,7 +139,10 @@ class SharedServer:
             connection.close()
 
     def _window(self, connection: socket.socket, hello: bytes) -> _Window | None:
-        """Return a window that has arrived; None for one that must serve itself, which is told so."""
+        """Return a window that has arrived; None for one that must serve itself, which is told so.
+
+        One that arrives while this process ends is told nothing, and looks for the next lead.
+        """
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, McpMemoryError):
             told = cast("dict[str, Any]", json.loads(hello))
             settings = settings_of_window(self._app.settings, told["named"])
@@ -149,8 +152,9 @@ class SharedServer:
             self._app.records.revision()  # Raises where the files were lost under it: a fresh process may open them.
             if is_alike and (window := self._taken_in(connection, seat, cast("str | None", told["place"]))):
                 return window
-        with suppress(OSError):
-            connection.sendall(lead.NOT_MINE)
+        if not self._is_dismissed:
+            with suppress(OSError):
+                connection.sendall(lead.NOT_MINE)
         return None
 
     def _taken_in(self, connection: socket.socket, seat: Seat, place: str | None) -> _Window | None:
