@@ -1,6 +1,5 @@
 """The one process of a memory that serves the windows of the others, and how it is found."""
 
-import contextlib
 import os
 import socket
 import threading
@@ -12,8 +11,8 @@ import pytest
 from mcp_memory.entrypoints.hooks.answering import _tidy  # pyright: ignore[reportPrivateUsage]
 from mcp_memory.entrypoints.server import lead, private_sockets
 from mcp_memory.entrypoints.server.lead import HERE, Lead, connect
+from tests.forked import run_forked
 
-resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
 
 
@@ -114,26 +113,29 @@ def test_a_lead_that_turns_windows_away_keeps_none_of_them(data_dir: str) -> Non
     second.resign()
 
 
+WITHOUT_FILES = """
+import contextlib, os, resource, socket, sys, time
+from mcp_memory.entrypoints.server.lead import Lead
+
+leading = Lead.claim(sys.argv[1], "memory")
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+window, taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), []
+resource.setrlimit(resource.RLIMIT_NOFILE, (window.fileno() + 20, most))
+with contextlib.suppress(OSError):
+    while True:
+        taken.append(os.dup(0))
+window.connect(os.path.join(sys.argv[1], "live", "memory.mcp"))
+time.sleep(0.5)
+for each in taken:
+    os.close(each)
+print(Lead.claim(sys.argv[1], "memory") is not None, flush=True)
+os._exit(0)
+"""
+
+
 def test_a_lead_that_can_let_nobody_in_resigns(data_dir: str) -> None:
-    leading = Lead.claim(data_dir, "memory")
-    assert leading is not None
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken: list[int] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as window:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (window.fileno() + 1, limits[1]))
-        try:
-            with contextlib.suppress(OSError):
-                while True:
-                    taken.append(os.dup(window.fileno()))
-            window.connect(str(Path(data_dir, private_sockets.FOLDER, "memory.mcp")))
-            time.sleep(0.5)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            for each in taken:
-                os.close(each)
-    second = Lead.claim(data_dir, "memory")
-    assert second is not None
-    second.resign()
+    """In a process of its own: no other thread may take or leave a file meanwhile."""
+    assert run_forked(data_dir, code=WITHOUT_FILES, timeout=60).stdout == b"True\n"
 
 
 def test_a_server_that_tidies_up_takes_no_living_lead_for_a_dead_one(data_dir: str) -> None:
