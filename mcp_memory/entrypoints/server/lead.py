@@ -75,8 +75,7 @@ class Lead:
     def resign(self) -> None:
         """Let nobody arrive any more, and leave the lead to another process. It may be called twice, by two threads."""
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it.
-        self._arrivals.put(None)
+            self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it, and says that nobody comes.
         lock, self._lock = self._lock, -1
         if lock >= 0:
             with contextlib.suppress(OSError):
@@ -87,19 +86,22 @@ class Lead:
             os.close(lock)
 
     def _accept(self) -> None:
+        """Take windows in until the door is closed, or files run out, and then another process may lead."""
         with self._listener:
-            while True:
-                try:
-                    window, _ = self._listener.accept()
-                except OSError:  # The door is closed; or files ran out, and another process may lead.
-                    return self.resign()
-                hello = b""
-                with contextlib.suppress(OSError):
-                    hello = _greeted(window)
-                if hello:
-                    self._arrivals.put((window, hello))
-                else:
-                    window.close()
+            with contextlib.suppress(OSError):
+                while True:
+                    self._greet(self._listener.accept()[0])
+            self.resign()
+        self._arrivals.put(None)
+
+    def _greet(self, window: socket.socket) -> None:
+        hello = b""
+        with contextlib.suppress(OSError):
+            hello = _greeted(window)
+        if hello:
+            self._arrivals.put((window, hello))
+        else:
+            window.close()
 
 
 def _greeted(window: socket.socket) -> bytes:

@@ -124,7 +124,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (window.fileno() + 20, most))
 with contextlib.suppress(OSError):
     while True:
         taken.append(os.dup(0))
-window.connect(os.path.join(sys.argv[1], "live", "memory.mcp"))
+window.connect(os.path.join(sys.argv[1], "live", "memory.mcp"))  # For this one the lead has taken a file before.
+window.sendall(b"hello\\n")
 time.sleep(0.5)
 for each in taken:
     os.close(each)
