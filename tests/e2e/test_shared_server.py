@@ -70,6 +70,16 @@ def kill(server: "ServerProcess") -> None:
     server.process.wait()
 
 
+def stop(server: "ServerProcess") -> None:
+    """Let the process stand still, each of its threads: one that is at work stops a moment later."""
+    os.kill(server.process.pid, signal.SIGSTOP)
+    tasks = list(Path(f"/proc/{server.process.pid}/task").glob("*/stat"))
+    until = time.monotonic() + 10
+    while any(each.read_text("utf-8").rpartition(")")[2].split()[0] != "T" for each in tasks):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def read_to(server: "ServerProcess", number: int) -> dict[str, Any]:
     """The answer of that number, an error too."""
     while line := server.lines.next():
@@ -350,7 +360,7 @@ def test_nothing_acknowledged_is_lost_while_servers_are_killed(start: Start, tmp
 def test_a_window_does_without_a_server_that_stands_still(at_work: tuple["ServerProcess", ...], start: Start) -> None:
     """As when a shell stops a client with its server: those that it serves, and new ones, serve themselves."""
     one, two, _ = at_work
-    os.kill(one.process.pid, signal.SIGSTOP)
+    stop(one)
     try:
         asked = two.send_request("tools/call", {"name": "recall", "arguments": {"query": "staging database port"}})
         four = start()
@@ -362,7 +372,7 @@ def test_a_window_does_without_a_server_that_stands_still(at_work: tuple["Server
 
 def test_a_client_that_goes_on_asking_is_not_kept_by_a_server_that_stands_still(start: Start) -> None:
     one, two = start(), start()
-    os.kill(one.process.pid, signal.SIGSTOP)
+    stop(one)
     try:
         asked = two.send_request("tools/list", {})
         until = time.monotonic() + 25
@@ -395,7 +405,7 @@ def test_a_window_that_stands_still_keeps_no_notice_from_the_others(start: Start
 def test_what_a_window_gave_up_is_not_done_later(at_work: tuple["ServerProcess", ...]) -> None:
     """Its client has looked for it meanwhile, and made the call again."""
     one, two, three = at_work
-    os.kill(one.process.pid, signal.SIGSTOP)
+    stop(one)
     try:
         storing = two.send_request(
             "tools/call", {"name": "remember", "arguments": {"text": "The pump is number 4711."}}
