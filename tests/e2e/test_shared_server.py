@@ -307,7 +307,7 @@ def test_a_server_that_is_left_by_its_client_answers_first_what_it_has_begun(
 def test_a_long_call_of_another_window_is_finished(at_work: tuple["ServerProcess", ...]) -> None:
     """Though the client of the process that serves it has left."""
     one, two, _ = at_work
-    items = [{"text": f"Chapter {number}: {'a long story of many words ' * 40}"} for number in range(60)]
+    items = [{"text": f"Chapter {number}: {'a long story of many words ' * 40}"} for number in range(20)]
     number = two.send_request("tools/call", {"name": "remember", "arguments": {"items": items}})
     two.request("ping", {})  # By now the call has begun.
     one.close_input()
