@@ -28,7 +28,6 @@ AT_ONCE: Final = 4
 """Hooks answered side by side; one more is refused at once."""
 PATIENCE_SECONDS: Final = 2.0
 """Time for a hook to send its question, and to take the answer."""
-WAITING: Final = 16
 _LOCK: Final = ".lock"
 SUFFIXES: Final = {_LOCK: live_sockets.SUFFIX, lead.LOCK_SUFFIX: lead.SOCKET_SUFFIX}
 """The suffixes of sockets, by those of the locks beside them."""
@@ -92,11 +91,8 @@ class HookSocket:
             place = private_sockets.open_private(self._data_dir)
             _tidy(place)
             name = f"{private_sockets.name_of(self._settings, Path.cwd())}{os.urandom(3).hex()}"
-            self._lock = _lock_new(f"{name}{_LOCK}", place)
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(private_sockets.address(self._data_dir, place, f"{name}{live_sockets.SUFFIX}"))
-            os.chmod(f"{name}{live_sockets.SUFFIX}", 0o600, dir_fd=place)
-            listener.listen(WAITING)
+            self._lock = private_sockets.locked(f"{name}{_LOCK}", place)
+            listener = private_sockets.listening(self._data_dir, place, f"{name}{live_sockets.SUFFIX}")
         except OSError as error:
             logger.info("Hooks find no socket of this server (%s).", error.strerror or type(error).__name__)
             return
@@ -166,19 +162,6 @@ def _read(hook: socket.socket) -> bytes:
         if len(told) > 2 * live_sockets.MOST_BYTES:
             raise ValueError
     return bytes(told)
-
-
-def _lock_new(name: str, place: int) -> int:
-    """Make a file that is locked as long as this process lives; return its descriptor, which stays open.
-
-    Raises OSError: also where another server took the file for that of a dead one before it was locked.
-    """
-    import fcntl  # Windows has none, nor such sockets.
-
-    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.stat(name, dir_fd=place)
-    return lock
 
 
 def _tidy(place: int) -> None:

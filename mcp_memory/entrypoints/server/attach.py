@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TypeAlias, TypedDict, cast
 from urllib.parse import quote, urlsplit
 
 import anyio
@@ -29,6 +29,7 @@ from mcp_memory.entrypoints.server.process_end import (
     leave_within,
 )
 from mcp_memory.entrypoints.server.stdio import log_to_stderr
+from mcp_memory.entrypoints.server.window_state import as_mapping, read_object
 
 if TYPE_CHECKING:
     from mcp_memory.entrypoints.server.stdio import BackgroundWork
@@ -221,7 +222,7 @@ class Bridge:
 
     async def _give(self, text: str, response: httpx2.Response, message: ClientLine, write: Write) -> bool:
         """Write a message of the server; True where it is the answer. One without an id answers what was sent."""
-        said = _object(text)
+        said = read_object(text)
         is_answer = "method" not in said and ("result" in said or "error" in said)
         if is_answer and not message.is_request:
             return True
@@ -229,7 +230,7 @@ class Bridge:
             text = json.dumps({**said, "id": message.id})
         if is_answer and message.method == "initialize" and "result" in said:
             self._hello = message
-            version = str(_mapping(said["result"]).get("protocolVersion", ""))
+            version = str(as_mapping(said["result"]).get("protocolVersion", ""))
             self._session = _Session(id=response.headers.get("mcp-session-id", ""), version=version)
         if said:
             await write(text.replace("\r", " ").replace("\n", " ").encode())
@@ -253,9 +254,9 @@ def _put(output: LineOutput, text: bytes) -> None:
 
 def read_message(line: bytes) -> ClientLine:
     """Read a line of JSON-RPC, which has been checked before."""
-    said = _object(line)
-    params = _mapping(said.get("params"))
-    version = _mapping(params.get("_meta")).get(PROTOCOL_VERSION_META_KEY)
+    said = read_object(line)
+    params = as_mapping(said.get("params"))
+    version = as_mapping(params.get("_meta")).get(PROTOCOL_VERSION_META_KEY)
     method = str(said.get("method", ""))
     name = params.get(_NAMED_BY.get(method, ""))
     cancels = params.get("requestId") if method == "notifications/cancelled" else None
@@ -267,18 +268,6 @@ def read_message(line: bytes) -> ClientLine:
         name=name if isinstance(name, str) else "",
         cancels=cancels if isinstance(cancels, int | str) else None,
     )
-
-
-def _object(text: str | bytes) -> Mapping[str, Any]:
-    """The JSON object; an empty one for anything else."""
-    try:
-        return _mapping(json.loads(text))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def headers_for(settings: "Settings") -> dict[str, str]:

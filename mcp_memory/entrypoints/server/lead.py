@@ -27,7 +27,6 @@ SOCKET_SUFFIX: Final = ".mcp"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a window to say who it is, and for the lead to have heard it."""
 MOST_HELLO_BYTES: Final = 65_536
-WAITING: Final = 16
 
 
 class Lead:
@@ -51,11 +50,12 @@ class Lead:
             os.mkdir(os.path.join(data_dir, private_sockets.FOLDER), 0o700)
         place = private_sockets.open_private(data_dir)
         try:
-            lock = _locked(f"{name}{LOCK_SUFFIX}", place)
+            lock = private_sockets.locked(f"{name}{LOCK_SUFFIX}", place)
             if lock is None:
                 return None
             try:
-                return cls(data_dir, name, lock, _listening(data_dir, place, f"{name}{SOCKET_SUFFIX}"))
+                listener = private_sockets.listening(data_dir, place, f"{name}{SOCKET_SUFFIX}")
+                return cls(data_dir, name, lock, listener)
             except OSError:
                 os.close(lock)
                 raise
@@ -120,44 +120,6 @@ def _greeted(window: socket.socket) -> bytes:
         if len(hello) > MOST_HELLO_BYTES:
             break
     return b""
-
-
-def _locked(name: str, place: int) -> int | None:
-    """Return the descriptor of the file, locked; None where another process has it.
-
-    Others remove files that nobody has locked, so the one that was locked must still have its name.
-    """
-    import fcntl  # Windows has none, nor such sockets.
-
-    while True:
-        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=place)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock).st_ino == os.stat(name, dir_fd=place).st_ino:
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.close(lock)
-            raise
-        os.close(lock)
-
-
-def _listening(data_dir: str, place: int, name: str) -> socket.socket:
-    with contextlib.suppress(FileNotFoundError):  # A lead that was killed left its own.
-        os.unlink(name, dir_fd=place)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.bind(private_sockets.address(data_dir, place, name))
-        os.chmod(name, 0o600, dir_fd=place)
-        listener.listen(WAITING)
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
 
 def connect(data_dir: str, name: str) -> socket.socket:

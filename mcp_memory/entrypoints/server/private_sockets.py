@@ -11,6 +11,8 @@ from mcp_memory.locations import digest
 
 FOLDER = "live"
 """Folder in the data directory; short, because the path of a socket may have 103 bytes."""
+WAITING = 16
+"""Connections that may wait to be taken in."""
 _LONGEST_ADDRESS = 103
 """On macOS, without the zero at the end; on Linux 107."""
 _ON_MACOS = (0, 1)
@@ -56,3 +58,44 @@ def is_same_user(connection: socket.socket) -> bool:
     except OSError:
         return False
     return int.from_bytes(credentials[4:8], sys.byteorder) == os.getuid()
+
+
+def locked(name: str, place: int) -> int | None:
+    """Return the descriptor of the file, locked; None where another process has it.
+
+    Others remove files that nobody has locked, so the one that was locked must still have its name. Raises OSError.
+    """
+    import fcntl  # Windows has none, nor such sockets.
+
+    while True:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=place)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_ino == os.stat(name, dir_fd=place).st_ino:
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def listening(data_dir: str, place: int, name: str) -> socket.socket:
+    """Return a socket of that name on which this process listens. Raises OSError."""
+    import contextlib  # Hooks, which listen nowhere, have not loaded it.
+
+    with contextlib.suppress(FileNotFoundError):  # A process that was killed left its own.
+        os.unlink(name, dir_fd=place)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(address(data_dir, place, name))
+        os.chmod(name, 0o600, dir_fd=place)
+        listener.listen(WAITING)
+    except OSError:
+        listener.close()
+        raise
+    return listener

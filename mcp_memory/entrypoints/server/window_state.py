@@ -59,7 +59,7 @@ class WindowState:
 
     def answer(self, line: bytes) -> None:
         """Take a message of the lead's; what answers a repeated request is kept from the client."""
-        said = _object(line)
+        said = read_object(line)
         if "method" not in said and (number := _id(said)) is not None:
             self._open.pop(number, None)
             if number in self.repeated:
@@ -76,7 +76,7 @@ class WindowState:
         self.to_lead.clear()
         self.repeated.clear()
         for line in list(self._standing.values()):
-            number = _id(_object(line))
+            number = _id(read_object(line))
             if number in opened:
                 del opened[number]
                 self._pass(line)
@@ -105,8 +105,8 @@ class WindowState:
         return bytes(self.to_lead + self._begun)
 
     def _pass(self, line: bytes) -> None:
-        said = _object(line)
-        method, number, params = said.get("method"), _id(said), _mapping(said.get("params"))
+        said = read_object(line)
+        method, number, params = said.get("method"), _id(said), as_mapping(said.get("params"))
         uri = params.get("uri", "")
         if method in _OF_A_SESSION:
             self._standing[f"{method} {uri}"] = line
@@ -141,10 +141,10 @@ def take_lines(begun: bytearray, piece: bytes) -> list[bytes]:
     return lines
 
 
-def _object(line: bytes) -> Mapping[str, Any]:
-    """Return the JSON object of a line; an empty one for anything else, which the lead will refuse."""
+def read_object(line: str | bytes) -> Mapping[str, Any]:
+    """Return the JSON object of a line; an empty one for anything else."""
     try:
-        return _mapping(json.loads(line))
+        return as_mapping(json.loads(line))
     except (ValueError, RecursionError):
         return {}
 
@@ -155,5 +155,6 @@ def _id(said: Mapping[str, Any], name: str = "id") -> int | str | None:
     return number if isinstance(number, int | str) else None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a value that is an object of JSON; an empty one for anything else."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
