@@ -197,19 +197,36 @@ def test_a_name_that_is_refused_is_refused_as_by_a_server_of_its_own(start: Star
     assert b"MCP_MEMORY_AGENT" in ended.stderr
 
 
+def claim_a_project(folder: Path) -> None:
+    """Make it a clone of the one project, of which the first folder is trusted."""
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:a/b.git\n', "utf-8")
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+
+
 def test_a_folder_that_was_refused_its_claim_says_so_at_its_start(start: Start, tmp_path: Path) -> None:
     """The instructions are the server's, so such a window is not served by one whose folder was not refused."""
     for name in ("first", "copy"):
-        (tmp_path / name / ".git").mkdir(parents=True)
-        config = '[remote "origin"]\n\turl = git@example.com:a/b.git\n'
-        (tmp_path / name / ".git/config").write_text(config, "utf-8")
-        (tmp_path / name / ".git/HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+        claim_a_project(tmp_path / name)
     first = start("first", MCP_MEMORY_NAMESPACE="")
     first.call("remember", text=PORT)
     copy = start("copy", MCP_MEMORY_NAMESPACE="")
     assert "mcp-memory trust" not in first.hello["instructions"]
     assert "mcp-memory trust" in copy.hello["instructions"]
     assert PORT not in said(copy.call("recall", query="staging database port"))
+
+
+def test_a_hook_of_a_folder_that_was_refused_its_claim_says_so(
+    start: Start, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("first", "copy"):
+        claim_a_project(tmp_path / name)
+    start("first", MCP_MEMORY_NAMESPACE="").call("remember", text=PORT)
+    copy = start("copy", MCP_MEMORY_NAMESPACE="")
+    copy.call("remember", text="The copy is for experiments.")
+    kill(copy)
+    session = Session(tmp_path / "copy", environment | {"MCP_MEMORY_NAMESPACE": ""})
+    assert "mcp-memory trust" in session.hook("SessionStart", source="startup").context
 
 
 @pytest.fixture

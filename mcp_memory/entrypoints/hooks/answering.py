@@ -64,6 +64,8 @@ def of_memory(app: "App") -> Answering:
             return Answer(live_sockets.NOT_MINE)
         settings = settings_of_window(app.settings, asked.named)
         hook = hook_call(read_payload(asked.payload), settings, asked.folder, app)
+        if hook.seat.membership.is_refused and not app.is_apart(hook.caller):
+            return Answer(live_sockets.NOT_MINE)  # Its own process says in each block what the folder was refused.
         text = HOOKS[asked.name](hook) or ""
         return Answer(live_sockets.OUTPUT, text, hook.note_given)
 
