@@ -311,13 +311,13 @@ class App(Wiring):
 
         With `maintains`, due records move on in their lifecycle, and what may need a review is queued. Logs are
         compacted, records without vectors are embedded, words that an earlier version derived are renewed, and erased
-        records are purged from files that other processes kept in use. Files of indexes that changed much are renewed.
+        records are purged from files that other processes kept in use.
         """
         self.windows.end_idle()
         is_busy = maintains and self._clock() >= self._look_again_at and self._maintain_step()
         is_busy = is_busy or self.idle_compaction.step()
         is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
-        is_busy = is_busy or self._forget.finish() or self.follower.save()
+        is_busy = is_busy or self._forget.finish()
         return is_busy or (maintains and self.fill_queue.step())
 
     def _maintain_step(self) -> bool:

@@ -60,12 +60,13 @@ if TYPE_CHECKING:
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
-    from mcp_memory.stores.index_files import IndexFiles
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
-INDEX_FOLDER, ARRAYS_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "index", "arrays", "windows", "files"
+INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "index", "windows", "files"
+FORMER_FOLDER = "arrays"
+"""The folder in which versions up to 0.1 kept files of their indexes, which hold what was stored."""
 Made = TypeVar("Made")
 
 
@@ -131,15 +132,7 @@ class Wiring:
         """Holds every request, and every index in memory, at one revision."""
         from mcp_memory.stores.follower import Follower
 
-        return Follower(self.records, self.index_files)
-
-    @made_once
-    def index_files(self) -> IndexFiles:
-        """The files from which processes map their indexes."""
-        from mcp_memory.stores.index_files import IndexFiles
-
-        root = self.settings.data_dir / ARRAYS_FOLDER
-        return IndexFiles(root, self.records.stamp, self.records.newest_erasure)
+        return Follower(self.records)
 
     @made_once
     def graph(self) -> GraphStore:
@@ -510,8 +503,12 @@ class Wiring:
             self.windows.close()
         self.records.close()
 
+    def drop_former_files(self) -> None:
+        """Delete what an earlier version derived: nobody erases from it any more."""
+        shutil.rmtree(self.settings.data_dir / FORMER_FOLDER, ignore_errors=True)
+
     def _erase_derived(self, record_ids: Collection[str]) -> None:
-        self.index_files.erase()
+        self.drop_former_files()
         self.index.erase(record_ids)
         self._assemble.forget()
         self.attachments.sweep()
@@ -579,7 +576,7 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
-    shutil.rmtree(settings.data_dir / ARRAYS_FOLDER, ignore_errors=True)
+    shutil.rmtree(settings.data_dir / FORMER_FOLDER, ignore_errors=True)
     # So do the offsets up to which hooks logged a session's transcript.
     shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
     return kept

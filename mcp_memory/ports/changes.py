@@ -1,13 +1,12 @@
-"""The changes of the truth, as the indexes derived from it read them."""
+"""The changes of the truth, as those read them who follow it: the indexes derived from it, and reviews."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
-from mcp_memory.domain.model.records import Instant
 from mcp_memory.ports.text import Vectors
 
 
@@ -16,9 +15,7 @@ class RecordChange:
     """One record as it is now; only id and scope where it `is_erased`.
 
     `terms` is `domain.text.words.packed_terms` of its indexed text. `vectors` are None where it has none by the
-    requested embedder. A turn is part of a dialogue; `opening` holds the first thousand characters of a message, and
-    is empty for all other kinds. `noted_in` is the one session (`session_key`) that sees it. Entities are given by
-    key: `aliases` pairs one with its other name, `relations` hold source, type, target, weight.
+    requested embedder. `noted_in` is the one session (`session_key`) that sees it.
     """
 
     change: int
@@ -27,28 +24,12 @@ class RecordChange:
     is_live: bool
     is_erased: bool = False
     kind: str | None = None
-    occurred_at: Instant = 0.0
-    importance: float = 0.0
     task_id: str | None = None
-    session_id: str | None = None
     branch_id: str | None = None
-    pinned: bool = False
-    tags: tuple[str, ...] = ()
     superseded_by: str | None = None
-    is_turn: bool = False
     noted_in: str | None = None
-    author: str | None = None
-    status: str | None = None
-    speaker: str | None = None
-    role: str | None = None
-    opening: str = ""
-    valid_from: Instant | None = None
-    valid_until: Instant | None = None
     terms: bytes | None = None
     vectors: Vectors | None = None
-    mentions: Sequence[str] = ()
-    aliases: Sequence[tuple[str, str]] = ()
-    relations: Sequence[tuple[str, str, str, float]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +39,12 @@ class TaskLink:
     id: str
     scope: str
     parent_id: str | None
+
+
+IndexPart = Literal["scopes", "vectors", "terms", "columns", "places", "mentions", "aliases", "relations", "erasures"]
+"""What indexes are made of, each with a statement of its own (stores/records/sql/indexes.sql)."""
+Columns = Mapping[str, Sequence[Any]]
+"""Some rows as columns: the values of each name, row by row."""
 
 
 class Snapshot(Protocol):
@@ -104,6 +91,14 @@ class ChangeFeed(Protocol):
 
     def revision(self) -> int:
         """Return the newest change number. Counters and other telemetry do not advance it."""
+        ...
+
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
+        """Yield what changed after `since`, in order of change, or all for 0, in any order; some thousand rows at once.
+
+        A record without vectors by the embedder, or without words, has None there. Erased records are in "erasures"
+        alone. "scopes" are counts of all records, whatever changed.
+        """
         ...
 
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:

@@ -7,6 +7,7 @@ many.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,13 +19,11 @@ from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed, Columns
 from mcp_memory.ports.retrieval import Facet, Outline, Position
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.id_rows import Flags, grown, held_against
-from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
+from mcp_memory.stores.places import Flags, Numbers, grown, held_against, numbers_of
 
-_FIRST_CAPACITY = 1_024  # numbers; doubled as needed
 _NONE = 0
 """The code of no value."""
 _TEXTS = tuple("scope kind task_id session_id branch_id noted_in author status speaker".split())
@@ -44,8 +43,6 @@ _FEW = 16
 
 class BitmapFilterIndex:
     """Implements `FilterIndex`."""
-
-    name = "filters"
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -93,17 +90,14 @@ class BitmapFilterIndex:
             best = self._columns.balanced(numbers, limit, at, decay_hours)
         return [make_id(RECORD, number) for number in best]
 
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+    def follow(self, truth: ChangeFeed, since: int) -> None:
         self._noted = (None, frozenset())
-        for change in changes:
-            self._columns.put(change)
-
-    def packed(self) -> Arrays:
-        return self._columns.packed()
-
-    def unpack(self, arrays: Arrays) -> None:
-        self._columns = _Columns.unpacked(arrays)
-        self._noted = (None, frozenset())
+        if not since:
+            self._columns = _Columns()
+        for columns in truth.index_rows("columns", since):
+            self._columns.put(numbers_of(columns["id"]), columns)
+        for columns in truth.index_rows("erasures", since) if since else ():
+            self._columns.remove(numbers_of(columns["id"]))
 
 
 class _Columns:
@@ -116,71 +110,34 @@ class _Columns:
         self._codes: dict[str | None, int] = {None: _NONE}
         self._names: list[str | None] = [None]
         """The text of each code."""
-        self._by_tag: dict[str, set[int]] = {}
-        self._tags: dict[int, tuple[str, ...]] = {}
-        self._filed_tags = np.zeros((2, 0), np.int64)
-        """Numbers and codes of tags, as they were in the file; those of a record that changed since are removed."""
+        self._tags = np.zeros((2, 0), np.int64)
+        """The number of each record beside the code of each of its tags."""
         self._size = 1
-        self._texts = {name: np.zeros(_FIRST_CAPACITY, np.int32) for name in _TEXTS}
-        self._outlined = {name: np.zeros(_FIRST_CAPACITY, type_) for name, type_ in _OUTLINED.items()}
+        self._texts = {name: np.zeros(1, np.int32) for name in _TEXTS}
+        self._outlined = {name: np.zeros(1, type_) for name, type_ in _OUTLINED.items()}
         """The columns that only outlines need."""
-        self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
-        self._importance = np.zeros(_FIRST_CAPACITY, np.float64)
-        self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self._occurred = np.zeros(1, np.float64)
+        self._importance = np.zeros(1, np.float64)
+        self._live = np.zeros(1, np.bool_)
+        self._pinned = np.zeros(1, np.bool_)
 
-    def packed(self) -> Arrays:
-        """Return the columns up to the newest number, the tags as pairs of number and code, and the texts in code."""
-        codes = self._codes.copy()
-        kept = self._filed_tags[:, self._filed_tags[1] != _NONE]
-        later = [
-            (number, codes.setdefault(tag, len(codes))) for number, tags in self._tags.items() for tag in set(tags)
-        ]
-        tags = np.concatenate([kept, np.array(later, np.int64).reshape(-1, 2).T], axis=1)
-        columns = {
-            **self._texts,
-            **self._outlined,
-            "occurred": self._occurred,
-            "importance": self._importance,
-            "live": self._live,
-            "pinned": self._pinned,
-        }
-        packed = {name: column[: self._size].copy() for name, column in columns.items()}
-        texts = packed_texts([text for text in codes if text is not None])  # None is the first.
-        return {**packed, "tags": tags[:, np.argsort(tags[0], kind="stable")], **texts}
-
-    @classmethod
-    def unpacked(cls, arrays: Arrays) -> _Columns:
-        columns = cls()
-        columns._size = len(arrays["live"])
-        columns._texts = {name: arrays[name] for name in columns._texts}
-        columns._outlined = {name: arrays[name] for name in columns._outlined}
-        columns._occurred, columns._live = arrays["occurred"], arrays["live"]
-        columns._importance = arrays["importance"]
-        columns._pinned, columns._filed_tags = arrays["pinned"], arrays["tags"]
-        texts = unpacked_texts(arrays["texts"], arrays["ends"])
-        columns._codes |= {text: code for code, text in enumerate(texts, _NONE + 1)}
-        columns._names += texts
-        return columns
-
-    def put(self, change: RecordChange) -> None:
-        number = number_of(change.id)
-        self._make_room(number)
+    def put(self, numbers: Numbers, columns: Columns) -> None:
+        """Set the values of these records."""
+        self._make_room(int(numbers.max()))
         for name, column in self._texts.items():
-            value = None if change.is_erased else getattr(change, name)
-            column[number] = self._code(value)
-        self._outline(number, change)
-        self._occurred[number], self._importance[number] = change.occurred_at, change.importance
-        self._live[number] = change.is_live
-        self._pinned[number] = change.pinned
-        for tag in self._tags.pop(number, ()):
-            self._by_tag[tag].discard(number)
-        if self._filed_tags.size:
-            self._filed_tags[1, slice(*self._filed_tags[0].searchsorted([number, number + 1]))] = _NONE
-        if change.tags:
-            self._tags[number] = change.tags
-        for tag in change.tags:
-            self._by_tag.setdefault(tag, set()).add(number)
+            column[numbers] = [self._code(text) for text in columns[name]]
+        self._occurred[numbers], self._importance[numbers] = columns["occurred_at"], columns["importance"]
+        self._live[numbers], self._pinned[numbers] = columns["is_live"], columns["pinned"]
+        self._outline(numbers, columns)
+        self._tag(numbers, columns["tags"])
+
+    def remove(self, numbers: Numbers) -> None:
+        """Empty these numbers: without a scope nothing finds them."""
+        there = numbers[numbers < self._size]
+        for column in self._texts.values():
+            column[there] = _NONE
+        self._live[there] = False
+        self._tag(there, ["[]"] * len(there))
 
     def _code(self, text: str | None) -> int:
         code = self._codes.setdefault(text, len(self._names))
@@ -188,13 +145,22 @@ class _Columns:
             self._names.append(text)
         return code
 
-    def _outline(self, number: int, change: RecordChange) -> None:
-        form, columns = read_turn(change.role, change.speaker, change.opening), self._outlined
-        columns["is_assistant"][number], columns["is_brief"][number] = form.is_assistant, form.is_brief
-        columns["questions"][number] = form.questions
-        columns["successor"][number] = number_of(change.superseded_by) if change.superseded_by else _NONE
-        for name, instant in (("valid_from", change.valid_from), ("valid_until", change.valid_until)):
-            columns[name][number] = np.nan if instant is None else instant
+    def _outline(self, numbers: Numbers, columns: Columns) -> None:
+        outlined, said = self._outlined, zip(columns["role"], columns["speaker"], columns["opening"], strict=True)
+        forms = [read_turn(*each) if any(each) else PLAIN for each in said]
+        outlined["is_assistant"][numbers] = [form.is_assistant for form in forms]
+        outlined["is_brief"][numbers] = [form.is_brief for form in forms]
+        outlined["questions"][numbers] = [form.questions for form in forms]
+        outlined["successor"][numbers] = [number_of(each) if each else _NONE for each in columns["superseded_by"]]
+        for name in ("valid_from", "valid_until"):
+            outlined[name][numbers] = np.array(columns[name], np.float64)  # None becomes NaN.
+
+    def _tag(self, numbers: Numbers, lists: Sequence[str]) -> None:
+        """Replace the tags of these records; `lists` are JSON, and the same few again and again."""
+        kept = self._tags[:, ~np.isin(self._tags[0], numbers)] if self._tags.size else self._tags
+        codes_of = {each: [self._code(tag) for tag in json.loads(each)] for each in set(lists)}
+        new = [(number, code) for number, each in zip(numbers.tolist(), lists, strict=True) for code in codes_of[each]]
+        self._tags = np.concatenate([kept, np.array(new, np.int64).reshape(-1, 2).T], axis=1)
 
     def outlines(self, record_ids: Sequence[str], scopes: Collection[str]) -> dict[str, Outline]:
         """Return the outlines of the known ones among these that are in the scopes."""
@@ -280,9 +246,7 @@ class _Columns:
         if facet == "tag":
             there = np.zeros(self._size, np.bool_)
             there[numbers] = True
-            codes = self._filed_tags[1, there[self._filed_tags[0]]]
-            for tag, tagged in self._by_tag.items():
-                counted[tag] = int(there[np.fromiter(tagged, np.int64, len(tagged))].sum())
+            codes = self._tags[1, there[self._tags[0]]]
         else:
             codes = self._texts[facet][numbers]
         texts, by_code = self._names, np.bincount(codes)
@@ -314,10 +278,8 @@ class _Columns:
     def _tagged(self, tags: Collection[str]) -> Flags:
         flags = np.zeros(self._size, np.bool_)
         for tag in tags:
-            numbers = self._by_tag.get(tag, set())
-            flags[np.fromiter(numbers, np.int64, len(numbers))] = True
             if (code := self._codes.get(tag)) is not None:
-                flags[self._filed_tags[0][self._filed_tags[1] == code]] = True
+                flags[self._tags[0, self._tags[1] == code]] = True
         return flags
 
     def _these(self, record_ids: Collection[str]) -> Flags:
@@ -326,10 +288,9 @@ class _Columns:
         return flags
 
     def _make_room(self, number: int) -> None:
-        """Double the capacity as often as needed for that number and the one after it."""
-        self._size = max(self._size, number + 2)
-        while (more := len(self._live)) < self._size:
-            self._texts = {name: grown(column, more) for name, column in self._texts.items()}
-            self._occurred, self._live = grown(self._occurred, more), grown(self._live, more)
-            self._outlined = {name: grown(column, more) for name, column in self._outlined.items()}
-            self._pinned, self._importance = grown(self._pinned, more), grown(self._importance, more)
+        """Have a place for that number and the one after it."""
+        self._size = size = max(self._size, number + 2)
+        self._texts = {name: grown(column, size) for name, column in self._texts.items()}
+        self._outlined = {name: grown(column, size) for name, column in self._outlined.items()}
+        self._occurred, self._live = grown(self._occurred, size), grown(self._live, size)
+        self._pinned, self._importance = grown(self._pinned, size), grown(self._importance, size)

@@ -23,11 +23,11 @@ from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
-from tests.refiled import RefiledFollower
+from tests.reloaded import ReloadingFollower
 
 INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {
     "bitmap": lambda records: BitmapFilterIndex(Follower(records)),
-    "filed": lambda records: BitmapFilterIndex(RefiledFollower(records)),
+    "reloaded": lambda records: BitmapFilterIndex(ReloadingFollower(records)),
 }
 Make = Callable[[RecordStore], FilterIndex]
 

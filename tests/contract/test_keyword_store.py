@@ -26,7 +26,7 @@ from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.store import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
-from tests.refiled import RefiledFollower
+from tests.reloaded import ReloadingFollower
 
 Make = Callable[[RecordStore], KeywordStore]
 Add = Callable[..., Record]
@@ -37,7 +37,7 @@ VECTOR = np.full((1, 8), 8**-0.5, np.float32)
 
 STORES: dict[str, Make] = {
     "information": lambda records: InformationKeywordStore(Follower(records)),
-    "filed": lambda records: InformationKeywordStore(RefiledFollower(records)),
+    "reloaded": lambda records: InformationKeywordStore(ReloadingFollower(records)),
 }
 
 

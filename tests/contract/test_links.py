@@ -7,8 +7,7 @@ from typing import Any
 from mcp_memory.domain.model.records import Entity, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.domain.text.words import packed_terms
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import IndexPart, TaskLink
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
 
@@ -29,8 +28,12 @@ def with_entity(store: RecordStore, *names: str) -> frozenset[str]:
     return store.matching_ids(replace(HERE, entities=frozenset(names)))
 
 
-def changes(store: RecordStore, since: int = 0) -> dict[str, RecordChange]:
-    return {change.id: change for change in store.changes(since)}
+LINKS: tuple[IndexPart, ...] = ("mentions", "aliases", "relations")
+
+
+def rows(store: RecordStore, part: IndexPart, since: int = 0) -> list[tuple[Any, ...]]:
+    """The rows of a part of the indexes that changed since."""
+    return [row for columns in store.index_rows(part, since) for row in zip(*columns.values(), strict=True)]
 
 
 def test_found_entities_are_told_from_given_ones_and_filter_alike(store: RecordStore, add: Add) -> None:
@@ -150,36 +153,46 @@ def test_relations_are_told_by_either_end(store: RecordStore, add: Add) -> None:
 
 
 def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore, add: Add) -> None:
-    """S1.2: entities by key, whatever their types; nothing of what was erased; in order of change."""
+    """S1.2: entities by key, whatever their types; nothing of what was erased."""
     plain = add("plain")
     rich = add(
         "rich", entities=[Entity(name="Bo"), Entity(name="BO", type="dog", properties={"aliases": ["Bobo"]})],
         relations=[Relation(source="Bo", type="likes", target="Cy", weight=0.5)], task_id="t1", branch_id="t1",
         superseded_by=plain.id,
     )  # fmt: skip
-    first = changes(store)
-    assert list(first) == [plain.id, rich.id]
-    bare = RecordChange(
-        change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True, kind="fact", occurred_at=100.0,
-        importance=1.0, session_id="s1", author="ann", status="new", terms=packed_terms("plain"),
-    )  # fmt: skip
-    assert first[plain.id] == bare
-    told = first[rich.id]
-    assert (told.task_id, told.branch_id, told.superseded_by) == ("t1", "t1", plain.id)
-    assert sorted(told.mentions) == ["bo", "cy"]
-    assert [tuple(pair) for pair in told.aliases] == [("bo", "bobo")]
-    assert [tuple(relation) for relation in told.relations] == [("bo", "likes", "cy", 0.5)]
+    assert rows(store, "places") == [
+        (plain.id, "shared/here", None, None, None, True),
+        (rich.id, "shared/here", "t1", plain.id, "t1", True),
+    ]
+    assert set(rows(store, "mentions")) == {(rich.id, "bo"), (rich.id, "cy")}
+    assert rows(store, "aliases") == [(rich.id, "bo", "bobo")]
+    assert rows(store, "relations") == [(rich.id, "bo", "cy", 0.5)]
     revision = store.revision()
     with store.write() as transaction:
         transaction.update(replace(plain, status="retired"))
         transaction.erase([rich.id])
-    later = changes(store, revision)
-    assert [(change.id, change.is_live, change.is_erased) for change in later.values()] == [
-        (plain.id, False, False),
-        (rich.id, False, True),
-    ]
-    assert later[rich.id].mentions == later[rich.id].aliases == later[rich.id].relations == ()
-    assert changes(store, store.revision()) == {}
+    assert rows(store, "places", revision) == [(plain.id, "shared/here", None, None, None, False)]
+    assert [record_id for record_id, _ in rows(store, "erasures", revision)] == [rich.id]
+    for part in LINKS:
+        assert rows(store, part) == rows(store, part, revision) == []
+    assert rows(store, "places", store.revision()) == rows(store, "erasures", store.revision()) == []
+
+
+def test_of_a_changed_record_all_links_are_told(store: RecordStore, add: Add) -> None:
+    """S1.2: and of no other one."""
+    given = dict[str, Any](
+        entities=[Entity(name="Bo", properties={"aliases": ["Bobo"]})],
+        relations=[Relation(source="Bo", type="likes", target="Cy")],
+    )
+    add("first", **given)
+    second, revision = add("second", **given), store.revision()
+    assert [rows(store, part, revision) for part in LINKS] == [[], [], []]
+    with store.write() as transaction:
+        transaction.update(replace(second, importance=2.0))
+    for part in LINKS:
+        told, every = rows(store, part, revision), rows(store, part)
+        assert sorted(told) == sorted(row for row in every if row[0] == second.id)
+        assert 0 < len(told) < len(every)
 
 
 def test_tasks_tell_what_they_are_part_of(store: RecordStore) -> None:

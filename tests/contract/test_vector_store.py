@@ -25,7 +25,7 @@ from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
 from mcp_memory.stores.vectors.exact import _BLOCK, ExactVectorStore  # pyright: ignore[reportPrivateUsage]
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
-from tests.refiled import RefiledFollower
+from tests.reloaded import ReloadingFollower
 
 EMBEDDER = "contract-embedder"
 DIMENSIONS = 8
@@ -54,16 +54,16 @@ def index_process() -> Iterator[SharedProcess]:
     process.process.close()
 
 
-@pytest.fixture(params=["exact", "filed", "embedded", "server"])
+@pytest.fixture(params=["exact", "reloaded", "embedded", "server"])
 def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterator[Make]:
     """Opens a store over a truth, and closes it."""
     url = request.getfixturevalue("chroma_url") if request.param == "server" else ""
 
     @contextmanager
     def opened(records: RecordStore, embedder: str) -> Generator[VectorStore]:
-        follower = RefiledFollower(records) if request.param == "filed" else Follower(records)
+        follower = ReloadingFollower(records) if request.param == "reloaded" else Follower(records)
         exact = ExactVectorStore(follower, embedder, mismatch)
-        if request.param in ("exact", "filed"):
+        if request.param in ("exact", "reloaded"):
             yield exact
             return
         with tempfile.TemporaryDirectory() as folder:

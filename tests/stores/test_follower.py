@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +13,9 @@ import pytest
 
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed, Columns, IndexPart
 from mcp_memory.stores import follower as follower_module
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.index_files import Arrays, IndexFiles, packed_texts, unpacked_texts
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.records.database import DatabaseSnapshot
 from tests.contract.conftest import BLANK
@@ -33,11 +32,14 @@ class Ids:
     fails: int = 0
     then: Callable[[], object] = int
 
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+    def follow(self, truth: ChangeFeed, since: int) -> None:
         self.fails -= 1
         if self.fails >= 0:
             raise StoreUnavailable("The index is full.")
-        self.ids += [change.id for change in changes]
+        self.ids = [
+            *(self.ids if since else ()),
+            *(i for each in truth.index_rows("places", since) for i in each["id"]),
+        ]
         self.then()
 
 
@@ -142,16 +144,20 @@ def test_requests_of_the_present_revision_do_not_wait(store: SqliteRecordStore) 
         assert earlier.result() == (revision, revision)
 
 
-def test_an_index_that_fails_fails_the_request_and_is_told_again(store: SqliteRecordStore) -> None:
-    follower, index, sound = Follower(store), Ids(fails=1), Ids()
+def test_an_index_that_fails_fails_the_request_and_is_told_everything_again(store: SqliteRecordStore) -> None:
+    """It may hold half of what it was told."""
+    follower, index, sound = Follower(store), Ids(), Ids()
     join(follower, sound)
     join(follower, index)
     first = add(store)
+    join(follower, index)
+    second = add(store)
+    index.fails = 1
     with pytest.raises(StoreUnavailable, match="index is full"), follower.snapshot():
         pytest.fail("The request began.")
-    with follower.snapshot():
-        assert index.ids == [first]
-    assert set(sound.ids) == {first}
+    index.ids = ["half"]
+    join(follower, index)
+    assert index.ids == sound.ids == [first, second]
 
 
 def test_an_index_that_joins_late_is_told_everything(store: SqliteRecordStore) -> None:
@@ -176,121 +182,31 @@ def test_a_snapshot_holds_no_writer_up_and_the_log_is_begun_anew_afterwards(stor
     store.purge()
 
 
-@dataclass(eq=False)
-class Filed(Ids):
-    """The same, kept in files; `told` says how many changes it was told in all."""
-
-    name: str = "ids"
-    told: int = 0
-
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
-        super().apply(changes, tasks)
-        self.told += len(changes)
-
-    def packed(self) -> Arrays:
-        return packed_texts(self.ids)
-
-    def unpack(self, arrays: Arrays) -> None:
-        self.ids = unpacked_texts(arrays["texts"], arrays["ends"])
-
-
-@pytest.fixture
-def files(store: SqliteRecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexFiles:
-    monkeypatch.setattr(follower_module, "FILED_AFTER", 3)
-    return IndexFiles(tmp_path / "arrays", store.stamp, store.newest_erasure)
-
-
-def test_the_next_process_is_told_only_what_its_files_do_not_hold(store: SqliteRecordStore, files: IndexFiles) -> None:
-    """L1.2: files hold the truth as of one change; what is added later follows from the truth."""
-    follower, index = Follower(store, files), Filed()
-    join(follower, index)
-    added = [add(store) for _ in range(3)]
-    assert (follower.save(), follower.save()) == (True, False)  # Written once; then there is nothing to write.
-    added.append(add(store))
-    assert not follower.save()  # One change is not worth a file.
-    following, next_index = Follower(store, files), Filed()
-    join(following, next_index)
-    assert (next_index.ids, next_index.told) == (added, 1)
-    with follower.snapshot():  # The writer has gone over to its own files, and was told the one that came since.
-        assert (index.ids, index.told) == (added, 3 + 1)
-
-
-def test_a_writer_goes_over_to_its_files_when_nobody_reads(store: SqliteRecordStore, files: IndexFiles) -> None:
-    follower, index = Follower(store, files), Filed()
-    join(follower, index)
-    added = [add(store) for _ in range(3)]
-    with follower.snapshot():
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(follower.save).result(SECONDS)
-            index.ids = ["a request is reading this"]
-            assert pool.submit(join, follower, index).result(SECONDS) is None
-        assert index.ids == ["a request is reading this"]
-    with follower.snapshot():
-        assert index.ids == added
-
-
 class Counting(SqliteRecordStore):
     """A store that says from which change on it was read."""
 
     begun: list[int]
 
-    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
         self.begun.append(since)
-        return super().changes(since, embedder)
+        return super().index_rows(part, since, embedder)
 
 
-def test_a_request_reads_what_several_indexes_lack_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L1.2: each is told what its own files do not hold, unless one of them lacks more than was read, or too much."""
-    monkeypatch.setattr(follower_module, "FILED_AFTER", 3)
+def test_an_index_that_is_far_behind_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L1.2: as after an import beside a running server; one that is a little behind is told what it lacks."""
     store = Counting(tmp_path, "embedder", lambda: 1000.0)
     store.begun = []
-    files = IndexFiles(tmp_path / "arrays", store.stamp, store.newest_erasure)
-    ids = [add(store) for _ in range(3)]
-    older, newer = Filed(name="older"), Filed(name="newer")
-    for index in (older, newer):
-        follower = Follower(store, files)
-        join(follower, index)
-        assert follower.save()
-        ids.append(add(store))
-
-    def told(most: int, *order: str) -> tuple[list[int], list[int]]:
-        monkeypatch.setattr(follower_module, "MOST_KEPT", most)
-        store.begun = []
-        indexes = [Filed(name=name) for name in order]
-        follower = Follower(store, files)
-        with follower.snapshot():
-            for index in indexes:
-                join(follower, index)
-        assert [index.ids for index in indexes] == [ids, ids]
-        return [index.told for index in indexes], store.begun
-
-    old, new = (int(files.newest(name)) for name in ("older", "newer"))
-    assert told(100, "older", "newer") == ([2, 1], [old])
-    assert told(100, "newer", "older") == ([1, 2], [new, old])
-    assert told(0, "older", "newer") == ([2, 1], [old, new])
-
-
-def test_erased_records_come_from_no_file(store: SqliteRecordStore, files: IndexFiles) -> None:
-    """R9: a process that is killed between the erasure and the deletion of files leaves nothing that is used."""
-    follower, index = Follower(store, files), Filed()
+    follower, index = Follower(store), Ids()
     join(follower, index)
-    added = [add(store) for _ in range(3)]
-    assert follower.save()
-    with store.write() as transaction:
-        transaction.erase(added[:1])
-    join(Follower(store, files), fresh := Filed())
-    assert fresh.told == 3  # Two records and a tombstone: the whole truth.
-    assert files.newest("ids") == 0
-
-
-def test_a_folder_that_cannot_be_written_is_said_and_costs_no_answer(
-    store: SqliteRecordStore, files: IndexFiles, tmp_path: Path
-) -> None:
-    (tmp_path / "arrays").write_text("in the way")
-    follower, index = Follower(store, files), Filed()
+    first = [add(store) for _ in range(2)]
     join(follower, index)
-    added = [add(store) for _ in range(3)]
-    with pytest.raises(StoreUnavailable, match="No file of an index can be written"):
-        follower.save()
-    with follower.snapshot():
-        assert index.ids == added
+    revision = store.revision()
+    later = add(store)
+    join(follower, index)
+    assert index.ids == [*first, later]
+    assert store.begun == [0, 0, revision]  # A store without any change is begun anew as well.
+    monkeypatch.setattr(follower_module, "MOST_FOLLOWED", 2)
+    rest = [add(store) for _ in range(3)]
+    join(follower, index)
+    assert index.ids == [*first, later, *rest]
+    assert store.begun == [0, 0, revision, 0]

@@ -162,6 +162,7 @@ class IntegrityCheck:
         with self._records.snapshot():
             links = [change for change in self._records.changes(0) if not change.is_erased]
             tasks = {task.id: task for task in self._records.task_links(0)}
+            mentions = sum(len(each["record_id"]) for each in self._records.index_rows("mentions", 0))
         parents = {task.id: task.parent_id for task in tasks.values() if task.parent_id}
         successors = {link.id: link.superseded_by for link in links if link.superseded_by}
         records = {link.id for link in links}
@@ -179,7 +180,6 @@ class IntegrityCheck:
                 yield Finding(part="graph", state="wrong", says=f"{_named(ids)} {what}", remedy=_RESTORING)
         yield from self._examine_orphans(repair=repair)
         if not any(ids for ids, _ in wrong):
-            mentions = sum(len(link.mentions) for link in links)
             says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks are unbroken"
             yield Finding(part="graph", state="ok", says=says)
 

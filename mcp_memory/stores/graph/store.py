@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from itertools import chain
 from math import fsum
-from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.file_maps import Overlay, Table, TableRow, packed_table
+from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
-from mcp_memory.stores.graph.map_codecs import SCOPE_MAPS, RecordPlace, node_key
-from mcp_memory.stores.graph.scope import ScopeGraph
-from mcp_memory.stores.graph.view import GraphView
-from mcp_memory.stores.id_rows import NONE
-from mcp_memory.stores.index_files import Arrays
+from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
+from mcp_memory.stores.graph.view import GraphView, RecordPlace
+from mcp_memory.stores.places import NONE, Numbers, entries, grown, numbers_of
 
 MAX_KNOWN = 50_000
 """Records whose places are kept as they were read, about 6 MB."""
@@ -33,8 +27,6 @@ MAX_KNOWN = 50_000
 
 class LinkGraphStore:
     """Implements `GraphStore`."""
-
-    name = "graph"
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -113,25 +105,17 @@ class LinkGraphStore:
 
     def check(self) -> Sequence[str]:
         with self._follower.reading(self):
-            return list(self._graph.differences(self._read_anew()))
+            return list(self._graph.differences(_Graph.of(self._records)))
 
     def rebuild(self) -> None:
         with self._follower.reading(self):
-            self._graph = self._read_anew()
+            self._graph = _Graph.of(self._records)
 
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
-        self._graph.apply(changes, tasks)
-
-    def packed(self) -> Arrays:
-        return self._graph.packed()
-
-    def unpack(self, arrays: Arrays) -> None:
-        self._graph = _Graph(arrays)
-
-    def _read_anew(self) -> _Graph:
-        graph = _Graph()
-        graph.apply(self._records.changes(0), self._records.task_links(0))
-        return graph
+    def follow(self, truth: ChangeFeed, since: int) -> None:
+        if since:
+            self._graph.follow(truth, since)
+        else:
+            self._graph = _Graph.of(truth)
 
     @contextmanager
     def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> Generator[GraphView]:
@@ -139,135 +123,198 @@ class LinkGraphStore:
             yield self._graph.seen_from(frozenset(scopes), frozenset(hidden))
 
 
-class _Header(TypedDict):
-    """The header names the scope of each group of mappings, and the place of each code."""
-
-    scopes: list[str]
-    places: list[tuple[str, str | None, bool, int]]
-
-
 class _Graph:
     """All scopes' graphs, and the place of each live record."""
 
-    def __init__(self, arrays: Arrays | None = None) -> None:
-        header: _Header = json.loads(arrays["header"].tobytes()) if arrays else {"scopes": [], "places": []}
-        self._table = Table(arrays)
-        self._first = {scope: n * len(SCOPE_MAPS) for n, scope in enumerate(header["scopes"])}
-        """The number of each filed scope's first mapping in the table."""
+    def __init__(self) -> None:
+        self._numbers = NodeNumbers()
+        self._loaded: dict[str, LoadedLinks] = {}
         self._scopes: dict[str, ScopeGraph] = {}
-        """The graphs that were asked for."""
-        kinds = {RecordPlace(scope, branch, replaced): count for scope, branch, replaced, count in header["places"]}
-        self._population = Counter[RecordPlace](kinds)
-        self._shared = {place: place for place in kinds}
-        filed = _FiledPlaces(arrays["codes"] if arrays else np.zeros(0, np.int32), list(kinds))
-        self._places = Overlay[str, RecordPlace](lambda: filed, len(filed))
-        self._known = _Known(self._places)
+        """The graphs that were asked for, or that state something."""
+        self._places: list[RecordPlace] = []
+        self._codes: dict[RecordPlace, int] = {}
+        self._of_record = np.full(0, NONE, np.int32)
+        """The code of each record's place, by the number in its id."""
+        self._population = Counter[RecordPlace]()
+        self._known = _Known(self._place)
 
-    def packed(self) -> Arrays:
-        inhabited = {place: count for place, count in self._population.items() if count}
-        code_of = {place: code for code, place in enumerate(inhabited)}
-        numbered = {number_of(record_id): code_of[place] for record_id, place in self._places.items()}
-        codes = np.full(max(numbered, default=0) + 1, NONE, np.int32)
-        codes[list(numbered)] = list(numbered.values())
-        scopes = sorted(self._names())
-        header = {"scopes": scopes, "places": [(*place, count) for place, count in inhabited.items()]}
-        told = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        return {"header": told, "codes": codes, **packed_table(chain.from_iterable(map(self._rows, scopes)))}
+    @classmethod
+    def of(cls, truth: ChangeFeed) -> _Graph:
+        """Load the whole truth: the links of a scope are read into arrays, and a graph is made when it is asked for."""
+        graph, pairs = cls(), _Pairs()
+        said = [*graph._load_records(truth, pairs)]
+        graph._load_mentions(truth, pairs)
+        for task in truth.task_links(0):
+            if task.parent_id:
+                ends = (graph._numbers.number(("task", each)) for each in (task.id, task.parent_id))
+                pairs.add([task.scope], *([end] for end in ends))
+        for scope, record in said:
+            for names in record.states.weights() if record.states else ():
+                ends = (graph._numbers.number(("entity", key)) for key in names)
+                pairs.add([scope], *([end] for end in ends))
+        graph._loaded = {scope: LoadedLinks.of(graph._numbers, *ends) for scope, ends in pairs.by_scope().items()}
+        for scope, record in said:
+            graph._scope(scope).note(record)
+        return graph
+
+    def _load_records(self, truth: ChangeFeed, pairs: _Pairs) -> Iterator[tuple[str, LinkedRecord]]:
+        """Place all records, and pair them with their tasks and successors; yield those that say more, and scopes."""
+        states = _statements(truth, 0)
+        for columns in truth.index_rows("places", 0):
+            numbers = numbers_of(columns["id"])
+            rows = zip(numbers.tolist(), *columns.values(), strict=True)
+            for number, record_id, scope, branch, successor, task, is_linked in rows:
+                if not is_linked:
+                    continue
+                self._settle(number, RecordPlace(scope, branch, bool(successor)))
+                if task:
+                    pairs.add([scope], [number << 1], [self._numbers.number(("task", task))])
+                if successor:
+                    pairs.add([scope], [number << 1], [number_of(successor) << 1])
+                if successor or record_id in states:
+                    yield scope, LinkedRecord(record_id, (), None, successor, states.get(record_id))
+
+    def _load_mentions(self, truth: ChangeFeed, pairs: _Pairs) -> None:
+        scopes = [place.scope for place in self._places]
+        for columns in truth.index_rows("mentions", 0):
+            numbers = numbers_of(columns["record_id"])
+            places = entries(self._of_record, numbers)
+            there = np.flatnonzero(places != NONE)
+            keys: Sequence[str] = columns["name_key"]
+            entities = [self._numbers.number(("entity", keys[row])) for row in there.tolist()]
+            at: list[int] = places[there].tolist()
+            pairs.add([scopes[place] for place in at], (numbers[there] << 1).tolist(), entities)
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
-        graphs = [self._scope(scope) for scope in sorted(scopes) if scope in self._scopes or scope in self._first]
+        graphs = [self._scope(scope) for scope in sorted(scopes) if scope in self._scopes or scope in self._loaded]
         inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
         visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
         is_whole = len(visible) == len(inhabited)
         return GraphView(graphs=graphs, hidden=hidden, places=self._known, visible=visible, is_whole=is_whole)
 
-    def apply(self, changes: Iterable[RecordChange], tasks: Iterable[TaskLink]) -> None:
-        for task in tasks:
+    def follow(self, truth: ChangeFeed, since: int) -> None:
+        for task in truth.task_links(since):
             if task.parent_id:
                 self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
-        for change in changes:
-            self._apply(change)
+        states, mentions = _statements(truth, since), _mentions(truth, since)
+        for columns in truth.index_rows("places", since):
+            for record_id, scope, branch, successor, task, is_linked in zip(*columns.values(), strict=True):
+                self._take_back(record_id)
+                if is_linked:
+                    self._settle(number_of(record_id), RecordPlace(scope, branch, bool(successor)))
+                    near = mentions.get(record_id, ())
+                    self._scope(scope).put(LinkedRecord(record_id, near, task, successor, states.get(record_id)))
+        for columns in truth.index_rows("erasures", since):
+            for record_id in columns["id"]:
+                self._take_back(record_id)
+                for scope in self._linking(("record", record_id)):
+                    self._scope(scope).forget(record_id)
 
     def differences(self, other: _Graph) -> Iterator[str]:
         """Yield the differences between both, scope by scope."""
-        places, others = dict(self._places.items()), dict(other._places.items())
-        elsewhere = {record_id for record_id, _ in places.items() ^ others.items()}
-        if elsewhere:
-            yield f"{len(elsewhere)} records are not where they should be"
+        if elsewhere := set(self._all_places()) ^ set(other._all_places()):
+            yield f"{len({record_id for record_id, _ in elsewhere})} records are not where they should be"
         for scope in sorted(self._names() | other._names()):
             if links := self._links(scope) ^ other._links(scope):
                 yield f"{scope}: {len(links)} links are missing or too many"
 
+    def _all_places(self) -> Iterator[tuple[str, RecordPlace]]:
+        there = np.flatnonzero(self._of_record != NONE)
+        for number, code in zip(there.tolist(), self._of_record[there].tolist(), strict=True):
+            yield make_id(RECORD, number), self._places[code]
+
     def _names(self) -> Set[str]:
-        return self._scopes.keys() | self._first.keys()
+        return self._scopes.keys() | self._loaded.keys()
 
     def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
         return self._scope(scope).all_links() if scope in self._names() else frozenset()
 
-    def _rows(self, scope: str) -> Iterator[Iterator[TableRow]]:
-        """Yield the rows of each mapping of a scope; one that nobody asked for is copied."""
-        if scope in self._scopes:
-            return (each.rows() for each in self._scopes[scope].maps)
-        parts = (self._table.part(self._first[scope] + n, codec) for n, codec in enumerate(SCOPE_MAPS))
-        return (part.rows(frozenset()) for part in parts)
+    def _linking(self, node: GraphNode) -> list[str]:
+        """Return the scopes that link a node."""
+        loaded = (scope for scope, links in self._loaded.items() if scope not in self._scopes and len(links.ends(node)))
+        return [*loaded, *(scope for scope, graph in self._scopes.items() if graph.degree(node))]
 
-    def _filed_with(self, record_id: str) -> Set[str]:
-        """Return the scopes of the table that link a record."""
-        found = set(self._table.parts_with(node_key(("record", record_id)))) if self._first else ()
-        return {scope for scope, first in self._first.items() if first in found} if found else set()
+    def _place(self, record_id: str) -> RecordPlace | None:
+        number = number_of(record_id)
+        code = self._of_record.item(number) if number < len(self._of_record) else NONE
+        return None if code == NONE else self._places[code]
 
-    def _apply(self, change: RecordChange) -> None:
-        self._known.pop(change.id, None)
-        if (place := self._places.pop(change.id, None)) is not None:
+    def _settle(self, number: int, place: RecordPlace) -> None:
+        """Give a record that has no place its own."""
+        code = self._codes.setdefault(place, len(self._places))
+        if code == len(self._places):
+            self._places.append(place)
+        self._of_record = grown(self._of_record, number + 1, NONE)
+        self._of_record[number] = code
+        self._population[place] += 1
+
+    def _take_back(self, record_id: str) -> None:
+        """Remove a record's place and its own links."""
+        self._known.pop(record_id, None)
+        if (place := self._place(record_id)) is not None:
+            self._of_record[number_of(record_id)] = NONE
             self._population[place] -= 1
-            self._scope(place.scope).take_back(change.id)
-        if change.is_erased:
-            for scope in {*self._scopes, *self._filed_with(change.id)}:
-                self._scope(scope).forget(change.id)
-        elif change.is_live and change.noted_in is None:  # Others must not find what is noted by what it mentions.
-            place = RecordPlace(change.scope, change.branch_id, bool(change.superseded_by))
-            place = self._places[change.id] = self._shared.setdefault(place, place)
-            self._population[place] += 1
-            self._scope(change.scope).put(change)
+            self._scope(place.scope).take_back(record_id)
 
     def _scope(self, scope: str) -> ScopeGraph:
         if scope not in self._scopes:
             # Requests at the same time may make it twice: both are the same until it changes, and that is later.
-            self._scopes.setdefault(scope, ScopeGraph(self._table, self._first.get(scope)))
+            self._scopes.setdefault(scope, ScopeGraph(self._loaded.get(scope) or LoadedLinks.none(self._numbers)))
         return self._scopes[scope]
 
 
-class _FiledPlaces(Mapping[str, RecordPlace]):
-    """The place of each record in files: by the number in its id, the code of the place."""
+class _Pairs:
+    """Pairs of nodes by number, each in a scope."""
 
-    def __init__(self, codes: NDArray[np.int32], places: Sequence[RecordPlace]) -> None:
-        self._codes, self._places = codes, places
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._scopes, self._ones, self._others = list[int](), list[int](), list[int]()
 
-    def __getitem__(self, record_id: str) -> RecordPlace:
-        number = number_of(record_id)
-        code = self._codes.item(number) if number < len(self._codes) else NONE
-        if code == NONE:
-            raise KeyError(record_id)
-        return self._places[code]
+    def add(self, scopes: Sequence[str], ones: Sequence[int], others: Sequence[int]) -> None:
+        self._scopes += [self._codes.setdefault(scope, len(self._codes)) for scope in scopes]
+        self._ones += ones
+        self._others += others
 
-    def __iter__(self) -> Iterator[str]:
-        return (make_id(RECORD, number) for number in np.flatnonzero(self._codes != NONE).tolist())
+    def by_scope(self) -> Mapping[str, tuple[Numbers, Numbers]]:
+        scopes, ones, others = (np.array(each, np.int64) for each in (self._scopes, self._ones, self._others))
+        order = np.argsort(scopes, kind="stable")
+        ends = np.searchsorted(scopes[order], np.arange(1, len(self._codes)))
+        parts = zip(np.split(ones[order], ends), np.split(others[order], ends), strict=True)
+        return dict(zip(self._codes, parts, strict=True)) if self._codes else {}
 
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._codes != NONE))
+
+def _mentions(truth: ChangeFeed, since: int) -> Mapping[str, Sequence[str]]:
+    """Return the keys of the entities that records mention, by record."""
+    mentions: dict[str, list[str]] = {}
+    for columns in truth.index_rows("mentions", since):
+        for record_id, key in zip(columns["record_id"], columns["name_key"], strict=True):
+            mentions.setdefault(record_id, []).append(key)
+    return mentions
+
+
+def _statements(truth: ChangeFeed, since: int) -> Mapping[str, Statements]:
+    """Return what records state, by record."""
+    states: dict[str, Statements] = {}
+    for columns in truth.index_rows("aliases", since):
+        for record_id, key, alias in zip(*columns.values(), strict=True):
+            states.setdefault(record_id, Statements([], [])).aliases.append((key, alias))
+    for columns in truth.index_rows("relations", since):
+        for record_id, source, target, weight in zip(*columns.values(), strict=True):
+            states.setdefault(record_id, Statements([], [])).relations.append((source, target, weight))
+    return states
 
 
 class _Known(dict[str, RecordPlace | None]):
     """The places that were asked for, by record: a walk asks for that of every neighbour, hence no mapping of ours."""
 
-    def __init__(self, places: Mapping[str, RecordPlace]) -> None:
+    def __init__(self, find: Callable[[str], RecordPlace | None]) -> None:
         super().__init__()
-        self._places = places
+        self._find = find
 
     def __missing__(self, record_id: str) -> RecordPlace | None:
         if len(self) >= MAX_KNOWN:
             self.clear()
-        place = self[record_id] = self._places.get(record_id)
+        place = self[record_id] = self._find(record_id)
         return place
 
 

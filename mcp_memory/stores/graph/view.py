@@ -6,14 +6,13 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import fsum, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_memory.domain.model.graph import DECAY
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.text.entity_extraction import name_candidates
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.ports.retrieval import GraphNode, GraphSummary
-from mcp_memory.stores.graph.map_codecs import RecordPlace
 
 if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph
@@ -24,6 +23,14 @@ MAX_LOOKED_AT = 20 * MAX_FAN
 """Links of a node, seen or not, that are read: a bound on work, far above what branches hide in practice."""
 MAX_NAMES = 50
 """Names of one entity; one with more is a mistake that ties everything to everything."""
+
+
+class RecordPlace(NamedTuple):
+    """A place decides who sees a record: its scope and branch, and whether another one replaced it."""
+
+    scope: str
+    branch_id: str | None
+    is_replaced: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,7 @@ class GraphView:
 
     def is_everywhere(self, node: GraphNode) -> bool:
         """Return True for too many links to be useful; most nodes need no look for that."""
-        links = sum(graph.degree(node) for graph in self.graphs if node in graph)
+        links = sum(graph.degree(node) for graph in self.graphs)
         return links > MAX_FAN and self.links_of(node) is None
 
     def named_in(self, text: str) -> Sequence[str]:

@@ -7,18 +7,16 @@ Dialogue turns also know the rows of the turns before and after them in their se
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
-from mcp_memory.ports.changes import RecordChange
-from mcp_memory.stores.id_rows import NONE, RecordRows, held_against
-from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
+from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id
+from mcp_memory.stores.places import NONE, Places, held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -37,15 +35,26 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 
+class NewText(NamedTuple):
+    """A record's number, and its words as `domain.text.words.packed_terms` has them; of a turn, the session."""
+
+    number: int
+    is_live: bool
+    terms: bytes
+    session: str | None
+
+
 class ScopePostings:
     """The texts of one scope. A row whose record was removed or changed is empty until the gaps are closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places, shelf: int) -> None:
+        self._places, self._shelf = places, shelf
         self._body: Postings = np.zeros(0, np.uint64)
         self._tail: Postings = np.zeros(0, np.uint64)
-        self._rows = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._gone = 0
+        """Rows without a record."""
         self._live = np.zeros(0, np.bool_)
-        self._prints = np.zeros(0, np.uint64)
+        self._prints = np.zeros(0, np.int64)
         self._numbers = np.zeros(0, np.int64)
         self._before = np.zeros(0, np.intp)
         self._after = np.zeros(0, np.intp)
@@ -58,21 +67,31 @@ class ScopePostings:
         self.live_records = 0
         self.live_length = 0
 
-    @classmethod
-    def unpacked(cls, arrays: Arrays) -> ScopePostings:
-        shelf = cls()
-        shelf._body, shelf._live, shelf._prints = arrays["postings"], arrays["live"], arrays["prints"]
-        shelf._numbers, shelf.lengths = arrays["numbers"], arrays["lengths"]
-        shelf._before, shelf._after, shelf._sessions = arrays["before"], arrays["after"], arrays["sessions"]
-        shelf._rows = RecordRows(shelf._numbers.copy(), np.arange(len(shelf._numbers)))  # Gaps would unsort them.
-        names = unpacked_texts(arrays["texts"], arrays["ends"])
-        shelf._session_places = {name: place for place, name in enumerate(names)}
-        shelf.live_records = int(np.count_nonzero(shelf._live))
-        shelf.live_length = int(shelf.lengths[shelf._live].sum())
-        return shelf
+    def put(self, texts: Sequence[NewText]) -> None:
+        """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""
+        new: list[NewText] = []
+        for text in texts:
+            if (row := self._places.row(text.number, self._shelf)) != NONE:
+                if self._prints[row] == hash(text.terms):
+                    self._set_live(row, text.is_live)
+                    continue
+                self.remove(text.number)
+            new.append(text)
+        if new:
+            self._append(new)
 
-    def packed(self) -> Arrays:
-        """Return its columns without empty rows, sorted by number, and the postings of those rows."""
+    def remove(self, number: int) -> None:
+        row = self._places.row(number, self._shelf)
+        self._set_live(row, False)
+        self._leave_session(row, number)
+        self._numbers[row] = _GONE
+        self._places.remove(number)
+        self._gone += 1
+        if self._gone > max(_LEAST_GONE, len(self._numbers) - self._gone):
+            self._close_gaps()
+
+    def _close_gaps(self) -> None:
+        """Drop empty rows and their postings, and sort the others by number."""
         kept = np.flatnonzero(self._numbers != _GONE)
         kept = kept[np.argsort(self._numbers[kept])]
         place = np.full(len(self._live) + 1, NONE, np.int64)  # The last one: none stays none.
@@ -81,33 +100,11 @@ class ScopePostings:
         rows = place[_rows_of(postings)]
         postings = (postings & ~_ROW_MASK | rows.astype(np.uint64))[rows != NONE]
         postings.sort(kind="stable")
-        columns = {"live": self._live, "prints": self._prints, "numbers": self._numbers, "lengths": self.lengths}
-        beside = {"before": place[self._before[kept]], "after": place[self._after[kept]]}
-        sessions = {"sessions": self._sessions[kept], **packed_texts(list(self._session_places))}
-        return {"postings": postings, **{name: each[kept] for name, each in columns.items()}, **beside, **sessions}
-
-    def put(self, changes: Sequence[RecordChange]) -> None:
-        """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""
-        new: list[RecordChange] = []
-        for change in changes:
-            number = number_of(change.id)
-            if (row := self._rows.get(number)) != NONE:
-                if self._prints[row] == _print_of(change.terms or b""):
-                    self._set_live(row, change.is_live)
-                    continue
-                self.remove(number)
-            new.append(change)
-        if new:
-            self._append(new)
-
-    def remove(self, number: int) -> None:
-        row = self._rows.get(number)
-        self._set_live(row, False)
-        self._leave_session(row, number)
-        self._numbers[row] = _GONE
-        self._rows.remove(number)
-        if len(self._numbers) - len(self._rows) > max(_LEAST_GONE, len(self._rows)):
-            self.__dict__.update(ScopePostings.unpacked(self.packed()).__dict__)
+        self._body, self._tail, self._gone = postings, postings[:0], 0
+        self._before, self._after = place[self._before[kept]], place[self._after[kept]]
+        self._live, self._prints, self.lengths = self._live[kept], self._prints[kept], self.lengths[kept]
+        self._numbers, self._sessions = self._numbers[kept], self._sessions[kept]
+        self._places.put(self._numbers, self._shelf, np.arange(len(kept)))
 
     def find(self, number: int) -> Rows:
         """Return the rows that have the term of this number, each once, in no order."""
@@ -157,7 +154,7 @@ class ScopePostings:
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
-        rows = self._rows.of(record_ids)
+        rows = self._places.rows(record_ids, self._shelf)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
         some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
@@ -176,7 +173,7 @@ class ScopePostings:
 
     def rows_with(self, record_ids: Collection[str]) -> Rows:
         """Return the rows of the known records among these, each once."""
-        found = self._rows.of(record_ids)
+        found = self._places.rows(record_ids, self._shelf)
         known = np.sort(found[found != NONE])
         is_first = np.ones(known.shape, np.bool_)  # `np.unique` imports numpy.ma, a hundredth of a server's start.
         is_first[1:] = known[1:] != known[:-1]
@@ -204,21 +201,19 @@ class ScopePostings:
         self.live_length += difference * int(self.lengths[row])
         self._live[row] = is_live
 
-    def _append(self, new: Sequence[RecordChange]) -> None:
+    def _append(self, new: Sequence[NewText]) -> None:
         """Give each record the next row, in a few operations on whole arrays."""
-        blobs = [change.terms or b"" for change in new]
-        terms = np.frombuffer(b"".join(blobs), _PACKED_TERM)
-        owner = np.repeat(np.arange(len(new)), [len(blob) // _PACKED_TERM.itemsize for blob in blobs])
+        terms = np.frombuffer(b"".join(text.terms for text in new), _PACKED_TERM)
+        owner = np.repeat(np.arange(len(new)), [len(text.terms) // _PACKED_TERM.itemsize for text in new])
         lengths = np.bincount(owner, terms["count"], len(new)).astype(np.int64)
-        live = np.array([change.is_live for change in new], np.bool_)
+        live = np.array([text.is_live for text in new], np.bool_)
         first = len(self._numbers)
         rows = (owner + first).astype(np.uint64)
         self._file(terms["number"].astype(np.uint64) << _TERM_SHIFT | rows)
-        numbers = np.array([number_of(change.id) for change in new], np.int64)
-        for row, number in enumerate(numbers.tolist(), first):
-            self._rows.put(number, row)
+        numbers = np.array([text.number for text in new], np.int64)
+        self._places.put(numbers, self._shelf, np.arange(first, first + len(new)))
         self._live = np.concatenate([self._live, live])
-        self._prints = np.concatenate([self._prints, np.array([_print_of(blob) for blob in blobs], np.uint64)])
+        self._prints = np.concatenate([self._prints, np.array([hash(text.terms) for text in new], np.int64)])
         self._numbers = np.concatenate([self._numbers, numbers])
         self.lengths = np.concatenate([self.lengths, lengths])
         self.live_records += int(np.count_nonzero(live))
@@ -226,24 +221,28 @@ class ScopePostings:
         alone = np.full(len(new), NONE, np.intp)
         self._before, self._after = np.concatenate([self._before, alone]), np.concatenate([self._after, alone])
         self._sessions = np.concatenate([self._sessions, np.full(len(new), _NO_SESSION, np.int32)])
-        for row, change in enumerate(new, first):
-            if change.is_turn and change.session_id is not None:
-                self._join_session(row, change.session_id)
+        turns: dict[str, list[int]] = {}
+        for row, text in enumerate(new, first):
+            if text.session is not None:
+                turns.setdefault(text.session, []).append(row)
+        for session, joining in turns.items():
+            self._join_session(session, np.array(joining, np.intp))
 
-    def _join_session(self, row: int, session: str) -> None:
-        """Insert a turn between its neighbours; numbers sort by time."""
-        if session not in self._session_places:
-            self._turns[len(self._session_places)] = []
+    def _join_session(self, session: str, rows: Rows) -> None:
+        """Insert turns between their neighbours; numbers sort by time."""
+        is_new = session not in self._session_places
         place = self._session_places.setdefault(session, len(self._session_places))
-        turns = self._turns_of(place)
-        number = int(self._numbers[row])
-        insort(turns, number)
-        self._sessions[row] = place
-        at = bisect_left(turns, number)
-        if at > 0:
-            self._link(self._rows.get(turns[at - 1]), row)
-        if at + 1 < len(turns):
-            self._link(row, self._rows.get(turns[at + 1]))
+        if is_new:
+            rows = rows[np.argsort(self._numbers[rows])]
+            self._before[rows[1:]], self._after[rows[:-1]] = rows[:-1], rows[1:]
+        else:
+            turns = self._turns_of(place)
+            for row, number in zip(rows.tolist(), self._numbers[rows].tolist(), strict=True):
+                at = bisect_left(turns, number)
+                self._link(self._row(turns[at - 1]) if at > 0 else NONE, row)
+                self._link(row, self._row(turns[at]) if at < len(turns) else NONE)
+                turns.insert(at, number)
+        self._sessions[rows] = place
 
     def _leave_session(self, row: int, number: int) -> None:
         """Remove a turn; its neighbours are adjacent now."""
@@ -255,6 +254,9 @@ class ScopePostings:
         self._sessions[row] = _NO_SESSION
         self._link(int(self._before[row]), int(self._after[row]))
         self._before[row] = self._after[row] = NONE
+
+    def _row(self, number: int) -> int:
+        return self._places.row(number, self._shelf)
 
     def _turns_of(self, session: int) -> list[int]:
         if session not in self._turns:
@@ -277,11 +279,6 @@ class ScopePostings:
 
 def _rows_of(postings: Postings) -> Rows:
     return (postings & _ROW_MASK).astype(np.intp)
-
-
-def _print_of(terms: bytes) -> int:
-    """Return a number that tells texts apart, the same in every process."""
-    return int.from_bytes(blake2b(terms, digest_size=8).digest(), "little")
 
 
 def _merged(one: Postings, other: Postings) -> Postings:

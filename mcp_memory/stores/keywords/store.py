@@ -17,12 +17,11 @@ import numpy as np
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import stems, term_number
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.id_rows import NONE, RecordRows
-from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
-from mcp_memory.stores.keywords.postings import ScopePostings, Scores
+from mcp_memory.stores.keywords.postings import NewText, ScopePostings, Scores
+from mcp_memory.stores.places import Places, groups, numbers_of
 
 FEW_IN = 2_000
 """A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
@@ -55,16 +54,10 @@ class InformationKeywordStore:
     which added nothing for texts as short as memories.
     """
 
-    name = "keywords"
-
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._shelves: dict[str, ScopePostings] = {}
-        self._scope_of: dict[int, str | None] = {}
-        """The scopes of records that changed since the files were made, by number; None for those without words."""
-        self._filed_scopes = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        """The others: for each the place of its scope in `_filed_names`."""
-        self._filed_names: Sequence[str] = ()
+        self._places = Places()
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
@@ -107,10 +100,8 @@ class InformationKeywordStore:
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
-            filed = [*self._filed_names, None]  # The last one: no scope.
-            places: list[int] = self._filed_scopes.of(record_ids).tolist()
-            for record_id, place in zip(record_ids, places, strict=True):
-                if (scope := self._scope_of.get(number_of(record_id), filed[place])) is not None:
+            for record_id, scope in zip(record_ids, self._places.scopes_of(record_ids), strict=True):
+                if scope is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
@@ -124,40 +115,36 @@ class InformationKeywordStore:
                 self._last = (asked, _score(_numbers(terms), shelves, self._unread))
             return self._last[1]
 
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+    def follow(self, truth: ChangeFeed, since: int) -> None:
         self._last = None
-        put: dict[str, list[RecordChange]] = {}
-        for change in changes:
-            number = number_of(change.id)
-            old_scope = self._scope(number)
-            if old_scope is not None and (change.terms is None or old_scope != change.scope):
-                self._shelves[old_scope].remove(number)
-            if change.terms is not None:
-                put.setdefault(change.scope, []).append(change)
-            self._scope_of[number] = None if change.terms is None else change.scope
-        for scope, some in put.items():
-            self._shelves.setdefault(scope, ScopePostings()).put(some)
+        if not since:
+            self._shelves, self._places = {}, Places()
+        for columns in truth.index_rows("terms", since):
+            numbers: list[int] = numbers_of(columns["id"]).tolist()
+            rows = [*zip(numbers, map(bool, columns["is_live"]), columns["terms"], columns["session"], strict=True)]
+            for scope, some in groups(columns["scope"]).items():
+                self._put(scope, [NewText(*rows[place]) for place in some.tolist() if rows[place][2] is not None])
+            for number, _, terms, _ in rows:
+                if terms is None:
+                    self._remove(number)
+        for columns in truth.index_rows("erasures", since) if since else ():
+            for record_id in columns["id"]:
+                self._remove(number_of(record_id))
 
-    def packed(self) -> Arrays:
-        return {**joined([shelf.packed() for shelf in self._shelves.values()]), **packed_scopes(list(self._shelves))}
+    def _put(self, scope: str, texts: Sequence[NewText]) -> None:
+        for text in texts:
+            if self._places.scope_of(text.number) not in (None, scope):
+                self._remove(text.number)
+        self._shelf(scope).put(texts)
 
-    def unpack(self, arrays: Arrays) -> None:
-        names, parts = unpacked_texts(arrays["scopes"], arrays["scope_ends"]), parted(arrays)
-        numbers = [np.zeros(0, np.int64), *(part["numbers"] for part in parts)]
-        together, scopes = (
-            np.concatenate(numbers),
-            np.repeat(np.arange(-1, len(parts)), [len(each) for each in numbers]),
-        )
-        order = np.argsort(together)
-        self._shelves = dict(zip(names, map(ScopePostings.unpacked, parts), strict=True))
-        self._scope_of, self._filed_names, self._last = {}, names, None
-        self._filed_scopes = RecordRows(together[order], scopes[order])
+    def _remove(self, number: int) -> None:
+        if (scope := self._places.scope_of(number)) is not None:
+            self._shelves[scope].remove(number)
 
-    def _scope(self, number: int) -> str | None:
-        if number in self._scope_of:
-            return self._scope_of[number]
-        place = self._filed_scopes.get(number)
-        return None if place == NONE else self._filed_names[place]
+    def _shelf(self, scope: str) -> ScopePostings:
+        if scope not in self._shelves:
+            self._shelves[scope] = ScopePostings(self._places, self._places.shelf(scope))
+        return self._shelves[scope]
 
 
 def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:

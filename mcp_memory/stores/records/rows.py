@@ -97,10 +97,8 @@ def change_from_row(row: Iterable[Any]) -> RecordChange:
     """Make a change from a row of the statement `changes`, whose columns are those of RecordChange, then `windows`."""
     *values, windows = row
     columns = dict(zip(_CHANGE_FIELDS, values, strict=True))
-    for name in ("is_live", "is_erased", "pinned", "is_turn"):
+    for name in ("is_live", "is_erased"):
         columns[name] = bool(columns[name])
-    for name in ("tags", "mentions", "aliases", "relations"):
-        columns[name] = _pairs(columns[name])
     if columns["vectors"] is not None:
         columns["vectors"] = _unpacked(columns["vectors"], windows)
     return RecordChange(**columns)
@@ -110,11 +108,6 @@ def _unpacked(vectors: bytes, windows: int) -> Vectors:
     import numpy as np  # Only what searches vectors pays for importing it.
 
     return np.frombuffer(vectors, np.float32).reshape(windows, -1)
-
-
-def _pairs(array: str) -> tuple[Any, ...]:
-    """Parse a JSON array, usually an empty one, with its inner arrays unchanged."""
-    return tuple(json.loads(array)) if array != "[]" else ()
 
 
 def report_to_json(report: ContextReport) -> str:

@@ -19,7 +19,7 @@ from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import Columns, IndexPart, RecordChange, TaskLink
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
@@ -52,6 +52,12 @@ STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 """The steps that a change reaches, from dependent to dependent; the paths that one reading follows; grounds named."""
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
+ROWS_AT_ONCE = 5_000
+"""Rows that an index reads at once, 10 MB with their vectors."""
+_CHANGED_SINCE = {
+    "{changed}": "WHERE r.change > :since ORDER BY r.change",
+    "{of_changed}": "WHERE record_id IN (SELECT id FROM records WHERE change > :since)",
+}
 _EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
@@ -174,6 +180,18 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
+
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
+        sql = statement(f"index_{part}")
+        for marker, condition in _CHANGED_SINCE.items():
+            sql = sql.replace(marker, condition if since else "")
+        asked = {"since": since, "embedder": embedder}
+        with self._database.read() as connection, closing(connection.cursor()) as cursor:
+            cursor.row_factory = None  # Plain tuples: there may be a hundred thousand.
+            cursor.execute(sql, {name: value for name, value in asked.items() if f":{name}" in sql})
+            names = [column[0] for column in cursor.description]
+            while rows := cursor.fetchmany(ROWS_AT_ONCE):
+                yield dict(zip(names, zip(*rows, strict=True), strict=True))
 
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})

@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.id_rows import NONE, Numbers, RecordRows, grown, held_against
-from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
+from mcp_memory.stores.places import NONE, Flags, Numbers, Places, groups, grown, held_against, numbers_of
 
-_FIRST_CAPACITY = 256
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
 # its last digits depend on where a row stands.
-_SHRINK_WHEN_DEAD = 0.5
+_LEAST_DEAD, _SHRINK_WHEN_DEAD = 256, 0.5
+"""Removed rows, and their share of all, above which the others are moved together."""
 _FEW = 0.25
 """Up to this share of the rows, copying them out is quicker than taking the cosines of all."""
 _BLOCK = 512
@@ -50,14 +49,13 @@ class ExactVectorStore:
     candidates scored (`rank`), so that no stale or approximate score is ever shown.
     """
 
-    name = "vectors"
-
     def __init__(self, follower: Follower, embedder: str, mismatch: Callable[[str, str], str]) -> None:
         self._follower = follower
         self._embedder = embedder
         self._mismatch = mismatch
         self._newest_erasure = 0
         self._shelves: dict[str, _ScopeMatrix] = {}
+        self._places = Places()
         self._last = _LastChanges()
         self._lock = threading.Lock()
         """Held while changes are applied, and by reads outside of a request."""
@@ -141,7 +139,7 @@ class ExactVectorStore:
         """Ids of records that changed after `change`, newest first; None where they are more than `limit`."""
         with self._lock:
             later = self._last.newest_first(change)
-            changed = [make_id(RECORD, number) for number, _, _ in islice(later, limit)]
+            changed = [make_id(RECORD, number) for number, _ in islice(later, limit)]
             return changed if next(later, None) is None else None
 
     def changes(self, since: int, limit: int) -> Sequence[LastChange]:
@@ -154,10 +152,11 @@ class ExactVectorStore:
             later.reverse()
             while limit < len(later) and later[limit][1] == later[limit - 1][1]:
                 limit += 1
-            return [
-                LastChange(change, make_id(RECORD, number), scope, self._shelves[scope].live(number) if scope else None)
-                for number, change, scope in later[:limit]
-            ]
+            return [self._last_change(number, change) for number, change in later[:limit]]
+
+    def _last_change(self, number: int, change: int) -> LastChange:
+        scope = self._places.scope_of(number)
+        return LastChange(change, make_id(RECORD, number), scope, self._shelves[scope].live(number) if scope else None)
 
     def live_ids(self) -> Mapping[str, Sequence[str]]:
         """Return by scope the ids of its live records, as of the last `catch_up`."""
@@ -189,43 +188,76 @@ class ExactVectorStore:
 
     @contextmanager
     def _reading(self) -> Generator[int]:
-        with self._follower.reading(self, self._embedder) as revision:
+        with self._follower.reading(self) as revision:
             if (stored := self._follower.stored_embedder) not in (None, self._embedder):
                 raise EmbedderMismatch(self._mismatch(stored, self._embedder))
             yield revision
 
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+    def follow(self, truth: ChangeFeed, since: int) -> None:
         with self._lock:
-            for change in changes:
-                number = number_of(change.id)
-                if change.vectors is not None or change.is_erased or self._last.knows(number):
-                    self._apply(number, change)
+            if since:
+                moved = sorted([*self._move(truth, since), *self._forget(truth, since)])
+            else:
+                self._shelves, self._places, self._last = {}, Places(), _LastChanges()
+                self._load(truth)
+                moved = sorted(self._forget(truth, since))
+            for change, number in moved:
+                self._last.put(number, change)
 
-    def _apply(self, number: int, change: RecordChange) -> None:
-        old_scope = self._last.scope(number)
-        if old_scope is not None and (change.vectors is None or old_scope != change.scope):
-            self._shelves[old_scope].remove(number)
-        if change.vectors is not None:
-            if change.scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
-                self._shelves[change.scope] = _ScopeMatrix(change.vectors.shape[1])
-            self._shelves[change.scope].put(number, change.vectors, change.is_live)
-        if change.is_erased:
-            self._newest_erasure = max(self._newest_erasure, change.change)
-        self._last.put(number, change.change, None if change.vectors is None else change.scope)
+    def _load(self, truth: ChangeFeed) -> None:
+        records = {
+            scope: count for each in truth.index_rows("scopes", 0) for scope, count in zip(*each.values(), strict=True)
+        }
+        for columns in truth.index_rows("vectors", 0, self._embedder):
+            there = [row for row, windows in enumerate(columns["windows"]) if windows]
+            if not there:
+                continue
+            rows = ([column[row] for row in there] for column in columns.values())
+            ids, scopes, changes, live, windows, vectors = rows
+            numbers, counts = numbers_of(ids), np.array(windows, np.int64)
+            matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(int(counts.sum()), -1)
+            marks = np.fromiter((crc32(each.encode()) for each in ids), np.uint32, len(ids))
+            loaded = _Vectors(numbers, marks, np.array(live, np.bool_), counts, matrix)
+            for scope, some in groups(scopes).items():
+                shelf = self._on_shelf(scope, matrix.shape[1])
+                shelf.make_room(records[scope])  # Of all that come, if each has one window.
+                shelf.append(loaded.taken(some))
+            self._last.load(numbers, np.array(changes, np.int64))
 
-    def packed(self) -> Arrays:
-        with self._lock:
-            shelves = joined([shelf.packed() for shelf in self._shelves.values()])
-            erased = np.array([self._newest_erasure], np.int64)
-            names = list(self._shelves)
-            return {**shelves, **packed_scopes(names), **self._last.packed(names), "erased": erased}
+    def _move(self, truth: ChangeFeed, since: int) -> Iterator[tuple[int, int]]:
+        """Put what changed in its place; yield change and number of those that have vectors, or had some."""
+        for columns in truth.index_rows("vectors", since, self._embedder):
+            for row in zip(*columns.values(), strict=True):
+                record_id, scope, change, is_live, windows, blob = row
+                number = number_of(record_id)
+                if windows:
+                    vectors = np.frombuffer(blob, np.float32).reshape(windows, -1)
+                    if self._places.scope_of(number) != scope:
+                        self._remove(number)
+                    self._on_shelf(scope, vectors.shape[1]).put(number, vectors, bool(is_live))
+                elif self._last.knows(number):
+                    self._remove(number)
+                else:
+                    continue
+                yield change, number
 
-    def unpack(self, arrays: Arrays) -> None:
-        scopes = unpacked_texts(arrays["scopes"], arrays["scope_ends"])
-        with self._lock:
-            self._shelves = dict(zip(scopes, map(_ScopeMatrix.unpacked, parted(arrays)), strict=True))
-            self._last = _LastChanges.unpacked(arrays, scopes)
-            self._newest_erasure = int(arrays["erased"][0])
+    def _forget(self, truth: ChangeFeed, since: int) -> Iterator[tuple[int, int]]:
+        """Remove what was erased; yield change and number of each."""
+        for columns in truth.index_rows("erasures", since):
+            for record_id, change in zip(columns["id"], columns["change"], strict=True):
+                number = number_of(record_id)
+                self._remove(number)
+                self._newest_erasure = max(self._newest_erasure, change)
+                yield change, number
+
+    def _remove(self, number: int) -> None:
+        if (scope := self._places.scope_of(number)) is not None:
+            self._shelves[scope].remove(number)
+
+    def _on_shelf(self, scope: str, dimensions: int) -> _ScopeMatrix:
+        if scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
+            self._shelves[scope] = _ScopeMatrix(dimensions, self._places, self._places.shelf(scope))
+        return self._shelves[scope]
 
 
 def best_first(found: Collection[tuple[str, float]], limit: int) -> dict[str, float]:
@@ -234,108 +266,56 @@ def best_first(found: Collection[tuple[str, float]], limit: int) -> dict[str, fl
 
 
 class _LastChanges:
-    """The last change of each record that ever had vectors or was erased, and its scope, None without vectors."""
+    """The last change of each record that has had vectors since the index was loaded, or was erased."""
 
     def __init__(self) -> None:
-        self._since: dict[int, tuple[int, str | None]] = {}
-        """By number, in order of change; all later than those of the arrays."""
-        self._places = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self._numbers = np.zeros(0, np.int64)
         self._changes = np.zeros(0, np.int64)
-        self._scopes = np.zeros(0, np.int64)
-        self._names: Sequence[str] = ()
+        """By number; 0 for those that are not known."""
+        self._loaded = 0
+        """The newest change that was loaded."""
+        self._since: dict[int, int] = {}
+        """The later ones by number, in order of change."""
+
+    def load(self, numbers: Numbers, changes: Numbers) -> None:
+        self._changes = grown(self._changes, int(numbers.max(initial=0)) + 1)
+        self._changes[numbers] = changes
+        self._loaded = max(self._loaded, int(changes.max(initial=0)))
 
     def knows(self, number: int) -> bool:
-        return number in self._since or self._places.get(number) != NONE
+        return number in self._since or (number < len(self._changes) and self._changes[number] > 0)
 
-    def scope(self, number: int) -> str | None:
-        if number in self._since:
-            return self._since[number][1]
-        place = self._places.get(number)
-        return None if place == NONE else self._name(int(self._scopes[place]))
-
-    def put(self, number: int, change: int, scope: str | None) -> None:
+    def put(self, number: int, change: int) -> None:
         self._since.pop(number, None)
-        self._since[number] = (change, scope)
+        self._since[number] = change
 
-    def newest_first(self, after: int) -> Iterator[tuple[int, int, str | None]]:
-        """Yield number, change and scope of those that changed after a change: mostly few, and never all are sorted."""
-        for number, (change, scope) in reversed(self._since.items()):
+    def newest_first(self, after: int) -> Iterator[tuple[int, int]]:
+        """Yield number and change of those that changed after a change: mostly few, and never all are sorted."""
+        for number, change in reversed(self._since.items()):
             if change <= after:
                 return
-            yield number, change, scope
-        later = np.flatnonzero(self._changes > after)
-        for place in later[np.argsort(self._changes[later], kind="stable")[::-1]].tolist():
-            if (number := int(self._numbers[place])) not in self._since:
-                yield number, int(self._changes[place]), self._name(int(self._scopes[place]))
-
-    def packed(self, names: Sequence[str]) -> Arrays:
-        """Return all as arrays, sorted by number; `names` give the scopes their codes."""
-        code_of: dict[str | None, int] = {None: NONE} | {name: code for code, name in enumerate(names)}
-        stays = np.isin(self._numbers, np.fromiter(self._since, np.int64, len(self._since)), invert=True)
-        old_codes = np.array([code_of[name] for name in self._names] + [NONE], np.int64)
-        later = [(number, change, code_of[scope]) for number, (change, scope) in self._since.items()]
-        added = np.array(later, np.int64).reshape(-1, 3).T
-        kept = np.stack([self._numbers[stays], self._changes[stays], old_codes[self._scopes[stays]]])
-        numbers, changes, scopes = (both := np.concatenate([kept, added], axis=1))[:, np.argsort(both[0])]
-        return {"last_numbers": numbers, "last_changes": changes, "last_scopes": scopes}
-
-    @classmethod
-    def unpacked(cls, arrays: Arrays, names: Sequence[str]) -> _LastChanges:
-        last = cls()
-        last._numbers, last._changes, last._scopes = (
-            arrays[f"last_{name}"] for name in ("numbers", "changes", "scopes")
-        )
-        last._names = names
-        last._places = RecordRows(last._numbers, np.arange(len(last._numbers), dtype=np.int64))
-        return last
-
-    def _name(self, code: int) -> str | None:
-        return None if code == NONE else self._names[code]
+            yield number, change
+        later = np.flatnonzero(self._changes > after) if self._loaded > after else np.zeros(0, np.int64)
+        for number in later[np.argsort(self._changes[later], kind="stable")[::-1]].tolist():
+            if number not in self._since:
+                yield number, int(self._changes[number])
 
 
-class _Matrix:
-    """Rows of vectors in two parts: those that came from a file stay in its pages, the others are in memory."""
+class _Vectors(NamedTuple):
+    """Vectors of some records, the windows of each in adjacent rows of the matrix; `marks` are digests of their ids."""
 
-    def __init__(self, filed: Vectors) -> None:
-        self._filed = filed
-        self._tail = np.zeros((_FIRST_CAPACITY, filed.shape[1]), np.float32)
+    numbers: Numbers
+    marks: NDArray[np.uint32]
+    live: Flags
+    windows: Numbers
+    matrix: Vectors
 
-    def __len__(self) -> int:
-        return len(self._filed) + len(self._tail)
-
-    def take(self, rows: Numbers) -> Vectors:
-        if not len(self._filed):
-            return self._tail[rows]
-        taken = self._filed[np.minimum(rows, len(self._filed) - 1)]
-        later = rows >= len(self._filed)
-        if later.any():
-            taken[later] = self._tail[rows[later] - len(self._filed)]
-        return taken
-
-    def cosines(self, vectors: Vectors, size: int) -> NDArray[np.float32]:
-        """Return the cosines of the first `size` rows, which are all of the filed ones and more: [vectors, rows]."""
-        found = np.empty((len(vectors), size), np.float32)
-        for first, part in ((0, self._filed), (len(self._filed), self._tail)):
-            for start in range(first, min(first + len(part), size), _BLOCK):
-                end = min(start + _BLOCK, first + len(part), size)
-                np.vecdot(vectors[:, np.newaxis], part[start - first : end - first], out=found[:, start:end])
-        return found
-
-    def put(self, first: int, vectors: Vectors) -> None:
-        start = first - len(self._filed)
-        if (missing := start + len(vectors) - len(self._tail)) > 0:
-            self._tail = grown(self._tail, max(len(self._tail), missing))
-        self._tail[start : start + len(vectors)] = vectors
-
-    def clear(self, rows: Numbers) -> None:
-        """Overwrite rows with zeros; those of a file in this process alone."""
-        filed = rows < len(self._filed)
-        self._filed[rows[filed]] = 0
-        self._tail[rows[~filed] - len(self._filed)] = 0
-
-
-_COLUMNS = ("matrix", "numbers", "live", "marks")
+    def taken(self, some: Numbers) -> _Vectors:
+        """Return those at these places, in ascending order."""
+        if len(some) == len(self.numbers):
+            return self
+        rows = _each((np.cumsum(self.windows) - self.windows)[some], self.windows[some])
+        taken = (self.numbers[some], self.marks[some], self.live[some], self.windows[some])
+        return _Vectors(*taken, self.matrix[rows])
 
 
 class _ScopeMatrix:
@@ -344,74 +324,68 @@ class _ScopeMatrix:
     The windows of a record have adjacent rows; `_windows` counts them at the first.
     """
 
-    def __init__(self, dimensions: int) -> None:
-        self._hold(_Matrix(np.zeros((0, dimensions), np.float32)), 0)
-
-    def _hold(self, matrix: _Matrix, size: int) -> None:
-        """Start with a matrix of which so many rows are taken, and all columns empty."""
-        self._matrix, self._size, self._dead = matrix, size, 0
-        self.dimensions = matrix.take(np.zeros(0, np.int64)).shape[1]
-        self._present = np.zeros(len(matrix), np.bool_)
-        self._live = np.zeros(len(matrix), np.bool_)
-        self._marks = np.zeros(len(matrix), np.uint32)
-        self._numbers = np.zeros(len(matrix), np.int64)
-        self._windows = np.zeros(len(matrix), np.int64)
-        self._rows = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    def __init__(self, dimensions: int, places: Places, shelf: int) -> None:
+        self.dimensions = dimensions
+        self._places, self._shelf = places, shelf
+        self._size = self._dead = 0
+        self._matrix = np.zeros((0, dimensions), np.float32)
+        self._present = np.zeros(0, np.bool_)
+        self._live = np.zeros(0, np.bool_)
+        self._marks = np.zeros(0, np.uint32)
+        self._numbers = np.zeros(0, np.int64)
+        self._windows = np.zeros(0, np.int64)
         self._sample: tuple[Vectors, int] | None = None
-
-    @classmethod
-    def unpacked(cls, columns: Arrays) -> _ScopeMatrix:
-        shelf = cls.__new__(cls)
-        size = len(columns["numbers"])
-        shelf._hold(_Matrix(columns["matrix"]), size)
-        shelf._present[:size] = True
-        shelf._live[:size], shelf._marks[:size] = columns["live"], columns["marks"]
-        shelf._numbers[:size] = columns["numbers"]
-        numbers, rows, windows = np.unique(columns["numbers"], return_index=True, return_counts=True)
-        shelf._windows[rows] = windows
-        shelf._rows = RecordRows(numbers, rows)
-        return shelf
-
-    def packed(self) -> Arrays:
-        """Return its columns without removed rows, sorted by number."""
-        kept = np.flatnonzero(self._present[: self._size])
-        kept = kept[np.argsort(self._numbers[kept], kind="stable")]
-        columns = (self._matrix.take(kept), self._numbers[kept], self._live[kept], self._marks[kept])
-        return dict(zip(_COLUMNS, columns, strict=True))
 
     def count_live(self) -> int:
         return int(np.count_nonzero(self._live[: self._size]))
 
+    def append(self, loaded: _Vectors) -> None:
+        """Add records that are on no shelf."""
+        self._sample = None
+        end = self._size + len(loaded.matrix)
+        self.make_room(end)
+        rows, first = slice(self._size, end), self._size + np.cumsum(loaded.windows) - loaded.windows
+        self._matrix[rows] = loaded.matrix
+        self._present[rows] = True
+        self._windows[first] = loaded.windows
+        told = (self._live, loaded.live), (self._marks, loaded.marks), (self._numbers, loaded.numbers)
+        for column, values in told:
+            column[rows] = np.repeat(values, loaded.windows)
+        self._places.put(loaded.numbers, self._shelf, first)
+        self._size = end
+
     def put(self, number: int, vectors: Vectors, is_live: bool) -> None:
         """Add or replace a record; unchanged vectors keep their rows, as most changes leave the text."""
-        self._sample = None
-        if self._rows.get(number) != NONE:
-            rows = self._of(number)
-            if np.array_equal(self._matrix.take(rows), vectors):
+        rows = self._of(number)
+        if len(rows):
+            if np.array_equal(self._matrix[rows], vectors):
+                self._sample = None
                 self._live[rows] = is_live
                 return
             self.remove(number)
-        rows = slice(self._size, self._size + len(vectors))
-        self._matrix.put(rows.start, vectors)
-        self._make_room()
-        self._marks[rows] = crc32(make_id(RECORD, number).encode())
-        self._numbers[rows] = number
-        self._present[rows] = True
-        self._live[rows] = is_live
-        self._windows[rows.start] = len(vectors)
-        self._rows.put(number, rows.start)
-        self._size = rows.stop
+        mark = np.array([crc32(make_id(RECORD, number).encode())], np.uint32)
+        one, live = np.array([number], np.int64), np.array([is_live])
+        self.append(_Vectors(one, mark, live, np.array([len(vectors)], np.int64), vectors))
 
     def remove(self, number: int) -> None:
         self._sample = None
         rows = self._of(number)
-        self._rows.remove(number)
+        self._places.remove(number)
         self._present[rows] = self._live[rows] = False
-        self._matrix.clear(rows)
+        self._matrix[rows] = 0
         self._dead += len(rows)
-        if self._dead > max(_FIRST_CAPACITY, _SHRINK_WHEN_DEAD * self._size):
-            fresh = _ScopeMatrix.unpacked(self.packed())
-            self.__dict__.update(fresh.__dict__)
+        if self._dead > max(_LEAST_DEAD, _SHRINK_WHEN_DEAD * self._size):
+            self._close_gaps()
+
+    def _close_gaps(self) -> None:
+        """Move the rows of records together, sorted by number."""
+        kept = np.flatnonzero(self._present[: self._size])
+        kept = kept[np.argsort(self._numbers[kept], kind="stable")]
+        numbers, first, windows = np.unique(self._numbers[kept], return_index=True, return_counts=True)
+        rows = kept[first]
+        vectors = _Vectors(numbers, self._marks[rows], self._live[rows], windows, self._matrix[kept])
+        self.__dict__.update(_ScopeMatrix(self.dimensions, self._places, self._shelf).__dict__)
+        self.append(vectors)
 
     def search(
         self, vector: Vector, limit: int, only: RecordSet | None, exclude: Collection[str]
@@ -420,24 +394,24 @@ class _ScopeMatrix:
         counts = self._live if only is None else self._present & held_against(only, self._numbers)
         rows = np.flatnonzero(counts[: self._size])
         if len(rows) < _FEW * self._size:
-            scores = np.vecdot(self._matrix.take(rows), vector)
+            scores = np.vecdot(self._matrix[rows], vector)
         else:
-            scores = self._matrix.cosines(vector[np.newaxis], self._size)[0, rows]
+            scores = self._cosines(vector[np.newaxis])[0, rows]
         return self._best(scores, rows, limit, frozenset(exclude))
 
     def nearest(self, vectors: Vectors, limit: int) -> Iterator[list[tuple[str, float]]]:
         """Yield for each of these vectors what `search` returns."""
         rows = np.flatnonzero(self._live[: self._size])
-        for scores in self._matrix.cosines(vectors, self._size):
+        for scores in self._cosines(vectors):
             yield self._best(scores[rows], rows, limit, frozenset())
 
     def similarities(self, vector: Vector, record_ids: Collection[str]) -> Iterator[tuple[str, float]]:
         """Yield the records on this shelf, whatever their status, with the cosines of their best windows."""
-        first = self._rows.of(record_ids)
+        first = self._places.rows(record_ids, self._shelf)
         there = first != NONE
         if there.any():
             windows = self._windows[first[there]]
-            scores = np.vecdot(self._matrix.take(_each(first[there], windows)), vector)
+            scores = np.vecdot(self._matrix[_each(first[there], windows)], vector)
             best: list[float] = np.maximum.reduceat(scores, np.cumsum(windows) - windows).tolist()
             yield from zip(compress(record_ids, there.tolist()), best, strict=True)
 
@@ -447,20 +421,20 @@ class _ScopeMatrix:
         """Return the best `limit` of the named records that are live."""
         rows = self._rows_of(among)
         rows = rows[self._live[rows]]
-        return self._best(np.vecdot(self._matrix.take(rows), vector), rows, limit, frozenset(exclude))
+        return self._best(np.vecdot(self._matrix[rows], vector), rows, limit, frozenset(exclude))
 
     def several_windows(self, record_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Yield those of the records on this shelf that have several vectors, and the number of them."""
-        rows = self._rows.of(record_ids)
+        rows = self._places.rows(record_ids, self._shelf)
         windows = self._windows[rows]
         for place in np.flatnonzero((rows != NONE) & (windows > 1)).tolist():
             yield record_ids[place], int(windows[place])
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
-        rows = self._rows.of(record_ids)
+        rows = self._places.rows(record_ids, self._shelf)
         found = [record_id for record_id, row in zip(record_ids, rows.tolist(), strict=True) if row != NONE]
-        return dict(zip(found, self._matrix.take(rows[rows != NONE]), strict=True))
+        return dict(zip(found, self._matrix[rows[rows != NONE]], strict=True))
 
     def sample(self) -> tuple[Vectors, int]:
         """Return some live windows, and the number of all; the same in every process with the same records."""
@@ -468,27 +442,35 @@ class _ScopeMatrix:
             rows = np.flatnonzero(self._live[: self._size])
             # Chosen and ordered by a digest of the id, since row positions depend on the order of past changes.
             chosen = rows[np.argsort(self._marks[rows], kind="stable")[:_SAMPLE]]
-            self._sample = (self._matrix.take(chosen), len(rows))
+            self._sample = (self._matrix[chosen], len(rows))
         return self._sample
 
     def live(self, number: int) -> Vectors | None:
         """Return a copy of a live record's vectors."""
         rows = self._of(number)
-        return self._matrix.take(rows) if len(rows) and self._live[rows[0]] else None
+        return self._matrix[rows] if len(rows) and self._live[rows[0]] else None
 
     def live_ids(self) -> list[str]:
         numbers: list[int] = np.unique(self._numbers[: self._size][self._live[: self._size]]).tolist()
         return [make_id(RECORD, number) for number in numbers]
 
+    def _cosines(self, vectors: Vectors) -> NDArray[np.float32]:
+        """Return the cosines of all rows: [vectors, rows]."""
+        found = np.empty((len(vectors), self._size), np.float32)
+        for start in range(0, self._size, _BLOCK):
+            end = min(start + _BLOCK, self._size)
+            np.vecdot(vectors[:, np.newaxis], self._matrix[start:end], out=found[:, start:end])
+        return found
+
     def _of(self, number: int) -> Numbers:
         """Return every row of a record."""
-        row = self._rows.get(number)
+        row = self._places.row(number, self._shelf)
         windows = int(self._windows[row]) if row != NONE else 0
         return np.arange(row, row + windows, dtype=np.int64)
 
     def _rows_of(self, record_ids: Collection[str]) -> Numbers:
         """Return every row of the records on this shelf."""
-        first = self._rows.of(record_ids)
+        first = self._places.rows(record_ids, self._shelf)
         first = first[first != NONE]
         return _each(first, self._windows[first])
 
@@ -509,12 +491,12 @@ class _ScopeMatrix:
                 named = ((make_id(RECORD, number), score) for number, score in best.items())
                 return list(islice((hit for hit in named if hit[0] not in exclude), limit))
 
-    def _make_room(self) -> None:
-        """Make every column as long as the matrix."""
-        if more := len(self._matrix) - len(self._numbers):
-            self._numbers, self._marks = grown(self._numbers, more), grown(self._marks, more)
-            self._windows = grown(self._windows, more)
-            self._present, self._live = grown(self._present, more), grown(self._live, more)
+    def make_room(self, rows: int) -> None:
+        """Make every column so long at least."""
+        self._matrix = grown(self._matrix, rows)
+        self._numbers, self._marks = grown(self._numbers, rows), grown(self._marks, rows)
+        self._windows = grown(self._windows, rows)
+        self._present, self._live = grown(self._present, rows), grown(self._live, rows)
 
 
 def _each(first: Numbers, windows: Numbers) -> Numbers:

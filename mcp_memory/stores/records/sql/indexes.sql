@@ -1,0 +1,47 @@
+-- What the indexes in memory are made of: one plain statement for each part, without joined lists. They read all of it,
+-- or what changed: `{changed}` is nothing, or a condition on r.change and its order; `{of_changed}` likewise of what
+-- belongs to a record.
+
+-- name: index_scopes
+SELECT r.scope, count(*) AS records FROM records AS r GROUP BY r.scope;
+
+-- name: index_vectors
+SELECT r.id, r.scope, r.change, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
+FROM records AS r LEFT JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows > 0 {changed};
+
+-- name: index_terms
+-- With the session of a dialogue turn alone: its neighbours are those before and after it there.
+SELECT
+    r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, t.terms,
+    iif(r.speaker IS NOT NULL OR r.role IS NOT NULL, r.session_id, NULL) AS session
+FROM records AS r LEFT JOIN terms AS t ON t.row = r.row {changed};
+
+-- name: index_columns
+SELECT
+    r.id, r.scope, r.kind, r.task_id, r.session_id, r.branch_id,
+    iif(r.status = 'noted', r.agent || '/' || r.session_id, NULL) AS noted_in,
+    coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, r.speaker, r.occurred_at, r.importance,
+    r.status NOT IN ('inactive', 'retired') AS is_live, r.pinned, r.tags, r.superseded_by, r.role,
+    iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until
+FROM records AS r {changed};
+
+-- name: index_places
+-- Others must not find what is noted by what it mentions.
+SELECT
+    r.id, r.scope, r.branch_id, r.superseded_by, r.task_id,
+    r.status NOT IN ('inactive', 'retired', 'noted') AS is_linked
+FROM records AS r {changed};
+
+-- name: index_mentions
+-- Entities go by their keys: one of several types is one thing in the graph.
+SELECT m.record_id, e.name_key FROM mentions AS m JOIN entities AS e ON e.id = m.entity {of_changed};
+
+-- name: index_aliases
+SELECT a.record_id, e.name_key, a.name_key AS alias FROM aliases AS a JOIN entities AS e ON e.id = a.entity {of_changed};
+
+-- name: index_relations
+SELECT l.record_id, s.name_key AS source, t.name_key AS target, l.weight FROM relations AS l
+JOIN entities AS s ON s.id = l.source JOIN entities AS t ON t.id = l.target {of_changed};
+
+-- name: index_erasures
+SELECT r.id, r.change FROM tombstones AS r {changed};
