@@ -2,8 +2,8 @@
 
     python -m benchmarks.footprint [--sizes 1000,10000] [--scopes 1,100] [--folder FOLDER]
 
-A memory of one project, and one of the same size that a hundred projects share, is filled with made vectors, and
-upkeep writes the files of its indexes. Then real servers over stdio are started on it. Memory is what the processes of
+A memory of one project, and one of the same size that a hundred projects share, is filled with made vectors. Then real
+servers over stdio are started on it, as after an import: nothing is kept for them but the truth. Memory is what the processes of
 a server, with its children, have written for themselves, once it is at rest: pages of files that they only read are
 the system's cache. For one window and for four, which share the first one's server, there is the sum of their shares of
 all pages (PSS); *next window* and *next's* are CPU and memory of the three that are served. In a warm server a context
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def fill(folder: Path, size: int, scopes: int) -> None:
-    """Store the records, the first project's first, and write the files of the indexes."""
+    """Store the records, the first project's first."""
     texts = sentences(size, seed=7)
     share = -(-size // scopes)
     for number in range(scopes):
@@ -90,10 +90,6 @@ def fill(folder: Path, size: int, scopes: int) -> None:
             for begin in range(0, len(mine), BATCH):
                 items = [NewRecord(text=text) for text in mine[begin : begin + BATCH]]
                 app.remember(items, app.caller(), advise=False)
-            if number == scopes - 1:
-                app.warm()
-                while app.follower.save():
-                    pass
 
 
 def measured(folder: Path) -> Mapping[str, str]:

@@ -97,8 +97,10 @@ class LoadedLinks:
 
     def _counted(self) -> tuple[Numbers, Numbers]:
         others = self._begins[self._begins & 1 == 1]
-        first = np.flatnonzero(np.diff(others, prepend=-1))
-        counts = np.diff(first, append=len(others))
+        is_first = np.ones(len(others), np.bool_)
+        is_first[1:] = others[1:] != others[:-1]
+        first = np.flatnonzero(is_first)
+        counts = np.append(first[1:], len(others)) - first if len(first) else first
         order = np.argsort(-counts, kind="stable")
         return counts[order], others[first[order]]
 
