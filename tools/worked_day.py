@@ -1,4 +1,4 @@
-"""Plays the worked day (worked_day_story) on real servers, and writes docs/worked-day.md and the block in README.md.
+"""Plays the worked day (worked_day_story) on real servers, and writes docs/worked-day.md and the excerpt in README.md.
 
     python -m tools.worked_day
 
@@ -22,6 +22,11 @@ PAGE, README = ROOT / "docs" / "worked-day.md", ROOT / "README.md"
 BEGIN, END = "<!-- the worked day: begin -->", "<!-- the worked day: end -->"
 PRINTED_DAY, PRINTED_ID = "2026-03-03", "c0123456789"
 """What stands on the pages for the day on which it was played, and for the block's id, which depends on it."""
+EXCERPT = (
+    "## Active Constraints", "- [r00000m ", "## Task", "- now ", "- dead end ", "- done [t00001w]", "- next [t00001y]",
+    "## Last Exchange", "- [r00003v ",
+)  # fmt: skip
+"""The beginnings of the lines of the block that README.md shows."""
 COLUMNS = 118
 HOURS_AGO = 30
 """The day's last message, before 14:00, is then more than 16 hours old, whatever time it is."""
@@ -101,10 +106,11 @@ def page(played: Played) -> str:
 
 
 def readme(text: str, played: Played) -> str:
-    """README.md with the block of the next day between its two marks."""
+    """README.md with some lines of the block of the next day between its two marks."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{_fenced(printed(played.resumed, played.day))}{END}{after}"
+    lines = "\n".join(line for line in played.resumed.splitlines() if line.startswith(EXCERPT))
+    return f"{before}{BEGIN}\n{_fenced(printed(lines, played.day))}{END}{after}"
 
 
 def printed(block: str, day: str) -> str:

@@ -178,5 +178,16 @@ def test_the_pages_print_what_comes_out(played: worked_day.Played) -> None:
     assert worked_day.PAGE.read_text("utf-8") == worked_day.page(played)
     readme = worked_day.README.read_text("utf-8")
     assert readme == worked_day.readme(readme, played)
-    shown = readme.partition(worked_day.BEGIN)[2].partition(worked_day.END)[0]
-    assert 10 < len(shown.splitlines()) <= 42
+
+
+def test_the_excerpt_on_the_front_page_is_lines_of_the_real_block(played: worked_day.Played) -> None:
+    """T2.1, U3.2: whole lines, in the order of the block, as it stands on the page of the day."""
+    readme = worked_day.README.read_text("utf-8")
+    shown = (
+        readme.partition(f"{worked_day.BEGIN}\n~~~~text\n")[2].partition(f"\n~~~~\n{worked_day.END}")[0].splitlines()
+    )
+    block = iter(worked_day.printed(played.resumed, played.day).splitlines())
+    assert 10 <= len(shown) <= 14
+    assert all(line in block for line in shown), "each line is looked for behind the one before"
+    said = " ".join(" ".join(shown).split())
+    assert all(text in said for text in (CENSOR, FORMULAS, DEAD_END, FILE_RESULT, LOAD))
