@@ -107,14 +107,15 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """Borrow a connection for reading, this caller's alone until it is returned.
+        """Borrow a connection in a read transaction, this caller's alone until it is returned.
 
-        Raises StoreUnavailable, at the end too, where the files were not sound: discard what you read.
+        Raises StoreUnavailable where a newer version has migrated the database; at the end too, where the files were
+        not sound: discard what you read.
         """
         snapshot = self.pinned()
         with self.guarded():
             if snapshot is None:
-                connection = self._borrow()
+                connection = self._begin_read()
                 try:
                     yield connection
                 finally:
@@ -132,9 +133,8 @@ class Database:
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
         with self.guarded():
-            connection = self._borrow()
+            connection = self._begin_read()
             try:
-                connection.execute("BEGIN")
                 return DatabaseSnapshot(self, connection)
             except BaseException:
                 self.release(connection)
@@ -358,6 +358,17 @@ class Database:
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
         self._borrowed.add(connection)
+        return connection
+
+    def _begin_read(self) -> sqlite3.Connection:
+        """Borrow a connection in a read transaction, whose schema this version knows."""
+        connection = self._borrow()
+        try:
+            connection.execute("BEGIN")
+            sql_files.check_schema(connection)
+        except BaseException:
+            self.release(connection)
+            raise
         return connection
 
     def release(self, connection: sqlite3.Connection) -> None:
