@@ -16,10 +16,10 @@ from mcp_memory import extensions
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import Settings
-from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
+from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, copies, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
@@ -546,6 +546,11 @@ def token_counter(encoding: str) -> TiktokenCounter:
 def memory_exists(settings: Settings) -> bool:
     """True where the data directory holds a memory already."""
     return (settings.data_dir / FILE_NAME).exists()
+
+
+def copies_beside(settings: Settings) -> Sequence[Copy]:
+    """Return what migrations and `restore` kept beside the memory."""
+    return copies(settings.data_dir / FILE_NAME)
 
 
 def files_in(folder: Path) -> FileStore:

@@ -336,8 +336,10 @@ class EmbeddingQueue(Protocol):
 class StoreUpkeep(Protocol):
     """Keeps the store's files sound."""
 
-    def purge(self, *, patiently: bool = True) -> None:
+    def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Make erased text unrecoverable from the store's files; do nothing where nothing was erased.
+
+        Return the names of copies beside the store that held it and were deleted.
 
         Raises StoreBusy where other processes never pause or, with `patiently` false, do not pause now. The next call
         of any process purges the rest.

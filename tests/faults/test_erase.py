@@ -1,6 +1,7 @@
 """What was erased is in no file of the data directory."""
 
 import random
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -107,6 +108,37 @@ def test_what_others_say_of_an_entity_stays_and_what_the_erased_said_goes(app: A
     assert traces(tmp_path / "data", [b"Kept"])
     found = app.recall(RecallRequest(entities=("Bo",)), me).results
     assert [result["id"] for result in found] == [kept.id]
+
+
+def test_copies_beside_the_memory_that_hold_what_is_erased_are_deleted(app: App, tmp_path: Path) -> None:
+    """R9, G1.1: of a migration and of `restore` alike; a damaged one stays, and so does one from before the record."""
+    me, folder = app.caller(), tmp_path / "data"
+    app.records.backup(str(folder / "memory.db.schema-1"))
+    record_id = plant(app, me)
+    wanted = needles(app, SECRET, EARLIER)
+    for name in ("schema-2", "before-20261124-101500", "before-20261124-101600"):
+        app.records.backup(str(folder / f"memory.db.{name}"))
+    (folder / "memory.db.copying").write_text(SECRET)
+    (folder / "memory.db.before-20261124-101500-shm").touch()
+    damaged = folder / "memory.db.before-20261124-101600"
+    damaged.write_bytes(damaged.read_bytes()[:4096] + b"x" * 4096)
+    forgotten = app.forget([record_id], "erase", me)
+    assert forgotten.copies == ("memory.db.schema-2", "memory.db.before-20261124-101500")
+    assert forgotten.copies_told.endswith(": memory.db.schema-2, memory.db.before-20261124-101500.")
+    assert traces(folder, wanted) == []
+    kept = {path.name for path in folder.glob("memory.db.*")}
+    assert kept == {"memory.db.schema-1", "memory.db.before-20261124-101600"}
+    assert app.forget([record_id], "erase", me).copies == ()
+
+
+def test_a_log_beside_a_copy_is_read_with_it(app: App, tmp_path: Path) -> None:
+    """R9: what a killed server has written last is in the log of the file that `restore` has moved away."""
+    me, folder = app.caller(), tmp_path / "data"
+    record_id = plant(app, me)
+    for suffix in ("", "-wal", "-shm"):  # As `restore` moves them; nothing is in the database itself yet.
+        shutil.copy(folder / f"memory.db{suffix}", folder / f"memory.db.before-20261124-101500{suffix}")
+    assert app.forget([record_id], "erase", me).copies == ("memory.db.before-20261124-101500",)
+    assert traces(folder, needles(app, SECRET, EARLIER)) == []
 
 
 HOLDER = """

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,20 +37,6 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signa
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="mounts a file system of its own, as only Linux lets any user"
 )
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts servers that do not outlive the test."""
-    started: list[ServerProcess] = []
-
-    def start_one(*arguments: Any, **options: Any) -> ServerProcess:
-        started.append(ServerProcess(*arguments, **options))
-        return started[-1]
-
-    yield start_one
-    for server in started:
-        server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -88,8 +88,10 @@ def forget(
     forgotten = _move(memory, record_ids, "erase" if erase else "retire")
     done = [*forgotten.done, *forgotten.extracted]
     name = "erased" if erase else "retired"
-    later = "" if forgotten.purged else " Other processes use the files; the bytes go once they allow it."
-    output(as_json, {name: done}, f"{name.capitalize()}: {', '.join(done)}.{later}")
+    pending = "" if forgotten.purged else "Other processes use the files; the bytes go once they allow it."
+    copies = {"copies_deleted": list(forgotten.copies)} if forgotten.copies else {}
+    said = " ".join(filter(None, (f"{name.capitalize()}: {', '.join(done)}.", forgotten.copies_told, pending)))
+    output(as_json, {name: done, **copies}, said)
 
 
 @over_settings("data_dir", "namespace", "agent")

@@ -69,6 +69,7 @@ def _examine(settings: "Settings", *, repair: bool) -> Iterator[Finding]:
             yield from examine_trust(memory.trust.folders())
     except StoreUnavailable as error:
         yield Finding(part="database", state="wrong", says=str(error))
+    yield from examine_copies(settings)
 
 
 def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:
@@ -90,6 +91,22 @@ def examine_clients() -> Iterator[Finding]:
         titles = ", ".join(dict.fromkeys(each.title for each in ours))
         says = f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` adds it"
         yield Finding(part="clients", state="ok", says=says)
+
+
+def examine_copies(settings: "Settings") -> Iterator[Finding]:
+    """Name the copies beside the memory, also where that cannot be opened; a damaged one may be what somebody saves."""
+    from mcp_memory.wiring import copies_beside
+
+    for copy in copies_beside(settings):
+        size = f"{copy.path} ({copy.size / 1e6:.1f} MB)"
+        if copy.schema is None:
+            yield Finding(part="copies", state="ok", says=f"{size}, damaged, is kept as it is")
+            continue
+        says = f"{size} is the memory of schema {copy.schema} as it was before a migration or `restore`"
+        remedy = (
+            f'Without servers, `mcp-memory restore "{copy.path}"` goes back to it and keeps the present one beside it.'
+        )
+        yield Finding(part="copies", state="ok", says=says, remedy=remedy)
 
 
 def examine_trust(folders: "Sequence[TrustedFolder]") -> Iterator[Finding]:

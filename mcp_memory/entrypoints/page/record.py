@@ -171,7 +171,8 @@ def erase(visit: Visit) -> Response:
     forgotten = visit.app.forget([record_id], "erase", visit.caller, visit.number("version"))
     if not forgotten.done:
         raise NotFound("There is no such record any more.")
-    return visit.see("/", done="erased" if forgotten.purged else "pending")
+    done = "erased_copies" if forgotten.copies else "erased"
+    return visit.see("/", done=done if forgotten.purged else "pending")
 
 
 def undo(visit: Visit) -> Response:

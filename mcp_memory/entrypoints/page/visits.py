@@ -31,6 +31,7 @@ DONE: Final[Mapping[str, str]] = {
     "excluded": "Kept out: not given here again. Search still finds it, and its page lists this.",
     "included": "It may be given there again.",
     "erased": "Erased for good.",
+    "erased_copies": "Erased for good; a copy beside the memory that held it was deleted as well.",
     "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
     "pinned": "Pinned: it is part of every context.",
     "unpinned": "It is pinned no longer.",

@@ -26,14 +26,23 @@ class Forgotten:
 
     `extracted` are records erased together with their source episodes and messages: extractions, and summaries that
     repeat any of them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
-    files in use, and `Forget.finish` tries again. `change` numbers the write, for an undo; 0 where there is none.
+    files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the memory, from before a
+    migration or a restore, that were deleted since they held an erased record. `change` numbers the write, for an undo;
+    0 where there is none.
     """
 
     done: tuple[str, ...]
     not_found: tuple[str, ...]
     extracted: tuple[str, ...] = ()
     purged: bool = True
+    copies: tuple[str, ...] = ()
     change: int = field(default=0, compare=False)
+
+    @property
+    def copies_told(self) -> str:
+        """A sentence on the deleted copies; empty without any."""
+        names = ", ".join(self.copies)
+        return f"Copies beside the memory that held it were deleted with it: {names}." if names else ""
 
 
 class Forget:
@@ -59,7 +68,7 @@ class Forget:
         Erasing an episode or a message also erases extractions that still have its words, and every summary that
         repeats any of it; the entries those summaries replaced, if not erased, are live again in the session's log. It
         purges the text from the store's files, and the vectors from every index, as far as other processes allow;
-        earlier backups keep both.
+        earlier backups keep both, unless they lie beside the store as copies that a migration or `restore` kept.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here, or somebody changed it since the caller
@@ -81,9 +90,15 @@ class Forget:
                 for record in found:
                     self._move(record, mode, transaction)
             change = 0 if mode == "erase" else transaction.undoable
-        purged = mode != "erase" or self._purge((*done, *extracted))
-        not_found = tuple(i for i in wanted if i not in done)
-        return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged, change=change)
+        copies = self._purge((*done, *extracted)) if mode == "erase" else ()
+        return Forgotten(
+            done=done,
+            not_found=tuple(i for i in wanted if i not in done),
+            extracted=extracted,
+            purged=copies is not None,
+            copies=tuple(copies or ()),
+            change=change,
+        )
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
         """Erase, or retire, what the caller's session has stored; return False where others have used it since.
@@ -114,14 +129,16 @@ class Forget:
         self._records.purge(patiently=False)
         return True
 
-    def _purge(self, erased: Sequence[str]) -> bool:
-        """Return True once no file holds erased text, including what an earlier call or a killed process left."""
+    def _purge(self, erased: Sequence[str]) -> Sequence[str] | None:
+        """Leave erased text in no file, including what an earlier call or a killed process left.
+
+        Return the copies that were deleted; None where other processes keep the files in use.
+        """
         try:
             self._erase_derived(erased)
-            self._records.purge()
+            return self._records.purge()
         except StoreUnavailable:  # The erasure itself succeeded: report no error.
-            return False
-        return True
+            return None
 
     def _erase(self, record_ids: Sequence[str], transaction: Transaction) -> None:
         for record_id in record_ids:

@@ -71,8 +71,10 @@ class IntegrityCheck:
             return
         if repair:
             with suppress(StoreBusy):
-                self._records.purge()
-                yield Finding(part="database", state="repaired", says="what was erased was taken out of the files")
+                copies = self._records.purge()
+                gone = f"; copies that held it were deleted: {', '.join(copies)}" if copies else ""
+                says = f"what was erased was taken out of the files{gone}"
+                yield Finding(part="database", state="repaired", says=says)
                 return
         says = "what was erased is still in the files, as other processes keep them in use"
         remedy = f"A server takes it out when they pause; without one, {_REPAIR}"

@@ -1,7 +1,7 @@
 """The record store in one SQLite file."""
 
-from mcp_memory.stores.records.backups import restore
+from mcp_memory.stores.records.backups import Copy, copies, restore
 from mcp_memory.stores.records.data_folder import FILE_NAME
 from mcp_memory.stores.records.store import SqliteRecordStore
 
-__all__ = ["FILE_NAME", "SqliteRecordStore", "restore"]
+__all__ = ["FILE_NAME", "Copy", "SqliteRecordStore", "copies", "restore"]

@@ -1,18 +1,32 @@
 """Copies the database while it is in use, and restores a copy. Knows no record."""
 
+import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from mcp_memory.bounded_files import open_regular
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.stores.records.copies import FORMER, MIGRATED, full_disk_told, write_copy
 from mcp_memory.stores.records.data_folder import FILE_NAME
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.file_errors import translated_errors
+from mcp_memory.stores.records.file_errors import note_of, translated_errors
 from mcp_memory.stores.records.sql_files import APPLICATION_ID
+
+_SIDE_FILES = ("-wal", "-shm", "-overwritten")
+_HOLDS = "SELECT 1 FROM records WHERE id IN (SELECT value FROM json_each(?))"
+
+
+class Copy(NamedTuple):
+    """A database that lies beside the memory's; `schema` is None where it is damaged."""
+
+    path: Path
+    size: int  # bytes
+    schema: int | None
 
 
 def back_up(database: Database, path: Path) -> None:
@@ -21,32 +35,10 @@ def back_up(database: Database, path: Path) -> None:
         raise StoreUnavailable(f"{path} exists already; name a new file.")
     with translated_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        try:
-            with database.read() as connection:
-                # One snapshot, without the slack that may still hold what was erased.
-                connection.execute("PRAGMA query_only = OFF")
-                try:
-                    with _full_disk_named(path):
-                        connection.execute("VACUUM INTO ?", (str(path),))
-                finally:
-                    connection.execute("PRAGMA query_only = ON")
-            with path.open("rb+") as copy:
-                os.fsync(copy.fileno())
-        except BaseException:
-            path.unlink()
-            raise
-
-
-@contextmanager
-def _full_disk_named(path: Path) -> Generator[None]:
-    """Name the disk of the copy where it is full: it may not be the database's."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-            raise StoreUnavailable(f"The disk that is to hold {path} is full; free space or name another.") from error
-        raise
+        full = f"The disk that is to hold {path} is full; free space or name another."
+        with database.read() as connection, full_disk_told(full):
+            connection.execute("COMMIT")  # VACUUM begins a transaction of its own.
+            write_copy(connection, path)
 
 
 def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
@@ -59,7 +51,7 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
         InvalidRequest: the file is no sound backup.
         StoreUnavailable: the folder may not be written.
     """
-    _require_sound(backup)
+    _schema_of(backup)
     path = folder / FILE_NAME
     with translated_errors(path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,25 +61,61 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
                 shutil.copyfileobj(source, target)
             target.flush()
             os.fsync(target.fileno())
-        kept = path.with_name(f"{FILE_NAME}.before-{stamp}") if path.exists() else None
-        for suffix in ("", "-wal", "-shm", "-overwritten"):  # First what tells others that this is not the memory.
+        kept = path.with_name(f"{FILE_NAME}{FORMER}{stamp}") if path.exists() else None
+        for suffix in ("", *_SIDE_FILES):  # First what tells others that this is not the memory.
             former = path.with_name(FILE_NAME + suffix)
             if former.exists():
-                former.rename(path.with_name(f"{FILE_NAME}.before-{stamp}{suffix}"))
+                former.rename(path.with_name(f"{FILE_NAME}{FORMER}{stamp}{suffix}"))
         fresh.rename(path)
     return kept
 
 
-def _require_sound(backup: Path) -> None:
-    """Raise InvalidRequest unless this is a sound backup of ours. SQLite leaves no file beside it.
+def copies(database: Path) -> Sequence[Copy]:
+    """Return what migrations and `restore` kept beside the database, by name."""
+    kept = (path for kind in (MIGRATED, FORMER) for path in sorted(database.parent.glob(f"{database.name}{kind}*")))
+    return [_copy(path) for path in kept if not path.name.endswith(_SIDE_FILES)]
 
-    Triggers and views, which our schemas never have, would run with later writes.
+
+def copies_holding(database: Path, record_ids: Iterable[str]) -> list[Path]:
+    """Return the sound copies that hold any of these records. A damaged one may be all that is left of a memory."""
+    wanted = json.dumps(list(record_ids))
+    return [copy.path for copy in copies(database) if copy.schema is not None and _holds(copy.path, wanted)]
+
+
+def delete_copies(paths: Iterable[Path]) -> None:
+    """Delete copies, each with the log that belonged to it."""
+    for path in paths:
+        for suffix in ("", *_SIDE_FILES):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _copy(path: Path) -> Copy:
+    schema = None
+    if not note_of(path).exists():
+        with suppress(InvalidRequest):
+            schema = _schema_of(path)
+    return Copy(path, path.stat().st_size, schema)
+
+
+def _holds(copy: Path, record_ids: str) -> bool:
+    """Return True where the copy, read with its log if it has one, holds any record of a JSON list of ids."""
+    log = copy.with_name(f"{copy.name}-wal")
+    how = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"  # SQLite then leaves no file beside it.
+    with closing(sqlite3.connect(f"{copy.resolve().as_uri()}?mode={how}", uri=True)) as connection:
+        return connection.execute(_HOLDS, (record_ids,)).fetchone() is not None
+
+
+def _schema_of(backup: Path) -> int:
+    """Return the number of its schema. Raises InvalidRequest unless this is a sound backup of ours.
+
+    SQLite leaves no file beside it. Triggers and views, which our schemas never have, would run with later writes.
     """
     try:
         open_regular(backup).close()
         uri = f"{backup.resolve().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+            schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
             is_sound = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
             foreign = connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
     except OSError as error:
@@ -96,3 +124,4 @@ def _require_sound(backup: Path) -> None:
         raise InvalidRequest(f"{backup} cannot be read as a backup; name a file that `backup` wrote.") from error
     if not (is_ours and is_sound) or foreign:
         raise InvalidRequest(f"{backup} is no sound backup of a memory; name another.")
+    return schema

@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.copies import copy_before_migration, drop_other_copies
 from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
 from mcp_memory.stores.records.file_errors import (
     Damaged,
@@ -94,8 +95,7 @@ class Database:
             self._open()
             try:
                 if sql_files.needs_migration(self._writer, self.path):
-                    with self.write() as connection:
-                        sql_files.migrate(connection)
+                    self._migrate()
                 self._newest = sql_files.newest_change(self._writer)
             except BaseException:
                 self.close()
@@ -107,14 +107,15 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """Borrow a connection for reading, this caller's alone until it is returned.
+        """Borrow a connection in a read transaction, this caller's alone until it is returned.
 
-        Raises StoreUnavailable, at the end too, where the files were not sound: discard what you read.
+        Raises StoreUnavailable where a newer version has migrated the database; at the end too, where the files were
+        not sound: discard what you read.
         """
         snapshot = self.pinned()
         with self.guarded():
             if snapshot is None:
-                connection = self._borrow()
+                connection = self._begin_read()
                 try:
                     yield connection
                 finally:
@@ -132,9 +133,8 @@ class Database:
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
         with self.guarded():
-            connection = self._borrow()
+            connection = self._begin_read()
             try:
-                connection.execute("BEGIN")
                 return DatabaseSnapshot(self, connection)
             except BaseException:
                 self.release(connection)
@@ -228,6 +228,21 @@ class Database:
             _close(self._writer, may_fold=may_fold)
             if not self._borrowed:  # Else their locks would fall with the witness's descriptors.
                 self._witness.end()
+
+    def _migrate(self) -> None:
+        """Copy the file beside itself, bring its schema up to date, and drop older copies.
+
+        The write lock keeps others from all three: a newer version may migrate in between, and keep a copy of its own.
+        """
+        with self.write() as connection:
+            before = sql_files.check_schema(connection)
+            if is_old := 0 < before < self.schema_version:  # Neither new, nor migrated by another process just now.
+                with closing(self._connect()) as reader:
+                    copy_before_migration(reader, self.path, before)
+            sql_files.migrate(connection)
+        if is_old:
+            with self.write(), suppress(OSError):
+                drop_other_copies(self.path, before)
 
     def _open(self) -> None:
         """Open the writing connection, unless a process that has the files open lost one.
@@ -358,6 +373,17 @@ class Database:
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
         self._borrowed.add(connection)
+        return connection
+
+    def _begin_read(self) -> sqlite3.Connection:
+        """Borrow a connection in a read transaction, whose schema this version knows."""
+        connection = self._borrow()
+        try:
+            connection.execute("BEGIN")
+            sql_files.check_schema(connection)
+        except BaseException:
+            self.release(connection)
+            raise
         return connection
 
     def release(self, connection: sqlite3.Connection) -> None:

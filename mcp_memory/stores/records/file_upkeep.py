@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import StoreBusy
-from mcp_memory.stores.records.backups import back_up
+from mcp_memory.stores.records.backups import back_up, copies_holding, delete_copies
+from mcp_memory.stores.records.copies import drop_unfinished
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.file_errors import wait_out
 from mcp_memory.stores.records.rows import record_from_row
@@ -32,7 +33,7 @@ class SqliteUpkeep:
 
     _database: Database
 
-    def purge(self, *, patiently: bool = True) -> None:
+    def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Rewrite the file and empty its log.
 
         secure_delete zeroes the rows themselves, but neither the copies that SQLite leaves in the slack of a page when
@@ -41,7 +42,7 @@ class SqliteUpkeep:
         """
         pending = self._noted(UNPURGED)
         if pending is None:
-            return
+            return ()
         deadline = time.monotonic() + (PURGE_PATIENCE_SECONDS if patiently else 0)
         try:
             with self._database.outside_transaction() as connection:
@@ -51,8 +52,13 @@ class SqliteUpkeep:
             wait_out(lambda: self._empty_log(deadline), deadline)
         except StoreBusy as error:
             raise StoreBusy(_IN_USE) from error
-        with self._database.write() as connection:
+        path = self._database.path
+        copies = copies_holding(path, (row["id"] for row in self._database.rows("SELECT id FROM tombstones")))
+        with self._database.write() as connection:  # Nobody migrates, and so copies, meanwhile.
+            delete_copies(copies)
+            drop_unfinished(path)
             connection.executemany(statement("drop_meta"), [(UNPURGED, pending), (REWRITTEN, pending)])
+        return [copy.name for copy in copies]
 
     def is_purge_pending(self) -> bool:
         return self._noted(UNPURGED) is not None

@@ -292,32 +292,24 @@ class SqliteTransfer:
 
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
         chosen = {"namespace": namespace}
-        with self._database.read() as connection:
-            connection.execute("BEGIN")  # One snapshot for all that follows.
-            try:
-                counts = (f"SELECT count(*) FROM ({statement(name).rstrip(';')})" for name in _PIECES)  # noqa: S608
-                pieces = sum(connection.execute(sql, chosen).fetchone()[0] for sql in counts)
-                yield Origin(schema=self._database.schema_version, namespace=namespace, pieces=pieces)
-                for name, made in _PIECES.items():
-                    with closing(connection.execute(statement(name), chosen)) as rows:
-                        for row in rows:
-                            yield made(connection, row, namespace)
-            finally:
-                connection.execute("ROLLBACK")
+        with self._database.read() as connection:  # One snapshot for all that follows.
+            counts = (f"SELECT count(*) FROM ({statement(name).rstrip(';')})" for name in _PIECES)  # noqa: S608
+            pieces = sum(connection.execute(sql, chosen).fetchone()[0] for sql in counts)
+            yield Origin(schema=self._database.schema_version, namespace=namespace, pieces=pieces)
+            for name, made in _PIECES.items():
+                with closing(connection.execute(statement(name), chosen)) as rows:
+                    for row in rows:
+                        yield made(connection, row, namespace)
 
     def select(self, record_ids: Sequence[str]) -> Iterator[Origin | Piece]:
         chosen = {"ids": json.dumps(record_ids)}
         with self._database.read() as connection:
-            connection.execute("BEGIN")
-            try:
-                entities = connection.execute(statement("selected_entities"), chosen).fetchall()
-                rows = connection.execute(statement("selected_records"), chosen).fetchall()
-                ids = {row["id"] for row in rows}
-                yield Origin(schema=self._database.schema_version, namespace=None, pieces=len(entities) + len(rows))
-                yield from (WholeEntity(**_columns(row)) for row in entities)
-                yield from (_alone(_record(connection, row, None), ids) for row in rows)
-            finally:
-                connection.execute("ROLLBACK")
+            entities = connection.execute(statement("selected_entities"), chosen).fetchall()
+            rows = connection.execute(statement("selected_records"), chosen).fetchall()
+            ids = {row["id"] for row in rows}
+            yield Origin(schema=self._database.schema_version, namespace=None, pieces=len(entities) + len(rows))
+            yield from (WholeEntity(**_columns(row)) for row in entities)
+            yield from (_alone(_record(connection, row, None), ids) for row in rows)
 
     def is_empty(self) -> bool:
         return not self._database.rows(statement("anything_stored"))[0][0]

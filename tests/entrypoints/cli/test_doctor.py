@@ -16,6 +16,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import doctor
 from mcp_memory.settings import Settings
+from tests.stores.records.test_copies import memory_of
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -225,3 +226,36 @@ def test_what_waits_for_a_server_is_no_fault(run: "Run", memory: App, settings: 
     assert "ok       vectors: 1 record waits to be embedded. A server embeds them, or `mcp-memory reindex`" in ran.out
     said = run("search", "dog").err
     assert "Searched in part only; vector: 1 record is not embedded yet, and found by words alone; all others" in said
+
+
+def test_the_copy_that_a_migration_made_is_named_and_brings_back_what_was(run: "Run", settings: Settings) -> None:
+    """G1.1, G1.2: a memory of an older schema is opened, and gone back to, by the same version."""
+    memory_of(9, settings.data_dir)
+    assert run("add", "The dog barks.").code == 0
+    copy = settings.data_dir / "memory.db.schema-9"
+    remedy = f'Without servers, `mcp-memory restore "{copy}"` goes back to it and keeps the present one beside it.'
+    [finding] = [each for each in run("doctor", "--json").json if each["part"] == "copies"]
+    assert finding["says"].startswith(f"{copy} (0.")
+    assert finding["says"].endswith(" MB) is the memory of schema 9 as it was before a migration or `restore`")
+    assert (finding["state"], finding["remedy"]) == ("ok", remedy)
+    assert f"ok       copies: {finding['says']}. {remedy}" in run("doctor").out.splitlines()
+    kept = run("restore", str(copy), "--json").json["kept"]
+    assert [each["text"] for each in run("list", "--json").json["results"]] == ["The port is 5432."]
+    assert run("doctor").code == 0
+    Path(kept).write_bytes(b"garbled" * 1000)
+    told = [(each["state"], each["says"]) for each in run("doctor", "--json").json if each["part"] == "copies"]
+    assert [says.split(" (")[0] for _, says in told] == [str(copy), kept]
+    assert told[1] == ("ok", f"{kept} (0.0 MB), damaged, is kept as it is")
+
+
+def test_what_is_erased_is_deleted_with_the_copy_that_holds_it(run: "Run", settings: Settings) -> None:
+    """G1.1, R9: and only then."""
+    memory_of(9, settings.data_dir)
+    later = run("add", "The dog barks.", "--json").json["id"]
+    assert run("forget", later, "--erase", "--json").json == {"erased": [later]}
+    copy = settings.data_dir / "memory.db.schema-9"
+    assert copy.exists()
+    ran = run("forget", "r000001", "--erase")
+    told = "Copies beside the memory that held it were deleted with it: memory.db.schema-9."
+    assert ran.out == f"Erased: r000001. {told}\n"
+    assert not copy.exists()

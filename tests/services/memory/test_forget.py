@@ -164,13 +164,16 @@ def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:
     assert app.forget([], "retire", app.caller()) == Forgotten(done=(), not_found=())
 
 
+@pytest.mark.parametrize("gone", ["", "; copies that held it were deleted: memory.db.schema-1"])
 def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
-    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
-    """R9: it is erased all the same; upkeep and the check-up see to the rest, and say so."""
+    """R9, G1.1: it is erased all the same; upkeep and the check-up see to the rest, and say so."""
     monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.0)
     record = remember("The word is Zanzibar.")
     remember("Another.")
+    if gone:
+        app.records.backup(str(app.settings.data_dir / "memory.db.schema-1"))
     reading = app.records.changes(0, str(app.records.embedder_id()))
     next(reading)
     assert app.forget([record.id], "erase", app.caller()) == Forgotten(done=(record.id,), not_found=(), purged=False)
@@ -182,9 +185,18 @@ def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
     assert app.records.is_purge_pending()
     assert list(reading)
     repaired = [(each.state, each.says) for each in app.examine(repair=True) if each.part == "database"]
-    assert repaired[1:] == [("repaired", "what was erased was taken out of the files")]
+    assert repaired[1:] == [("repaired", f"what was erased was taken out of the files{gone}")]
     assert not app.records.is_purge_pending()
     assert not app.keep_up()
+
+
+def test_copies_that_went_with_what_was_erased_are_named(app: App, remember: RememberOne) -> None:
+    """R9, G1.1: in one sentence; none where no copy held it."""
+    first, second = remember("The word is Zanzibar."), remember("The word is Samarkand.")
+    app.records.backup(str(app.settings.data_dir / "memory.db.schema-1"))
+    forgotten = app.forget([first.id], "erase", app.caller())
+    assert forgotten.copies_told == "Copies beside the memory that held it were deleted with it: memory.db.schema-1."
+    assert app.forget([second.id], "erase", app.caller()).copies_told == ""
 
 
 def test_upkeep_finishes_what_could_not_be_finished(

@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,15 +150,18 @@ def test_a_draft_of_the_first_schema_is_refused_with_the_remedy(tmp_path: Path) 
     Database(tmp_path).close()
 
 
-def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_write(database: Database) -> None:
-    """S2.3: an old process still running beside a new one reads on, and writes nothing that it does not know."""
+def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_transaction(database: Database) -> None:
+    """S2.3, G1.2: what is being read meanwhile is read to its end; nothing is lost."""
     change(database, "before")
-    with sqlite3.connect(database.path) as newer:
-        newer.execute("PRAGMA user_version = 999")
-    newer.close()
-    for _ in range(2):
-        with pytest.raises(SchemaTooNew, match="Nothing was changed"):
-            change(database, "after")
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as newer:
+        with database.snapshot():
+            newer.execute("PRAGMA user_version = 999")
+            assert note(database) == "before"
+        for _ in range(2):
+            for attempt in (lambda: change(database, "after"), lambda: note(database), database.pin):
+                with pytest.raises(SchemaTooNew, match="Nothing was changed"):
+                    attempt()
+        newer.execute(f"PRAGMA user_version = {len(migrations())}")
     assert note(database) == "before"
 
 

@@ -33,7 +33,7 @@ def build(app: "App") -> StrictTool:
             _DONE_BY_MODE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),
         }
-        note = "" if forgotten.purged else PENDING
+        note = forgotten.copies_told if forgotten.purged else PENDING
         return told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note, change=forgotten.change)
 
     return make_tool(
