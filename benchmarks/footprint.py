@@ -3,11 +3,11 @@
     python -m benchmarks.footprint [--sizes 1000,10000] [--scopes 1,100] [--folder FOLDER]
 
 A memory of one project, and one of the same size that a hundred projects share, is filled with made vectors. Then real
-servers over stdio are started on it, as after an import: nothing is kept for them but the truth. Memory is what the processes of
-a server, with its children, have written for themselves, once it is at rest: pages of files that they only read are
-the system's cache. For one window and for four, which share the first one's server, there is the sum of their shares of
-all pages (PSS); *next window* and *next's* are CPU and memory of the three that are served. In a warm server a context
-without a query is timed, as at a session's start. CPU holds on a busy machine. 100,000 records take about ten
+servers over stdio are started on it, as after an import: nothing is kept for them but the truth. Memory is what the
+processes of a server, with its children, have written for themselves, once it is at rest: pages of files that they only
+read are the system's cache. For one window and for four, which share the first one's server, there is the sum of their
+shares of all pages (PSS); *next window* and *next's* are CPU and memory of the three that are served. In a warm server
+a context without a query is timed, as at a session's start. CPU holds on a busy machine. 100,000 records take about ten
 minutes; with FOLDER the memories are kept for the next run.
 """
 

@@ -42,7 +42,7 @@ class TaskLink:
 
 
 IndexPart = Literal["scopes", "vectors", "terms", "columns", "places", "mentions", "aliases", "relations", "erasures"]
-"""What indexes are made of, each with a statement of its own (stores/records/sql/indexes.sql)."""
+"""The parts of the truth that indexes are made of, each with its own statement (stores/records/sql/indexes.sql)."""
 Columns = Mapping[str, Sequence[Any]]
 """Some rows as columns: the values of each name, row by row."""
 

@@ -22,7 +22,7 @@ from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
 from mcp_memory.ports.changes import ChangeFeed, Columns
 from mcp_memory.ports.retrieval import Facet, Outline, Position
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.places import Flags, Numbers, grown, held_against, numbers_of
+from mcp_memory.stores.record_numbers import Flags, Numbers, grown, held_against, numbers_of
 
 _NONE = 0
 """The code of no value."""

@@ -13,14 +13,14 @@ from mcp_memory.ports.changes import ChangeFeed, Snapshot
 from mcp_memory.ports.records import MemoryReader
 
 MOST_FOLLOWED = 20_000
-"""Changes after which an index is read anew: some five thousand records, one by one, cost more than all at once."""
+"""Changes after which an index is loaded again: some five thousand records, one by one, cost more than all at once."""
 
 
 class DerivedIndex(Protocol):
     """An index that is derived from the truth, and follows it."""
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
-        """Apply what changed after `since`; for 0, begin anew with all. No request reads meanwhile.
+        """Apply what changed after `since`; for 0, begin again with all of it. No request reads meanwhile.
 
         Applying a change again has no effect.
         """
@@ -130,7 +130,7 @@ class Follower:
     def _tell(self, behind: Mapping[DerivedIndex, int], revision: int) -> None:
         """Bring indexes, each from the change that it has applied, to the snapshot that is being read.
 
-        One that fails may hold half of it, so the next request that reads it begins it anew.
+        One that fails may hold half of it, so the next request that reads it loads it again.
         """
         self.stored_embedder = self.records.embedder_id()
         for index, applied in behind.items():

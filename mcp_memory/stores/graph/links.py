@@ -9,7 +9,7 @@ import numpy as np
 
 from mcp_memory.domain.model.ids import RECORD, make_id, number_of
 from mcp_memory.ports.retrieval import GraphNode
-from mcp_memory.stores.places import Numbers
+from mcp_memory.stores.record_numbers import Numbers
 
 MAX_KEPT = 100_000
 """Links that are kept as they were read from arrays, about 100 bytes each."""
@@ -91,8 +91,9 @@ class LoadedLinks:
         counts, begins = self._by_count
         start = int(np.searchsorted(-counts, -most))
         while start < len(counts):
-            end = int(np.searchsorted(-counts, -counts[start], side="right"))
-            yield from ((int(counts[start]), node) for node in sorted(self._numbers.nodes(begins[start:end])))
+            count = int(counts[start])
+            end = int(np.searchsorted(-counts, -count, side="right"))
+            yield from ((count, node) for node in sorted(self._numbers.nodes(begins[start:end])))
             start = end
 
     def _counted(self) -> tuple[Numbers, Numbers]:

@@ -19,7 +19,7 @@ from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
 from mcp_memory.stores.graph.view import GraphView, RecordPlace
-from mcp_memory.stores.places import NONE, Numbers, entries, grown, numbers_of
+from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
 
 MAX_KNOWN = 50_000
 """Records whose places are kept as they were read, about 6 MB."""

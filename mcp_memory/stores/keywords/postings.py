@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id
-from mcp_memory.stores.places import NONE, Places, held_against
+from mcp_memory.stores.record_numbers import NONE, RecordRows, held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -47,8 +47,8 @@ class NewText(NamedTuple):
 class ScopePostings:
     """The texts of one scope. A row whose record was removed or changed is empty until the gaps are closed."""
 
-    def __init__(self, places: Places, shelf: int) -> None:
-        self._places, self._shelf = places, shelf
+    def __init__(self, rows: RecordRows, shelf: int) -> None:
+        self._rows, self._shelf = rows, shelf
         self._body: Postings = np.zeros(0, np.uint64)
         self._tail: Postings = np.zeros(0, np.uint64)
         self._gone = 0
@@ -71,7 +71,7 @@ class ScopePostings:
         """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""
         new: list[NewText] = []
         for text in texts:
-            if (row := self._places.row(text.number, self._shelf)) != NONE:
+            if (row := self._rows.row(text.number, self._shelf)) != NONE:
                 if self._prints[row] == hash(text.terms):
                     self._set_live(row, text.is_live)
                     continue
@@ -81,11 +81,11 @@ class ScopePostings:
             self._append(new)
 
     def remove(self, number: int) -> None:
-        row = self._places.row(number, self._shelf)
+        row = self._rows.row(number, self._shelf)
         self._set_live(row, False)
         self._leave_session(row, number)
         self._numbers[row] = _GONE
-        self._places.remove(number)
+        self._rows.remove(number)
         self._gone += 1
         if self._gone > max(_LEAST_GONE, len(self._numbers) - self._gone):
             self._close_gaps()
@@ -104,7 +104,7 @@ class ScopePostings:
         self._before, self._after = place[self._before[kept]], place[self._after[kept]]
         self._live, self._prints, self.lengths = self._live[kept], self._prints[kept], self.lengths[kept]
         self._numbers, self._sessions = self._numbers[kept], self._sessions[kept]
-        self._places.put(self._numbers, self._shelf, np.arange(len(kept)))
+        self._rows.put(self._numbers, self._shelf, np.arange(len(kept)))
 
     def find(self, number: int) -> Rows:
         """Return the rows that have the term of this number, each once, in no order."""
@@ -154,7 +154,7 @@ class ScopePostings:
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
-        rows = self._places.rows(record_ids, self._shelf)
+        rows = self._rows.rows(record_ids, self._shelf)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
         some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
@@ -173,7 +173,7 @@ class ScopePostings:
 
     def rows_with(self, record_ids: Collection[str]) -> Rows:
         """Return the rows of the known records among these, each once."""
-        found = self._places.rows(record_ids, self._shelf)
+        found = self._rows.rows(record_ids, self._shelf)
         known = np.sort(found[found != NONE])
         is_first = np.ones(known.shape, np.bool_)  # `np.unique` imports numpy.ma, a hundredth of a server's start.
         is_first[1:] = known[1:] != known[:-1]
@@ -211,7 +211,7 @@ class ScopePostings:
         rows = (owner + first).astype(np.uint64)
         self._file(terms["number"].astype(np.uint64) << _TERM_SHIFT | rows)
         numbers = np.array([text.number for text in new], np.int64)
-        self._places.put(numbers, self._shelf, np.arange(first, first + len(new)))
+        self._rows.put(numbers, self._shelf, np.arange(first, first + len(new)))
         self._live = np.concatenate([self._live, live])
         self._prints = np.concatenate([self._prints, np.array([hash(text.terms) for text in new], np.int64)])
         self._numbers = np.concatenate([self._numbers, numbers])
@@ -256,7 +256,7 @@ class ScopePostings:
         self._before[row] = self._after[row] = NONE
 
     def _row(self, number: int) -> int:
-        return self._places.row(number, self._shelf)
+        return self._rows.row(number, self._shelf)
 
     def _turns_of(self, session: int) -> list[int]:
         if session not in self._turns:

@@ -21,7 +21,7 @@ from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.postings import NewText, ScopePostings, Scores
-from mcp_memory.stores.places import Places, groups, numbers_of
+from mcp_memory.stores.record_numbers import RecordRows, groups, numbers_of
 
 FEW_IN = 2_000
 """A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
@@ -57,7 +57,7 @@ class InformationKeywordStore:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._shelves: dict[str, ScopePostings] = {}
-        self._places = Places()
+        self._rows = RecordRows()
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
@@ -100,7 +100,7 @@ class InformationKeywordStore:
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
-            for record_id, scope in zip(record_ids, self._places.scopes_of(record_ids), strict=True):
+            for record_id, scope in zip(record_ids, self._rows.scopes_of(record_ids), strict=True):
                 if scope is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
@@ -118,7 +118,7 @@ class InformationKeywordStore:
     def follow(self, truth: ChangeFeed, since: int) -> None:
         self._last = None
         if not since:
-            self._shelves, self._places = {}, Places()
+            self._shelves, self._rows = {}, RecordRows()
         for columns in truth.index_rows("terms", since):
             numbers: list[int] = numbers_of(columns["id"]).tolist()
             rows = [*zip(numbers, map(bool, columns["is_live"]), columns["terms"], columns["session"], strict=True)]
@@ -133,17 +133,17 @@ class InformationKeywordStore:
 
     def _put(self, scope: str, texts: Sequence[NewText]) -> None:
         for text in texts:
-            if self._places.scope_of(text.number) not in (None, scope):
+            if self._rows.scope_of(text.number) not in (None, scope):
                 self._remove(text.number)
         self._shelf(scope).put(texts)
 
     def _remove(self, number: int) -> None:
-        if (scope := self._places.scope_of(number)) is not None:
+        if (scope := self._rows.scope_of(number)) is not None:
             self._shelves[scope].remove(number)
 
     def _shelf(self, scope: str) -> ScopePostings:
         if scope not in self._shelves:
-            self._shelves[scope] = ScopePostings(self._places, self._places.shelf(scope))
+            self._shelves[scope] = ScopePostings(self._rows, self._rows.shelf(scope))
         return self._shelves[scope]
 
 

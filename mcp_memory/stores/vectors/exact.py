@@ -19,7 +19,7 @@ from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.places import NONE, Flags, Numbers, Places, groups, grown, held_against, numbers_of
+from mcp_memory.stores.record_numbers import NONE, Flags, Numbers, RecordRows, groups, grown, held_against, numbers_of
 
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
 # its last digits depend on where a row stands.
@@ -55,7 +55,7 @@ class ExactVectorStore:
         self._mismatch = mismatch
         self._newest_erasure = 0
         self._shelves: dict[str, _ScopeMatrix] = {}
-        self._places = Places()
+        self._rows = RecordRows()
         self._last = _LastChanges()
         self._lock = threading.Lock()
         """Held while changes are applied, and by reads outside of a request."""
@@ -155,7 +155,7 @@ class ExactVectorStore:
             return [self._last_change(number, change) for number, change in later[:limit]]
 
     def _last_change(self, number: int, change: int) -> LastChange:
-        scope = self._places.scope_of(number)
+        scope = self._rows.scope_of(number)
         return LastChange(change, make_id(RECORD, number), scope, self._shelves[scope].live(number) if scope else None)
 
     def live_ids(self) -> Mapping[str, Sequence[str]]:
@@ -198,7 +198,7 @@ class ExactVectorStore:
             if since:
                 moved = sorted([*self._move(truth, since), *self._forget(truth, since)])
             else:
-                self._shelves, self._places, self._last = {}, Places(), _LastChanges()
+                self._shelves, self._rows, self._last = {}, RecordRows(), _LastChanges()
                 self._load(truth)
                 moved = sorted(self._forget(truth, since))
             for change, number in moved:
@@ -232,7 +232,7 @@ class ExactVectorStore:
                 number = number_of(record_id)
                 if windows:
                     vectors = np.frombuffer(blob, np.float32).reshape(windows, -1)
-                    if self._places.scope_of(number) != scope:
+                    if self._rows.scope_of(number) != scope:
                         self._remove(number)
                     self._on_shelf(scope, vectors.shape[1]).put(number, vectors, bool(is_live))
                 elif self._last.knows(number):
@@ -251,12 +251,12 @@ class ExactVectorStore:
                 yield change, number
 
     def _remove(self, number: int) -> None:
-        if (scope := self._places.scope_of(number)) is not None:
+        if (scope := self._rows.scope_of(number)) is not None:
             self._shelves[scope].remove(number)
 
     def _on_shelf(self, scope: str, dimensions: int) -> _ScopeMatrix:
         if scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
-            self._shelves[scope] = _ScopeMatrix(dimensions, self._places, self._places.shelf(scope))
+            self._shelves[scope] = _ScopeMatrix(dimensions, self._rows, self._rows.shelf(scope))
         return self._shelves[scope]
 
 
@@ -324,9 +324,9 @@ class _ScopeMatrix:
     The windows of a record have adjacent rows; `_windows` counts them at the first.
     """
 
-    def __init__(self, dimensions: int, places: Places, shelf: int) -> None:
+    def __init__(self, dimensions: int, rows: RecordRows, shelf: int) -> None:
         self.dimensions = dimensions
-        self._places, self._shelf = places, shelf
+        self._rows, self._shelf = rows, shelf
         self._size = self._dead = 0
         self._matrix = np.zeros((0, dimensions), np.float32)
         self._present = np.zeros(0, np.bool_)
@@ -351,7 +351,7 @@ class _ScopeMatrix:
         told = (self._live, loaded.live), (self._marks, loaded.marks), (self._numbers, loaded.numbers)
         for column, values in told:
             column[rows] = np.repeat(values, loaded.windows)
-        self._places.put(loaded.numbers, self._shelf, first)
+        self._rows.put(loaded.numbers, self._shelf, first)
         self._size = end
 
     def put(self, number: int, vectors: Vectors, is_live: bool) -> None:
@@ -370,7 +370,7 @@ class _ScopeMatrix:
     def remove(self, number: int) -> None:
         self._sample = None
         rows = self._of(number)
-        self._places.remove(number)
+        self._rows.remove(number)
         self._present[rows] = self._live[rows] = False
         self._matrix[rows] = 0
         self._dead += len(rows)
@@ -384,7 +384,7 @@ class _ScopeMatrix:
         numbers, first, windows = np.unique(self._numbers[kept], return_index=True, return_counts=True)
         rows = kept[first]
         vectors = _Vectors(numbers, self._marks[rows], self._live[rows], windows, self._matrix[kept])
-        self.__dict__.update(_ScopeMatrix(self.dimensions, self._places, self._shelf).__dict__)
+        self.__dict__.update(_ScopeMatrix(self.dimensions, self._rows, self._shelf).__dict__)
         self.append(vectors)
 
     def search(
@@ -407,7 +407,7 @@ class _ScopeMatrix:
 
     def similarities(self, vector: Vector, record_ids: Collection[str]) -> Iterator[tuple[str, float]]:
         """Yield the records on this shelf, whatever their status, with the cosines of their best windows."""
-        first = self._places.rows(record_ids, self._shelf)
+        first = self._rows.rows(record_ids, self._shelf)
         there = first != NONE
         if there.any():
             windows = self._windows[first[there]]
@@ -425,14 +425,14 @@ class _ScopeMatrix:
 
     def several_windows(self, record_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Yield those of the records on this shelf that have several vectors, and the number of them."""
-        rows = self._places.rows(record_ids, self._shelf)
+        rows = self._rows.rows(record_ids, self._shelf)
         windows = self._windows[rows]
         for place in np.flatnonzero((rows != NONE) & (windows > 1)).tolist():
             yield record_ids[place], int(windows[place])
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
-        rows = self._places.rows(record_ids, self._shelf)
+        rows = self._rows.rows(record_ids, self._shelf)
         found = [record_id for record_id, row in zip(record_ids, rows.tolist(), strict=True) if row != NONE]
         return dict(zip(found, self._matrix[rows[rows != NONE]], strict=True))
 
@@ -464,13 +464,13 @@ class _ScopeMatrix:
 
     def _of(self, number: int) -> Numbers:
         """Return every row of a record."""
-        row = self._places.row(number, self._shelf)
+        row = self._rows.row(number, self._shelf)
         windows = int(self._windows[row]) if row != NONE else 0
         return np.arange(row, row + windows, dtype=np.int64)
 
     def _rows_of(self, record_ids: Collection[str]) -> Numbers:
         """Return every row of the records on this shelf."""
-        first = self._places.rows(record_ids, self._shelf)
+        first = self._rows.rows(record_ids, self._shelf)
         first = first[first != NONE]
         return _each(first, self._windows[first])
 

@@ -34,7 +34,7 @@ def numbers_of(ids: Sequence[str]) -> Numbers:
 
 
 def groups(scopes: Sequence[str]) -> Mapping[str, Numbers]:
-    """Return for each scope the places where it stands, in ascending order."""
+    """Return for each scope the positions that have it, in ascending order."""
     found: dict[str, list[int]] = {}
     for place, scope in enumerate(scopes):
         found.setdefault(scope, []).append(place)
@@ -69,7 +69,7 @@ def grown(column: NDArray[_Value], length: int, fill: int = 0) -> NDArray[_Value
     return longer
 
 
-class Places:
+class RecordRows:
     """The shelf of each record, and its row there. A shelf is the part of an index that belongs to one scope."""
 
     def __init__(self) -> None:
