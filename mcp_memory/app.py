@@ -369,6 +369,7 @@ class App(Wiring):
         with contextlib.suppress(StoreUnavailable):
             while self.reindex.catch_up():  # After an import this takes long.
                 pass
+        self.drop_former_files()
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()

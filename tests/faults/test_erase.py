@@ -95,6 +95,22 @@ def test_an_erased_record_is_in_no_file(app: App, tmp_path: Path) -> None:
     assert app.recall(RecallRequest(query="xylophones in Ouagadougou", limit=50), me).results[0]["id"] != record_id
 
 
+@pytest.mark.parametrize("when", ["erased", "warm"])
+def test_files_of_an_earlier_version_hold_nothing_for_long(app: App, tmp_path: Path, when: str) -> None:
+    """R9: it kept its indexes in files, in which nobody erases any more."""
+    me = app.caller()
+    (stored,) = app.remember([NewRecord(text=SECRET)], me)
+    former = tmp_path / "data" / "arrays" / "graph" / "000000000012-5e1f"
+    former.mkdir(parents=True)
+    (former / "keys.npy").write_text(SECRET)
+    if when == "erased":
+        app.forget([stored.id], "erase", me)
+        assert traces(tmp_path / "data", needles(app, SECRET)) == []
+    else:
+        app.warm()
+    assert not (tmp_path / "data" / "arrays").exists()
+
+
 def test_what_others_say_of_an_entity_stays_and_what_the_erased_said_goes(app: App, tmp_path: Path) -> None:
     """R9: an entity that another record names too loses exactly the properties that the erased one gave it."""
     me = app.caller()
