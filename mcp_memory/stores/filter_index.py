@@ -125,7 +125,7 @@ class _Columns:
         """Set the values of these records."""
         self._make_room(int(numbers.max()))
         for name, column in self._texts.items():
-            column[numbers] = [self._code(text) for text in columns[name]]
+            column[numbers] = self._coded(columns[name])
         self._occurred[numbers], self._importance[numbers] = columns["occurred_at"], columns["importance"]
         self._live[numbers], self._pinned[numbers] = columns["is_live"], columns["pinned"]
         self._outline(numbers, columns)
@@ -139,11 +139,13 @@ class _Columns:
         self._live[there] = False
         self._tag(there, ["[]"] * len(there))
 
-    def _code(self, text: str | None) -> int:
-        code = self._codes.setdefault(text, len(self._names))
-        if code == len(self._names):
+    def _coded(self, texts: Sequence[str | None]) -> Sequence[int]:
+        """Return the code of each text, a new one for those that have none."""
+        codes = self._codes
+        for text in set(texts) - codes.keys():
+            codes[text] = len(self._names)
             self._names.append(text)
-        return code
+        return [codes[text] for text in texts]
 
     def _outline(self, numbers: Numbers, columns: Columns) -> None:
         outlined, said = self._outlined, zip(columns["role"], columns["speaker"], columns["opening"], strict=True)
@@ -158,7 +160,7 @@ class _Columns:
     def _tag(self, numbers: Numbers, lists: Sequence[str]) -> None:
         """Replace the tags of these records; `lists` are JSON, and the same few again and again."""
         kept = self._tags[:, ~np.isin(self._tags[0], numbers)] if self._tags.size else self._tags
-        codes_of = {each: [self._code(tag) for tag in json.loads(each)] for each in set(lists)}
+        codes_of = {each: self._coded(json.loads(each)) for each in set(lists)}
         new = [(number, code) for number, each in zip(numbers.tolist(), lists, strict=True) for code in codes_of[each]]
         self._tags = np.concatenate([kept, np.array(new, np.int64).reshape(-1, 2).T], axis=1)
 

@@ -26,7 +26,7 @@ _SHIFTS = np.arange(5 * (WIDTH - 1), -1, -5)
 
 def numbers_of(ids: Sequence[str]) -> Numbers:
     """Return the number in each id, as `number_of` does; thousands of ids a millisecond."""
-    if all(len(each) == 1 + WIDTH for each in ids):  # The first thousand million; later ids are longer.
+    if set(map(len, ids)) == {1 + WIDTH}:  # The first thousand million; later ids are longer.
         digits = _DIGITS[np.frombuffer("".join(ids).encode("latin-1", "replace"), np.uint8).reshape(-1, 1 + WIDTH)]
         if (digits[:, 1:] != _NO_DIGIT).all():
             return (digits[:, 1:].astype(np.int64) << _SHIFTS).sum(axis=1)

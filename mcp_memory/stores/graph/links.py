@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
+from typing import Literal
 
 import numpy as np
 
@@ -20,26 +21,25 @@ class NodeNumbers:
     """Numbers nodes: a record by its id, an even number; entities and tasks as they come, odd ones."""
 
     def __init__(self) -> None:
-        self._others: dict[GraphNode, int] = {}
+        self._places: dict[GraphNode, int] = {}
+        """The place of each entity and task among `_nodes`."""
         self._nodes: list[GraphNode] = []
 
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def number(self, node: GraphNode) -> int:
-        """Return the number of a node, a new one where it has none."""
-        if node[0] == "record":
-            return number_of(node[1]) << 1
-        place = self._others.setdefault(node, len(self._nodes))
-        if place == len(self._nodes):
-            self._nodes.append(node)
-        return place << 1 | 1
+    def number_all(self, kind: Literal["entity", "task"], names: Sequence[str]) -> list[int]:
+        """Return the numbers of nodes of one kind, new ones for those that have none."""
+        nodes: list[GraphNode] = [(kind, name) for name in names]
+        places = self._places
+        for node in nodes:
+            if node not in places:
+                places[node] = len(self._nodes)
+                self._nodes.append(node)
+        return [places[node] << 1 | 1 for node in nodes]
 
     def find(self, node: GraphNode) -> int | None:
         """Return the number of a node; None where it has none."""
         if node[0] == "record":
             return number_of(node[1]) << 1
-        place = self._others.get(node)
+        place = self._places.get(node)
         return None if place is None else place << 1 | 1
 
     def nodes(self, numbers: Numbers) -> Iterator[GraphNode]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
@@ -144,15 +145,16 @@ class _Graph:
         graph, pairs = cls(), _Pairs()
         said = [*graph._load_records(truth, pairs)]
         graph._load_mentions(truth, pairs)
-        for task in truth.task_links(0):
-            if task.parent_id:
-                ends = (graph._numbers.number(("task", each)) for each in (task.id, task.parent_id))
-                pairs.add([task.scope], *([end] for end in ends))
+        numbers = graph._numbers
+        parts = [task for task in truth.task_links(0) if task.parent_id]
+        parents = [str(task.parent_id) for task in parts]
+        tasks, above = (numbers.number_all("task", ids) for ids in ([task.id for task in parts], parents))
+        pairs.add([task.scope for task in parts], tasks, above)
         for scope, record in said:
-            for names in record.states.weights() if record.states else ():
-                ends = (graph._numbers.number(("entity", key)) for key in names)
-                pairs.add([scope], *([end] for end in ends))
-        graph._loaded = {scope: LoadedLinks.of(graph._numbers, *ends) for scope, ends in pairs.by_scope().items()}
+            names = [*record.states.weights()] if record.states else []
+            ones, others = (numbers.number_all("entity", [pair[end] for pair in names]) for end in (0, 1))
+            pairs.add([scope] * len(names), ones, others)
+        graph._loaded = {scope: LoadedLinks.of(numbers, *ends) for scope, ends in pairs.by_scope().items()}
         for scope, record in said:
             graph._scope(scope).note(record)
         return graph
@@ -161,16 +163,17 @@ class _Graph:
         """Place all records, and pair them with their tasks and successors; yield those that say more, and scopes."""
         states = _statements(truth, 0)
         for columns in truth.index_rows("places", 0):
-            numbers = numbers_of(columns["id"])
-            rows = zip(numbers.tolist(), *columns.values(), strict=True)
-            for number, record_id, scope, branch, successor, task, is_linked in rows:
-                if not is_linked:
-                    continue
-                self._settle(number, RecordPlace(scope, branch, bool(successor)))
-                if task:
-                    pairs.add([scope], [number << 1], [self._numbers.number(("task", task))])
-                if successor:
-                    pairs.add([scope], [number << 1], [number_of(successor) << 1])
+            rows = [row[:-1] for row in zip(*columns.values(), strict=True) if row[-1]]
+            numbers = numbers_of([row[0] for row in rows])
+            codes = [self._code(RecordPlace(scope, branch, bool(new))) for _, scope, branch, new, _ in rows]
+            self._settle(numbers, np.array(codes, np.int32))
+            linked = [(number << 1, *row) for number, row in zip(numbers.tolist(), rows, strict=True) if any(row[3:])]
+            for place, name in ((-2, "successor"), (-1, "task")):
+                some = [row for row in linked if row[place]]
+                ends: list[str] = [row[place] for row in some]
+                far = self._numbers.number_all("task", ends) if name == "task" else (numbers_of(ends) << 1).tolist()
+                pairs.add([row[2] for row in some], [row[0] for row in some], far)
+            for record_id, scope, _, successor, _ in rows:
                 if successor or record_id in states:
                     yield scope, LinkedRecord(record_id, (), None, successor, states.get(record_id))
 
@@ -181,7 +184,7 @@ class _Graph:
             places = entries(self._of_record, numbers)
             there = np.flatnonzero(places != NONE)
             keys: Sequence[str] = columns["name_key"]
-            entities = [self._numbers.number(("entity", keys[row])) for row in there.tolist()]
+            entities = self._numbers.number_all("entity", [keys[row] for row in there.tolist()])
             at: list[int] = places[there].tolist()
             pairs.add([scopes[place] for place in at], (numbers[there] << 1).tolist(), entities)
 
@@ -201,7 +204,8 @@ class _Graph:
             for record_id, scope, branch, successor, task, is_linked in zip(*columns.values(), strict=True):
                 self._take_back(record_id)
                 if is_linked:
-                    self._settle(number_of(record_id), RecordPlace(scope, branch, bool(successor)))
+                    place = self._code(RecordPlace(scope, branch, bool(successor)))
+                    self._settle(np.array([number_of(record_id)]), np.array([place], np.int32))
                     near = mentions.get(record_id, ())
                     self._scope(scope).put(LinkedRecord(record_id, near, task, successor, states.get(record_id)))
         for columns in truth.index_rows("erasures", since):
@@ -239,14 +243,20 @@ class _Graph:
         code = self._of_record.item(number) if number < len(self._of_record) else NONE
         return None if code == NONE else self._places[code]
 
-    def _settle(self, number: int, place: RecordPlace) -> None:
-        """Give a record that has no place its own."""
-        code = self._codes.setdefault(place, len(self._places))
-        if code == len(self._places):
+    def _code(self, place: RecordPlace) -> int:
+        """Return the code of a place, a new one where it has none."""
+        code = self._codes.get(place)
+        if code is None:
+            code = self._codes[place] = len(self._places)
             self._places.append(place)
-        self._of_record = grown(self._of_record, number + 1, NONE)
-        self._of_record[number] = code
-        self._population[place] += 1
+        return code
+
+    def _settle(self, numbers: Numbers, codes: NDArray[np.int32]) -> None:
+        """Give records that have no place theirs."""
+        self._of_record = grown(self._of_record, int(numbers.max(initial=NONE)) + 1, NONE)
+        self._of_record[numbers] = codes
+        for code, count in Counter[int](codes.tolist()).items():
+            self._population[self._places[code]] += count
 
     def _take_back(self, record_id: str) -> None:
         """Remove a record's place and its own links."""

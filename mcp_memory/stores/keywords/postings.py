@@ -78,7 +78,7 @@ class ScopePostings:
                 self.remove(text.number)
             new.append(text)
         if new:
-            self._append(new)
+            self.append(new)
 
     def remove(self, number: int) -> None:
         row = self._rows.row(number, self._shelf)
@@ -201,8 +201,8 @@ class ScopePostings:
         self.live_length += difference * int(self.lengths[row])
         self._live[row] = is_live
 
-    def _append(self, new: Sequence[NewText]) -> None:
-        """Give each record the next row, in a few operations on whole arrays."""
+    def append(self, new: Sequence[NewText]) -> None:
+        """Give each record, which is not here yet, the next row, in a few operations on whole arrays."""
         terms = np.frombuffer(b"".join(text.terms for text in new), _PACKED_TERM)
         owner = np.repeat(np.arange(len(new)), [len(text.terms) // _PACKED_TERM.itemsize for text in new])
         lengths = np.bincount(owner, terms["count"], len(new)).astype(np.int64)

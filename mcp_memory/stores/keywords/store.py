@@ -123,7 +123,11 @@ class InformationKeywordStore:
             numbers: list[int] = numbers_of(columns["id"]).tolist()
             rows = [*zip(numbers, map(bool, columns["is_live"]), columns["terms"], columns["session"], strict=True)]
             for scope, some in groups(columns["scope"]).items():
-                self._put(scope, [NewText(*rows[place]) for place in some.tolist() if rows[place][2] is not None])
+                texts = [NewText(*rows[place]) for place in some.tolist() if rows[place][2] is not None]
+                if since:
+                    self._put(scope, texts)
+                else:
+                    self._shelf(scope).append(texts)
             for number, _, terms, _ in rows:
                 if terms is None:
                     self._remove(number)
