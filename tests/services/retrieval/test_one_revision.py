@@ -117,9 +117,11 @@ class Reads:
     def count(self, sql: str) -> int:
         return sum(each.startswith(sql[:60]) for each in self.statements)
 
-    def taken(self) -> tuple[int, int]:
-        """How often the revision was read, and changes, since the last look."""
-        counts = (self.count("SELECT value FROM sequence"), self.count(sql_files.statement("changes")))
+    def taken(self) -> tuple[int, list[int]]:
+        """How often the revision was read, and by each index what changed, since the last look."""
+        parts = ("vectors", "terms", "columns", "places")
+        changes = [self.count(sql_files.statement(f"index_{part}")) for part in parts]
+        counts = (self.count("SELECT value FROM sequence"), changes)
         self.statements.clear()
         return counts
 
@@ -156,12 +158,12 @@ def test_a_request_reads_the_revision_once_and_changes_once(app: App, other: App
         stored(other, f"Backup {next(numbers)} ran at night.")
         reads.taken()
         request()
-        assert (place, reads.taken()) == (place, (1, 1))
+        assert (place, reads.taken()) == (place, (1, [1] * 4))
     for request in requests[:4]:
         recalled(app)
         reads.taken()
         request()
-        assert reads.taken() == (1, 0)
+        assert reads.taken() == (1, [0] * 4)
 
 
 def test_a_hook_that_feeds_reads_the_revision_once(app: App, reads: Reads) -> None:
@@ -169,9 +171,9 @@ def test_a_hook_that_feeds_reads_the_revision_once(app: App, reads: Reads) -> No
     app.caller()
     reads.taken()
     app.feed([NewRecord(text="go on", kind="message", role="user")], app.caller())
-    assert reads.taken() == (1, 0)
+    assert reads.taken() == (1, [0] * 4)
     app.checkpoints.draft(app.caller())
-    assert reads.taken() == (1, 0)
+    assert reads.taken() == (1, [0] * 4)
 
 
 def test_no_answer_mixes_revisions_while_several_write(app: App, other: App, embedder: MiniLMEmbedder) -> None:
