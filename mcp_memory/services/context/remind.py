@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
@@ -60,6 +61,12 @@ class _ShownRecord:
     agent: str
 
 
+class RemindSettings(Protocol):
+    """Settings that reminders read."""
+
+    guidance_from_others: bool
+
+
 class Remind:
     """Thread-safe. Gives less than `assemble_context`: no tasks, no always-included records, and no chance finds."""
 
@@ -70,11 +77,9 @@ class Remind:
         searcher: Searcher,
         counter: TokenCounter,
         clock: Clock,
-        *,
-        takes_guidance: bool,
+        settings: RemindSettings,
     ) -> None:
-        """Take constraints of other agents where `takes_guidance`."""
-        self._takes_guidance = takes_guidance
+        self._takes_guidance = settings.guidance_from_others
         self._records = records
         self._snapshots = snapshots
         self._searcher = searcher

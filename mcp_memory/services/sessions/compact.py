@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
@@ -99,6 +99,14 @@ class Compacted:
     meanwhile: tuple[Compaction, ...] = ()
 
 
+class CompactSettings(Protocol):
+    """Settings that compaction reads: a preset, the clients' window in tokens or None, and passes or none."""
+
+    compaction: Preset
+    compaction_window: int | None
+    compaction_passes: list[PassName]
+
+
 class Compact:
     """Compacts the log of its caller's session. Thread-safe, also with several processes.
 
@@ -112,9 +120,7 @@ class Compact:
         committing: PlanCommitter,
         summing_up: SummingUp,
         passes_of: PassesOf,
-        preset: Preset,
-        window: int | None,
-        passes: Sequence[PassName],
+        settings: CompactSettings,
         clock: Clock,
         presets: Mapping[Preset, CompactionOptions] = PRESETS,
         watch: Callable[[Compacted], None] = lambda done: None,
@@ -129,13 +135,13 @@ class Compact:
         self._runner = PassRunner(logs, committing, clock)
         self._summing_up = summing_up
         self._passes_of = passes_of
-        self._preset: Preset = preset
-        self._window = window
-        self._passes = tuple(passes)
+        self._preset = settings.compaction
+        self._window = settings.compaction_window
+        self._passes = tuple(settings.compaction_passes)
         self._clock = clock
         self._presets = presets
         self._watch = watch
-        self._chosen(preset)
+        self._chosen(self._preset)
 
     def __call__(
         self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
