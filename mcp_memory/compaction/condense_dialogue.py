@@ -11,6 +11,7 @@ from itertools import chain, groupby, pairwise
 from mcp_memory.domain.model.session_log import (
     CompactionOptions,
     Count,
+    PassKind,
     PassName,
     PassPlan,
     Pause,
@@ -42,6 +43,7 @@ class CondenseDialogue:
     """Makes blocks of every long run of old messages without a call between them."""
 
     name: PassName = field(default="dialogue", init=False)
+    kind: PassKind = field(default="summarising", init=False)
     count: Count
     pause: Pause = bool
 

@@ -12,6 +12,7 @@ from functools import cache
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, may_open, origins
 
@@ -27,8 +28,6 @@ CONTEXT_TITLES = (
 
 They look like headings even without a space after the sign.
 """
-LABELS = ("TOOL OUTPUT ARCHIVED", "MESSAGE ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
-"""Labels, in brackets, that open the replacements of compacted messages."""
 
 MOST_ROUNDS = 8
 """Rounds of escaping. Two are enough for human texts; this bounds the work for a hostile one."""
@@ -46,7 +45,7 @@ _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')
 """Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(
     r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
-    rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
+    rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS.values()))})"
 )
 _AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
 """The author `(by NAME)` at the end of a line."""
