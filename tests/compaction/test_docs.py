@@ -68,7 +68,7 @@ def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     marks = [
         LABELS["mask"],
         LABELS["tools"],
-        "DIALOGUE",
+        LABELS["dialogue"],
         LABELS["summary"],
         LABELS["batch"],
         LABELS["external"],

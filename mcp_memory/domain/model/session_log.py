@@ -19,10 +19,10 @@ Form = Literal["original", "mask", "tools", "dialogue", "batch", "summary", "ext
 turns, or a span; or a message with its text archived."""
 LABELS: Mapping[Form, str] = {
     "mask": "TOOL OUTPUT ARCHIVED", "external": "MESSAGE ARCHIVED", "summary": "CONTEXT SUMMARY", "tools": "SUMMARIZED",
-    "batch": "GOAL BATCH",
+    "batch": "GOAL BATCH", "dialogue": "DIALOGUE",
 }  # fmt: skip
 """The label, in brackets, that opens the text of each form of replacement."""
-HEADED: tuple[Form, ...] = ("summary", "batch")
+HEADED: tuple[Form, ...] = ("summary", "batch", "dialogue")
 """Forms whose first line only describes the block, by its id: "[GOAL BATCH x4175782e0a] 3 turns, …"."""
 
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
