@@ -12,22 +12,13 @@ from functools import cache
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, may_open, origins
 
 LINE_CHARACTERS = 160
 """Characters of a stored name, path or value within a line of ours; the rest is cut."""
-CONTEXT_TITLES = (
-    "Identity", "Active Constraints", "Current Approach", "Task", "Last Exchange", "Changed Since", "Earlier Tasks",
-    "Current Focus", "Relevant Past Decisions",
-    "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
-    "Past Experience", "Recent Activity", "Additional Context", "Note",
-)  # fmt: skip
-"""Headings of ours in their order in the block, stable ones first so that a client's prompt cache survives.
-
-They look like headings even without a space after the sign.
-"""
 
 MOST_ROUNDS = 8
 """Rounds of escaping. Two are enough for human texts; this bounds the work for a hostile one."""
@@ -53,7 +44,8 @@ _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
 """Quotes and lists that enclose the beginning of a line: `> - 1. `."""
 _BEGINNING = re.compile(
     rf"^(?:{_INSIDE}(?:"
-    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"  # ## Identity
+    # ## Identity; a title of ours looks like a heading even without the space
+    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"
     r"|\[\s{0,3}(?:[rt][0-9a-z]{6}|[\doil]{4}-[\doil]{2}))"  # [r000017 …], [2026-03-03 12:00] Read:
     r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # The underline of a heading.
     r"|[ >]*+(?:\d{1,9}+[.)][ >]++)?[-*+][ ]*+(?:[-*+>][ ]++)*+"
