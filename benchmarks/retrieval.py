@@ -21,7 +21,7 @@ from rich.table import Table
 from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
-from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, Weights, fuse
+from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, SourceTraits, fuse
 from mcp_memory.domain.retrieval.queries import relevance_of
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.retrieval.search import Evidence
@@ -36,8 +36,10 @@ GRID = {
     "neighbours": (0.0, 0.15, 0.25, 0.35),
     "graph": (0.0, 0.25, 0.5, 1.0),
 }
-"""The constants that cross-validation may choose from."""
+"""The constants that cross-validation may choose from: fields of `Weights`, and the graph's own weight."""
 
+Choice = tuple[float, ...]
+"""A value for each name of GRID."""
 Ranked = list[str]
 Ranker = Callable[["Asked"], Ranked]
 
@@ -103,14 +105,18 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
         )
 
 
-def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
-    """As recall ranks."""
-    return [hit.id for hit in fused(asked, weights)]
+def ranked(asked: Asked, choice: Choice | None = None) -> Ranked:
+    """As recall ranks, or with these constants."""
+    return [hit.id for hit in fused(asked, choice)]
 
 
-def fused(asked: Asked, weights: Weights = WEIGHTS) -> Sequence[Fused]:
+def fused(asked: Asked, choice: Choice | None = None) -> Sequence[Fused]:
     """Recall's hits, best first."""
-    evidence = asked.evidence
+    evidence, weights, traits = asked.evidence, WEIGHTS, dict(asked.evidence.traits)
+    if choice:
+        chosen = dict(zip(GRID, choice, strict=True))
+        traits["graph"] = SourceTraits(weight=chosen.pop("graph"))
+        weights = replace(WEIGHTS, **chosen)
     return fuse(
         evidence.rankings,
         evidence.background,
@@ -118,6 +124,7 @@ def fused(asked: Asked, weights: Weights = WEIGHTS) -> Sequence[Fused]:
         sessions=evidence.sessions,
         turns=evidence.turns,
         weights=weights,
+        traits=traits,
     )
 
 
@@ -166,23 +173,23 @@ def measures(ranking: Ranked, asked: Asked) -> list[float]:
 
 def cross_validated(asked: Sequence[Asked]) -> Table:
     """For each data set: constants tuned on the others (best mean R@10), and what they reach here."""
-    choices = [replace(WEIGHTS, **dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    choices = list(product(*GRID.values()))
     datasets = list(dict.fromkeys(each.dataset for each in asked))
-    recall_of: dict[tuple[str, Weights], float] = {}
-    for dataset, weights in product(datasets, choices):
+    recall_of: dict[tuple[str, Choice], float] = {}
+    for dataset, choice in product(datasets, choices):
         questions = [each for each in asked if each.dataset == dataset]
-        recall_of[dataset, weights] = mean(_recall_at_10(ranked(each, weights), each) for each in questions)
+        recall_of[dataset, choice] = mean(_recall_at_10(ranked(each, choice), each) for each in questions)
     table = Table(
         "tested on", "tuned on the others", "R@10", "with our constants", "the better leg", "best possible here"
     )
     for dataset in datasets:
         others = [other for other in datasets if other != dataset]
-        tuned = max(choices, key=lambda weights: mean(recall_of[other, weights] for other in others))
+        tuned = max(choices, key=lambda choice: mean(recall_of[other, choice] for other in others))
         questions = [each for each in asked if each.dataset == dataset]
         legs = [mean(_recall_at_10(leg(name)(each), each) for each in questions) for name in ("keyword", "vector")]
-        chosen = ", ".join(f"{name} {getattr(tuned, name)}" for name in GRID)
+        chosen = ", ".join(f"{name} {value}" for name, value in zip(GRID, tuned, strict=True))
         ours = mean(_recall_at_10(ranked(each), each) for each in questions)
-        best = max(recall_of[dataset, weights] for weights in choices)
+        best = max(recall_of[dataset, choice] for choice in choices)
         figures = (recall_of[dataset, tuned], ours, max(legs), best)
         table.add_row(dataset, chosen, *(f"{100 * figure:.1f}" for figure in figures))
     return table

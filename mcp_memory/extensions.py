@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         CompactionOptions,
         CompactionPass,
         Count,
-        PassName,
+        Passes,
         Pause,
         Preset,
         Span,
@@ -127,24 +127,25 @@ def sources(
 
 def passes(
     count: Count, pause: Pause, write: Callable[[Span], str], others: Sequence[CompactionExtension] = ()
-) -> Mapping[PassName, CompactionPass]:
-    """Return every pass that shortens a log, by its name; `write` summarises a span. `others` may replace ours."""
+) -> Passes:
+    """Return every pass that shortens a log; `write` summarises a span. `others` may replace ours."""
     from mcp_memory.compaction.ceiling import Ceiling
     from mcp_memory.compaction.condense_dialogue import CondenseDialogue
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
     from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
     from mcp_memory.compaction.threshold import Threshold
+    from mcp_memory.domain.model.session_log import Passes
 
-    rows: tuple[CompactionPass, ...] = (
+    usual = (  # In the order in which they run.
         MaskToolOutput(count),
         RetellToolCalls(count),
         CondenseDialogue(count, pause),
         Threshold(count, write),
         GoalBatch(count, pause),
-        Ceiling(count),
     )
-    return {one.name: one for one in (*rows, *(one for each in others for one in each.passes(count)))}
+    outside = tuple(one for each in others for one in each.passes(count))
+    return Passes(usual=usual, last=Ceiling(count), outside=outside)
 
 
 def summarizers(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:

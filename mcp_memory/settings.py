@@ -130,7 +130,11 @@ def _strategies_file() -> Path | None:
 
 
 class Settings(BaseSettings):
-    """The settings that you may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
+    """The settings that you may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR.
+
+    A field's docstring is its row in docs/settings.md (`python tools/settings_table.py`), where words behind
+    "; by default " describe the default.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
@@ -139,49 +143,53 @@ class Settings(BaseSettings):
     data_dir: Annotated[Path, AfterValidator(_check_full_path)] = Field(
         default_factory=lambda: Path(locations.default_data_dir())
     )
-    """The database's folder, as a full path (`~` is home); must be on a local file system."""
+    """The folder where `memory.db` is stored, as a full path (`~` is home), on a local disk; by default the platform's
+    user data directory."""
     namespace: _Name | None = None
-    """The project whose memory is used; by default that of the working directory (docs/projects.md)."""
+    """The project whose memory is used; by default that of the folder (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
-    """Further namespaces that are read, never written (comma-separated in the environment)."""
+    """Further namespaces to read but never write, separated by commas in the environment."""
     agent: _AgentName = "default"
     """This agent's name: the owner of private records and of a current task."""
     session: _Name | None = None
-    """A name for the session; by default each process makes its own."""
+    """A name for the session; it then has a current task of its own, whichever client window it is used from; by
+    default one per window."""
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base"
-    """The public token encoding that budgets are counted in."""
+    """The tokenizer that counts; also `cl100k_base`."""
     token_factor: Literal["auto"] | Annotated[float, Field(gt=0.1, le=10)] = "auto"
-    """The client's tokens per counted token; `auto` derives it from the client's name."""
+    """The client's tokens per counted token; `auto` decides by the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
-    """Budget of a context where the call gives none."""
+    """Budget of a context if the call names none."""
     guidance_from_others: bool = True
-    """Lets identities and censors (guardrails) that other agents stored into contexts and reminders."""
+    """Lets identities and censors (guardrails) that other agents stored enter contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=_strategies_file)
-    """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
+    """Your own strategies (docs/strategies.md); by default `strategies.toml` beside `config.toml`, if it is there."""
     compaction: str = "default"
-    """The preset by which session logs are compacted; `off` compacts only on request."""
+    """The way session logs are compacted: `default`, `aggressive`, `conservative`; with `off` only by hand
+    (docs/compaction.md)."""
     compaction_window: Annotated[int | None, Field(ge=1_000, le=100_000_000)] = None
-    """The clients' context window, in tokens; by default the preset's."""
+    """The clients' context window in tokens, where the call names none; by default the preset's."""
     compaction_passes: Annotated[list[str], NoDecode, BeforeValidator(_split_commas)] = []
-    """The passes in their order (comma-separated in the environment); by default the preset's."""
+    """The passes, in their order, separated by commas in the environment; by default the preset's."""
     compaction_extensions: Annotated[list[Path], NoDecode, BeforeValidator(_split_commas)] = []
     """Python files that add passes, presets or watchers of compaction, by their whole paths (docs/compaction.md)."""
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
-    """Minutes that a session is silent before its log, if 70 % full, is compacted."""
+    """Minutes without a call after which a session's log is compacted, if it is at least 70 % full."""
     noted_days: Annotated[float, Field(gt=0, le=3_650)] = 14.0
-    """Days after which what was read out of a session, and nobody confirmed, is retired."""
+    """Days after which a statement that was extracted from a session is retired, unless somebody confirmed it."""
     expired_days: Annotated[float, Field(ge=0, le=36_500)] | None = None
-    """Days after its `valid_until` until a record is retired; by default never: it is shown as past."""
+    """Days after its `valid_until` until a record is retired (docs/validity.md); by default it stays, shown as past."""
     file_max_mb: Annotated[float, Field(ge=0, le=1_000)] = 10.0
-    """Megabytes of an image or a document of a conversation, above which it is not kept; 0 keeps none."""
+    """The largest image or document of a conversation that is kept, in megabytes; 0 keeps none."""
     redact_secrets: bool = True
-    """Replace keys, tokens and private keys before anything is stored."""
+    """Removes keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"
-    """The embedder that turns text into vectors; run `mcp-memory reindex` after a change."""
+    """The built-in model, `e5` for many languages (extra `multilingual`), `minilm+e5`, or one of Chroma's embedding
+    functions (docs/embedders.md); run `mcp-memory reindex` after a change."""
     embedder_model: Annotated[_Name | None, Field(validate_default=True)] = None
     """The model's name with that embedder; required by all but `minilm`, `e5` and `minilm+e5`."""
     embedder_url: str | None = None
-    """The embedder's address, if not its function's default."""
+    """The embedder's address; by default its function's."""
     embedder_options: Annotated[
         dict[str, JsonValue], NoDecode, BeforeValidator(_read_json), AfterValidator(_check_no_secret)
     ] = {}
@@ -193,37 +201,43 @@ class Settings(BaseSettings):
     embedder_window_characters: Annotated[int, Field(ge=100, le=100_000)] = 2000
     """Texts longer than this get several vectors; ignored by `minilm` and `e5`, which have their own."""
     summarizer: Literal["extractive", "openai", "anthropic"] = "extractive"
-    """The summarizer of sessions besides the calling agent: sentences chosen here, or a model (docs/summarizers.md)."""
+    """The summarizer, if not the agent itself: `extractive`, without a model, `openai` or `anthropic`
+    (docs/summarizers.md)."""
     summarizer_model: Annotated[_Name | None, Field(validate_default=True)] = None
     """The model's name at that service; required by every summarizer but `extractive`."""
     summarizer_url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
-    """The service's address, if not its library's default."""
+    """The service's address; by default its library's."""
     summarizer_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     """Seconds that one request to the model may take; it is repeated at most twice."""
     summarizer_max_input_tokens: Annotated[int, Field(ge=4_000, le=2_000_000)] = 100_000
     """The most tokens in one request to the model; longer spans are summarised in parts."""
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
-    """The place of the vector index: in the data directory, on a Chroma server, in Chroma Cloud."""
+    """The place of the index of meaning: `embedded`, `http` (a Chroma server), `cloud`, or `off`."""
     chroma_least_vectors: Annotated[int, Field(ge=0)] = 100_000
-    """Vectors in a scope at which Chroma starts; below, the exact search is faster and answers alone (0: at once)."""
+    """An embedded Chroma starts when a scope that is searched holds this many vectors (0: at once); below, the exact
+    search is faster. The answers are the same."""
     chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None
+    """The tenant there, or in the cloud."""
     chroma_database: _Name | None = None
+    """The database there, or in the cloud."""
     chroma_headers: Annotated[dict[str, _Sendable], NoDecode, BeforeValidator(_read_json)] = {}
-    """Sent to the server with every request (JSON; from the environment only)."""
+    """Headers that are sent to the server with every request (JSON; environment only)."""
     chroma_api_key: _Sendable | None = None
-    """For `cloud` (from the environment only)."""
+    """The key for `cloud` (environment only)."""
     share_server: bool = True
-    """Lets the windows of a memory share the process of the first; `false` gives each a server of its own."""
+    """Lets client windows with these settings share the process of the first; else each has a server of its own
+    (docs/clients.md)."""
     url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
-    """The HTTP server, with its /mcp path, to forward everything to instead of a local memory (environment only)."""
+    """An HTTP server, with its /mcp path, to forward everything to; environment only (docs/http.md)."""
     token: _Sendable | None = None
-    """The access token that identifies this agent to that server (environment only)."""
+    """The token of this agent there; environment only."""
     http_connections: Annotated[int | None, Field(ge=4, le=100_000)] = None
-    """The most connections that `serve --http` holds at once; by default 512, or as the limit of open files allows."""
+    """Connections that `serve --http` holds at once (docs/http.md); by default 512, or as many as the limit of open
+    files allows."""
     http_connections_per_address: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """The most connections from one address; by default half, but all for this machine, where a proxy may run."""
+    """Connections from one address; by default half, but all for this machine, where a proxy may run."""
     http_head_seconds: Annotated[float, Field(gt=0, le=3_600)] = 10.0
     """Seconds that the head of a request may take to arrive."""
     http_transfer_seconds: Annotated[float, Field(gt=0, le=3_600)] = 60.0
@@ -235,14 +249,16 @@ class Settings(BaseSettings):
     http_waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Calls that may wait in it; further ones are told that the server is busy."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
-    """Most minutes between a server's maintenance runs (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
+    """Most minutes between two runs in which a server ages and judges records (docs/lifecycle.md); 0 leaves it to
+    `mcp-memory maintain`."""
     hook_max_tokens: Annotated[int, Field(ge=0, le=20_000)] = 2_000
-    """The most of the client's tokens that a hook adds at a session's start; 0 for nothing."""
+    """The block that a hook supplies when a session starts, at most; 0 for none (docs/claude-code.md)."""
     hook_prompt_max_tokens: Annotated[int, Field(ge=0, le=2_000)] = 600
-    """The most tokens that a hook adds to a prompt; 0 for nothing."""
+    """Tokens that a hook adds to a prompt, at most; 0 for nothing."""
     hook_log: bool = True
     """Lets hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+    """The level of messages on stderr: ids and counts, never remembered text."""
 
     @field_validator("embedder_model")
     @classmethod

@@ -9,7 +9,6 @@ import shutil
 import sys
 import threading
 from itertools import chain
-from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
@@ -238,9 +237,8 @@ class Wiring:
             self._embedder,
             self.counter,
             self._clock,
+            self.settings,
             self.tokens.person_of,
-            self.settings.noted_days,
-            inf if self.settings.expired_days is None else self.settings.expired_days,
         )
 
     @made_once
@@ -413,10 +411,7 @@ class Wiring:
     def _remind(self) -> Remind:
         from mcp_memory.services.context.remind import Remind
 
-        takes_guidance = self.settings.guidance_from_others
-        return Remind(
-            self.records, self.follower, self.searcher, self.counter, self._clock, takes_guidance=takes_guidance
-        )
+        return Remind(self.records, self.follower, self.searcher, self.counter, self._clock, self.settings)
 
     @made_once
     def _assemble(self) -> AssembleContext:
@@ -435,9 +430,8 @@ class Wiring:
             self._clock,
             read_strategies(self.settings.strategies_file),
             overridden,
-            self.settings.max_tokens,
             self.windows.elsewhere,
-            takes_guidance=self.settings.guidance_from_others,
+            self.settings,
         )
 
     @made_once
@@ -453,8 +447,7 @@ class Wiring:
         """The images and documents of conversations."""
         from mcp_memory.services.sessions.attachments import Attachments
 
-        files = files_in(self.settings.data_dir / FILES_FOLDER)
-        return Attachments(self.records, files, round(self.settings.file_max_mb * 1_000_000))
+        return Attachments(self.records, files_in(self.settings.data_dir / FILES_FOLDER), self.settings)
 
     @made_once
     def _compact(self) -> Compact:
@@ -484,9 +477,7 @@ class Wiring:
             PlanCommitter(self.records, self.logs, self._drafting, extracting, self._clock),
             SummingUp(self.records, summarizers, counter),
             lambda write: extensions.passes(count_patiently, pause, write, others),
-            settings.compaction,
-            settings.compaction_window,
-            settings.compaction_passes,
+            settings,
             self._clock,
             dict(chain(PRESETS.items(), *(each.presets.items() for each in others))),
             watch,

@@ -6,6 +6,7 @@ import pytest
 
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
+from tools import settings_table
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(
@@ -18,6 +19,12 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(
     monkeypatch.setenv("MCP_MEMORY_AGENT", "from-environment")
     settings = load_settings(agent="from-argument", data_dir=None)
     assert (settings.agent, settings.namespace, settings.max_tokens) == ("from-argument", "from-environment", 500)
+
+
+def test_the_table_of_the_docs_is_made_from_the_settings() -> None:
+    """O3.1: `python tools/settings_table.py` writes it anew from each field, its default and its docstring."""
+    page = settings_table.PAGE.read_text("utf-8")
+    assert settings_table.written(page) == page
 
 
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

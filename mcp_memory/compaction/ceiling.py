@@ -11,10 +11,12 @@ from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
 from mcp_memory.domain.model.session_log import (
+    LABELS,
     PRESERVED_ENTRIES,
     CompactionOptions,
     Count,
     Entry,
+    PassKind,
     PassName,
     PassPlan,
     Places,
@@ -27,7 +29,6 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
-ARCHIVED_MARK = "[MESSAGE ARCHIVED"
 WORDS_CHARACTERS = (80, 0)
 """Characters shown of an archived message: at first, and where that is not enough."""
 MANY, FEW = 100, 3
@@ -43,6 +44,7 @@ class Ceiling:
     """Masks outputs, then archives messages, from the ceiling down to the threshold."""
 
     name: PassName = field(default="ceiling", init=False)
+    kind: PassKind = field(default="other", init=False)
     count: Count
 
     def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
@@ -151,7 +153,7 @@ def _put_away_together(entries: tuple[Entry, ...], count: Count) -> Replacement:
         shown = [one_line(error, ERROR_CHARACTERS) for error in list(errors)[-MAX_ERRORS:]]
         said.append("failed: " + "; ".join(shown))
     text = ". ".join(said)
-    return replacing(entries, "tools", lambda entry_id: f"[SUMMARIZED] {text}. (open {entry_id})", count)
+    return replacing(entries, "tools", lambda entry_id: f"[{LABELS['tools']}] {text}. (open {entry_id})", count)
 
 
 def _put_away(entry: Entry, characters: int, count: Count) -> Replacement:
@@ -165,7 +167,8 @@ def _archived(entry: Entry, characters: int) -> str:
         head, _, words = entry.text.partition("]")
     else:
         entry_id = entry.covers[0] if len(entry.covers) == 1 else entry.id
-        head, words = f"{ARCHIVED_MARK} id={entry_id} role={entry.role} tokens={entry.original_tokens:,}", entry.text
+        told = f"id={entry_id} role={entry.role} tokens={entry.original_tokens:,}"
+        head, words = f"[{LABELS['external']} {told}", entry.text
     if not characters:
         return f"{head}]"
     if entry.kind == "tool_result" and entry.form in ("original", "mask"):

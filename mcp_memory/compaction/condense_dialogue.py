@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 
 from mcp_memory.domain.model.session_log import (
+    LABELS,
     CompactionOptions,
     Count,
+    PassKind,
     PassName,
     PassPlan,
     Pause,
@@ -24,7 +26,6 @@ from mcp_memory.domain.sessions.dialogue import SPOKEN_TOKENS, Spoken, spoken
 from mcp_memory.domain.text.summary_sections import quote
 from mcp_memory.domain.text.times import iso_minute
 
-DIALOGUE_MARK = "[DIALOGUE"
 FEWEST, MOST = 20, 120
 """Messages of a block."""
 LEFT, LEAST, LARGEST = 0.57, 0.3, 0.5
@@ -42,6 +43,7 @@ class CondenseDialogue:
     """Makes blocks of every long run of old messages without a call between them."""
 
     name: PassName = field(default="dialogue", init=False)
+    kind: PassKind = field(default="summarising", init=False)
     count: Count
     pause: Pause = bool
 
@@ -78,7 +80,9 @@ class CondenseDialogue:
         body = "\n".join(_told(part, kept)).strip()
 
         def text(entry_id: str) -> str:
-            head = f"{DIALOGUE_MARK} {entry_id}] {len(part)} messages, {span}, the most telling as they were said;"
+            head = (
+                f"[{LABELS['dialogue']} {entry_id}] {len(part)} messages, {span}, the most telling as they were said;"
+            )
             return f'{head} recall(ids=["{entry_id}"]) opens all.\n\n{body}'
 
         made = replacing(entries, "dialogue", text, self.count, role="user")

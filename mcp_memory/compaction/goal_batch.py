@@ -13,9 +13,11 @@ from typing import TypeAlias, TypeVar
 
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
+    LABELS,
     CompactionOptions,
     Count,
     Entry,
+    PassKind,
     PassName,
     PassPlan,
     Pause,
@@ -31,7 +33,6 @@ from mcp_memory.domain.text.statements import Telling, telling
 from mcp_memory.domain.text.summary_sections import quote
 from mcp_memory.domain.text.times import iso_minute
 
-BATCH_MARK = "[GOAL BATCH"
 FEWEST, MOST = 3, 6
 MANY_BATCHES = 6
 """Batches that may be neighbours; of more, the oldest become one of a higher level."""
@@ -53,7 +54,7 @@ _Group: TypeAlias = Sequence[Sequence[Entry]]
 # e.g. "[SUMMARIZED] ", " Why: check the port.", " (open x00002k)"
 
 _BLOCK_FRAME = re.compile(
-    r"\A\[SUMMARIZED\]\s|\sWhy: [^\n]{0,140}?(?=\s(?:Failed|Showed an error|Done|Gave)\b)|\s\(open x\w+\)\Z"
+    rf"\A\[{LABELS['tools']}\]\s|\sWhy: [^\n]{{0,140}}?(?=\s(?:Failed|Showed an error|Done|Gave)\b)|\s\(open x\w+\)\Z"
 )
 """Parts of a block for calls that a batch does not repeat: its label, its id, and the reason for the calls."""
 _SHOWED = "howed an error"
@@ -81,6 +82,7 @@ class GoalBatch:
     """Groups finished turns by their age and number, however full the log is."""
 
     name: PassName = field(default="goal_batch", init=False)
+    kind: PassKind = field(default="summarising", init=False)
     count: Count
     pause: Pause = bool
 
@@ -107,8 +109,8 @@ class GoalBatch:
             values = self._values(ledger, entries, len(told), share, body)
 
             def text(entry_id: str, said: str = body + values) -> str:
-                head = f'{BATCH_MARK} {entry_id}] {len(told)} turns, {span}; recall(ids=["{entry_id}"]) opens them.'
-                return f"{head}\n\n{said}"
+                head = f"[{LABELS['batch']} {entry_id}] {len(told)} turns, {span}"
+                return f'{head}; recall(ids=["{entry_id}"]) opens them.\n\n{said}'
 
             made = replacing(entries, "batch", text, self.count, role="user")
             if made.entry.tokens < sum(entry.tokens for entry in entries):

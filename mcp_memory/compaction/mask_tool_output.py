@@ -6,9 +6,11 @@ Calls and their arguments stay unchanged. Independent of stores.
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.model.session_log import (
+    LABELS,
     CompactionOptions,
     Count,
     Entry,
+    PassKind,
     PassName,
     PassPlan,
     Replacement,
@@ -34,6 +36,7 @@ class MaskToolOutput:
     """Masks every output that is long enough and outside the preserved part."""
 
     name: PassName = field(default="mask", init=False)
+    kind: PassKind = field(default="masking", init=False)
     count: Count
 
     def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
@@ -87,7 +90,7 @@ def _mask_text(output: Entry, call: Entry | None, remains: Remains, room: int, c
         *(["outcome=failure"] if output.failed else []),
         f"at={iso(output.at)}",
     ]
-    return "\n".join([f"[TOOL OUTPUT ARCHIVED {' '.join(said)}]", FIRST + first, *([KEPT + kept] if kept else [])])
+    return "\n".join([f"[{LABELS['mask']} {' '.join(said)}]", FIRST + first, *([KEPT + kept] if kept else [])])
 
 
 def _is_long(entry: Entry, options: CompactionOptions) -> bool:

@@ -9,8 +9,10 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.session_log import (
+    LABELS,
     CompactionOptions,
     Count,
+    PassKind,
     PassName,
     PassPlan,
     Places,
@@ -48,6 +50,7 @@ class RetellToolCalls:
     """Replaces each old exchange, or run of attempts, by one block."""
 
     name: PassName = field(default="tool_calls", init=False)
+    kind: PassKind = field(default="rewording", init=False)
     count: Count
 
     def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
@@ -74,7 +77,8 @@ class RetellToolCalls:
         why = next((said for exchange, call in run if (said := call.purpose or announced(log, exchange[0]))), "")
         for reasons, inputs in ((why, run[0][1].inputs), ("", ())):
             said = _sentences(run[0][1], attempts, reasons, inputs if len(run) == 1 else ())
-            block = replacing(entries, "tools", lambda own, said=said: f"[SUMMARIZED] {said} (open {own})", self.count)
+            told = f"[{LABELS['tools']}] {said}"
+            block = replacing(entries, "tools", lambda own, told=told: f"{told} (open {own})", self.count)
             if block.entry.tokens < most:
                 return block
         return None

@@ -10,6 +10,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import Instant, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.fusion import SourceTraits
 from mcp_memory.domain.retrieval.queries import Query, Vector
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 
@@ -296,10 +297,13 @@ class GraphStore(Protocol):
 
 
 class Source(Protocol):
-    """One way to find candidates for a query."""
+    """One way to find candidates for a query; its scores are nats, but for the cosines of `vector`."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def traits(self) -> SourceTraits: ...
 
     def waits(self, where: RecordFilter) -> bool:
         """Return True where a search waits for another process: the other sources are asked meanwhile."""

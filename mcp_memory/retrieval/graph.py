@@ -5,7 +5,7 @@ from itertools import islice
 from math import log
 
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.ports.records import MemoryReader
@@ -25,6 +25,7 @@ class GraphSource:
     """
 
     name = "graph"
+    traits = SourceTraits(weight=0.5)
 
     def __init__(self, records: MemoryReader, filters: FilterIndex, graph: GraphStore, keywords: KeywordStore) -> None:
         self._records = records

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.fusion import SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore
@@ -13,6 +14,7 @@ class KeywordSource:
     """Implements `Source` on a keyword store; a selective filter is resolved first."""
 
     name = "keyword"
+    traits = SourceTraits()
 
     def __init__(self, records: RecordReader, filters: FilterIndex, keywords: KeywordStore) -> None:
         self._records = records

@@ -5,6 +5,7 @@ from math import log
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
+from mcp_memory.domain.retrieval.fusion import SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.ports.retrieval import FilterIndex
 
@@ -16,6 +17,7 @@ class TimeSpanSource:
     """
 
     name = "time"
+    traits = SourceTraits(weight=0.5, is_certain=True)
 
     def __init__(self, filters: FilterIndex) -> None:
         self._filters = filters

@@ -10,10 +10,11 @@ import pytest
 from mcp import Client
 from pydantic import JsonValue
 
+from mcp_memory import extensions
 from mcp_memory.app import App
-from mcp_memory.compaction import ceiling, condense_dialogue, goal_batch, threshold
+from mcp_memory.compaction import condense_dialogue, goal_batch
 from mcp_memory.domain.model import session_log as compaction
-from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions
+from mcp_memory.domain.model.session_log import LABELS, PRESETS, CompactionOptions
 from mcp_memory.domain.sessions import pressure
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.wire import CompactArguments
@@ -26,6 +27,7 @@ EXAMPLES: list[dict[str, JsonValue]] = [json.loads(each) for each in re.findall(
 CALLS = [each for each in EXAMPLES if "call" in each]
 ANSWERS = [each for each in EXAMPLES if "call" not in each]
 DEFAULT = PRESETS["default"]
+PASSES = extensions.passes(len, lambda: None, lambda span: "")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -62,16 +64,22 @@ def test_the_presets_are_those_of_the_code() -> None:
 def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     """E1.1, E2.3, D5.1: in the order in which they run."""
     told = {name: reads_like for name, *_, reads_like in rows("## Passes")}
-    assert tuple(told) == (*DEFAULT.passes, "ceiling")
-    marks = (
-        "[TOOL OUTPUT ARCHIVED",
-        "[SUMMARIZED]",
-        condense_dialogue.DIALOGUE_MARK,
-        threshold.SUMMARY_MARK,
-        goal_batch.BATCH_MARK,
-        ceiling.ARCHIVED_MARK,
-    )
-    assert all(reads_like.startswith(mark) for reads_like, mark in zip(told.values(), marks, strict=True))
+    assert tuple(told) == (*(one.name for one in PASSES.usual), PASSES.last.name)
+    marks = [
+        LABELS["mask"],
+        LABELS["tools"],
+        LABELS["dialogue"],
+        LABELS["summary"],
+        LABELS["batch"],
+        LABELS["external"],
+    ]
+    assert all(reads_like.startswith(f"[{mark}") for reads_like, mark in zip(told.values(), marks, strict=True))
+
+
+def test_the_tool_lists_the_usual_passes() -> None:
+    """O3.1: the schema loads no pass, so this holds the two together."""
+    described = CompactArguments.model_fields["passes"].description
+    assert described == ", ".join(one.name for one in PASSES.usual)
 
 
 def test_the_levels_are_those_of_the_default_preset() -> None:

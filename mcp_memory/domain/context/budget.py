@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from mcp_memory.domain.model.records import Instant, ShownDetail
+from mcp_memory.domain.model.sections import SECTIONS, Section
 
 ALWAYS: Mapping[str, Fraction] = {
-    "identity": Fraction(500, 8000),
-    "censor": Fraction(300, 8000),
-    "approach": Fraction(500, 8000),
-    "focus": Fraction(700, 8000),
+    **{each.share: Fraction(each.always, 8000) for each in SECTIONS if each.always},
     "root": Fraction(5, 100),
     "ancestors": Fraction(15, 100),
     "finished": Fraction(10, 100),
@@ -18,7 +16,10 @@ ALWAYS: Mapping[str, Fraction] = {
 """The largest part of the whole budget for each share that is always present, filled before the rest, in this order:
 the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
 it and the current one, and the tasks finished beside it."""
-STANDING: Mapping[str, Fraction] = {"open": Fraction(5, 100), "exchange": Fraction(40, 100), "since": Fraction(15, 100)}
+STANDING: Mapping[str, Fraction] = {
+    "open": Fraction(5, 100),
+    **{each.share: Fraction(each.standing, 100) for each in SECTIONS if each.standing},
+}
 """The largest part of what then remains: other open work, the last exchange, what changed since."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
@@ -39,6 +40,14 @@ DEEP_TOKENS = 160
 """The best item may take as much however small the block: one passage in place of three hints."""
 FAIR_PART = 4
 """The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
+
+
+def own_share(section: Section) -> str:
+    """Return the share that the found records of a section always have; "" where others decide.
+
+    What a query finds of GUIDANCE holds no more, and competes like any record.
+    """
+    return section.share if section.always and section.share not in GUIDANCE else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

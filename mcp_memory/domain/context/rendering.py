@@ -17,14 +17,14 @@ from mcp_memory.domain.model.records import (
     LOG_KINDS,
     Instant,
     Json,
-    Kind,
     Record,
     Relation,
     ShownDetail,
     output_lines,
 )
+from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.text.lexicon import STOP_WORDS
-from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, LINE_CHARACTERS, bold_name, by, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day, iso_minute
 from mcp_memory.domain.text.words import split_words
 
@@ -121,20 +121,6 @@ def _values(record: Record) -> str:
     return "\n".join(value[:_READ_FROM] for value in told if isinstance(value, str))
 
 
-SECTION_OF_KIND: dict[Kind, str] = {
-    "identity": "Identity",
-    "censor": "Active Constraints",
-    "decision": "Relevant Past Decisions",
-    "fact": "Known Information",
-    "procedure": "Procedure",
-    "episode": "Past Experience",
-    "result": "Earlier Tasks",
-    "summary": "Past Experience",
-    "event": "Recent Activity",
-    "message": "Recent Activity",
-    "tool_call": "Recent Activity",
-    "tool_result": "Recent Activity",
-}
 PROPERTIES_SHOWN = 8
 """Most properties shown of an entity."""
 SHORT_CHARACTERS = 80

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from mcp_memory.domain.model.records import Instant, Record
@@ -16,6 +17,13 @@ EntryKind = Literal["message", "tool_call", "tool_result"]
 Form = Literal["original", "mask", "tools", "dialogue", "batch", "summary", "external"]
 """An entry's form: an original; a result with its output archived; a block that replaces calls and their results,
 turns, or a span; or a message with its text archived."""
+LABELS: Mapping[Form, str] = {
+    "mask": "TOOL OUTPUT ARCHIVED", "external": "MESSAGE ARCHIVED", "summary": "CONTEXT SUMMARY", "tools": "SUMMARIZED",
+    "batch": "GOAL BATCH", "dialogue": "DIALOGUE",
+}  # fmt: skip
+"""The label, in brackets, that opens the text of each form of replacement."""
+HEADED: tuple[Form, ...] = ("summary", "batch", "dialogue")
+"""Forms whose first line only describes the block, by its id: "[GOAL BATCH x4175782e0a] 3 turns, …"."""
 
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 _ROLE_OF_WORD: Mapping[str, Role] = {
@@ -215,7 +223,12 @@ def level_over(entries: Sequence[Entry]) -> int:
 Preset: TypeAlias = str
 """A name of `PRESETS`, or of one that an extension adds."""
 PassName: TypeAlias = str
-"""mask, tool_calls, dialogue, threshold, goal_batch, ceiling, or a pass that an extension adds."""
+"""The name of a pass of ours (compaction/), or of one that an extension adds."""
+USUAL: PassName = "usual"
+"""In a list of passes, a name for all of ours, in their order."""
+PassKind = Literal["masking", "rewording", "summarising", "other"]
+"""The kind decides where a pass does not run. Those that reword or summarise are needless where masks alone brought the
+log to its target. Where the caller writes the summary, it comes before those that summarise."""
 Count: TypeAlias = Callable[[str], int]
 Pause: TypeAlias = Callable[[], object]
 """A callback that long work calls now and then, so that others in the same process may go first."""
@@ -223,10 +236,6 @@ Pause: TypeAlias = Callable[[], object]
 REPLACEMENT = "x"
 """The prefix of replacement ids."""
 PRESERVED_ENTRIES, PRESERVED_SHARE = 20, 0.2  # the last entries, or this share of the window
-SUMMARISING: frozenset[PassName] = frozenset({"dialogue", "threshold", "goal_batch"})
-"""Passes that do not run where the caller writes the summary: that one comes first, and they see what it left."""
-REWORDING: frozenset[PassName] = SUMMARISING | {"tool_calls"}
-"""Passes that do not run where masks alone brought the log to its target."""
 INSTRUCTION_TOKENS = 200
 """A longer user message holds material as well, and stays unchanged; a shorter one may be quoted whole."""
 
@@ -254,7 +263,7 @@ class CompactionOptions:
     summary_tokens: int = 3_000
     summary_share: float = 0.15
     ledger_share: float = 0.04
-    passes: tuple[PassName, ...] = ("mask", "tool_calls", "dialogue", "threshold", "goal_batch")
+    passes: tuple[PassName, ...] = (USUAL,)
 
     def share(self, tokens: int) -> float:
         """Return tokens as a share of the window."""
@@ -311,14 +320,45 @@ class Span:
 
 
 class CompactionPass(Protocol):
-    """A way to make a log shorter. Pure: the same log gives the same plan."""
+    """A way to make a log shorter. Pure: the same log gives the same plan.
+
+    One from outside may have no `kind`: then it is of the kind of ours that it replaces, or "other".
+    """
 
     @property
     def name(self) -> PassName: ...
 
+    @property
+    def kind(self) -> PassKind: ...
+
     def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Return the replacements; never an entry twice, never part of an exchange alone unless it stays one."""
         ...
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes there are: the `usual` ones in their order, one that comes `last` always, and those from outside.
+
+    One from outside replaces ours of its name.
+    """
+
+    usual: tuple[CompactionPass, ...]
+    last: CompactionPass
+    outside: tuple[CompactionPass, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[PassName, CompactionPass]:
+        return {one.name: one for one in (*self.usual, self.last, *self.outside)}
+
+    def named(self, names: Iterable[PassName]) -> tuple[PassName, ...]:
+        """Return the names with those of the usual passes instead of `USUAL`."""
+        usual = tuple(one.name for one in self.usual)
+        return tuple(chain.from_iterable(usual if name == USUAL else (name,) for name in names))
+
+    def kind_of(self, name: PassName) -> PassKind:
+        ours: dict[PassName, PassKind] = {one.name: one.kind for one in (*self.usual, self.last)}
+        return getattr(self.by_name[name], "kind", ours.get(name, "other"))
 
 
 def entry_of(record: Record) -> Entry:

@@ -42,7 +42,6 @@ class Weights:
     other_speaker: that of a turn by somebody else than the one whom the query names.
     question: that of a turn between people which only asks; what it asks for stands in another one.
     brief: that of a turn between people which mostly reacts.
-    graph, time: the weight of one nat of these against one of words and meaning, which they partly repeat.
     """
 
     share_power: float = 0.8
@@ -52,11 +51,25 @@ class Weights:
     other_speaker: float = 0.3
     question: float = 0.4
     brief: float = 0.25
-    graph: float = 0.5
-    time: float = 0.5
 
 
 WEIGHTS = Weights()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTraits:
+    """The value of a source's evidence.
+
+    weight: of one nat of it against one of words and meaning, which it may partly repeat.
+    admits_alone: a record with nothing but this evidence may be shown, however far its meaning.
+    is_certain: a record with it answers the query, whatever its words and meaning say.
+    """
+
+    weight: float = 1.0
+    admits_alone: bool = True
+    is_certain: bool = False
+
+
 PAST_SHARE = 0.25
 """Share that counts of the evidence for what is not true at the time: as near a match that is true ranks above it."""
 
@@ -93,7 +106,7 @@ class Fused(NamedTuple):
 
     `score` in [0, 1) is 0.5 where chance alone would produce an equally good match once in a store of this size.
     `parts` holds each signal's nats. `raw` holds the sources' own scores, including those of the records it
-    `replaces`.
+    `replaces`. It `is_admitted` where one of these sources admits alone, and `is_certain` where one is.
     """
 
     id: str
@@ -101,6 +114,8 @@ class Fused(NamedTuple):
     parts: Mapping[str, float] = MappingProxyType({})
     raw: Mapping[str, float] = MappingProxyType({})
     replaces: tuple[str, ...] = ()
+    is_admitted: bool = False
+    is_certain: bool = False
 
 
 def meaning_nats(cosine: float, mean: float, deviation: float, windows: int = 1) -> float:
@@ -133,15 +148,20 @@ def fuse(
     turns: Mapping[str, Turn] | None = None,
     stack: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
+    traits: Mapping[str, SourceTraits] | None = None,
 ) -> list[Fused]:
     """Return all candidates of all rankings, best first; equal ones newest first.
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
     names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `sessions` names the
     session of each turn. `turns` holds those whose form says something about them. `stack` has the nats that a record
-    gains or loses by its place in the task tree; they order what is found, and make nothing relevant.
+    gains or loses by its place in the task tree; they order what is found, and make nothing relevant. `traits` are
+    those of the sources, where they are not the usual ones.
     """
-    nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
+    of_source = {**dict.fromkeys(rankings, SourceTraits()), **(traits or {})}
+    nats = {
+        name: _in_nats(name, scores, background, weights, of_source[name].weight) for name, scores in rankings.items()
+    }
     parts, raw = _by_record(nats), _by_record(rankings)
     own = {record_id: sum(shares.values()) for record_id, shares in parts.items()}
     for record_id, near in neighbours.items():
@@ -157,8 +177,17 @@ def fuse(
             shares["stack"] = max(min(nats_here, found), -found / 2)
     _lift(background.holders, parts)
     usual = log(1 + background.records + PRIOR_RECORDS)
+    admitting = {name for name, each in of_source.items() if each.admits_alone}
+    certain = {name for name, each in of_source.items() if each.is_certain}
     fused = [
-        Fused(record_id, _strength(sum(shares.values()), usual), shares, raw[record_id])
+        Fused(
+            id=record_id,
+            score=_strength(sum(shares.values()), usual),
+            parts=shares,
+            raw=raw[record_id],
+            is_admitted=not admitting.isdisjoint(raw[record_id]),
+            is_certain=not certain.isdisjoint(raw[record_id]),
+        )
         for record_id, shares in parts.items()
     ]
     return sorted(fused, key=_SCORE_AND_ID, reverse=True)
@@ -223,6 +252,8 @@ def below_successors(
             parts={**new.parts, **lifted},
             raw=raw,
             replaces=new.replaces if old_id in contradicted else (*new.replaces, old_id),
+            is_admitted=old.is_admitted or new.is_admitted,
+            is_certain=old.is_certain or new.is_certain,
         )
     return sorted(scores.values(), key=lambda hit: (-hit.score, hit.id in successors))
 
@@ -251,14 +282,15 @@ def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[st
     return by_record
 
 
-def _in_nats(name: str, scores: Mapping[str, float], background: Background, weights: Weights) -> Mapping[str, float]:
+def _in_nats(
+    name: str, scores: Mapping[str, float], background: Background, weights: Weights, weight: float
+) -> Mapping[str, float]:
     if name == "vector":
         mean, deviation = background.cosine
-        weight, windows = max(background.known, LEAST_MEANING), background.windows
+        weight, windows = weight * max(background.known, LEAST_MEANING), background.windows
         return {i: weight * meaning_nats(cosine, mean, deviation, windows.get(i, 1)) for i, cosine in scores.items()}
     if name == "keyword":
-        return {record_id: words_nats(score, background, weights) for record_id, score in scores.items()}
-    weight = {"graph": weights.graph, "time": weights.time}.get(name, 1.0)
+        return {record_id: weight * words_nats(score, background, weights) for record_id, score in scores.items()}
     return {record_id: weight * score for record_id, score in scores.items()}
 
 

@@ -82,10 +82,10 @@ BEST_HITS = 5
 def chance(hits: Sequence[Fused], information: float) -> float:
     """Return the chance in [0, 1] that one of the best hits answers a query of so much information, in nats.
 
-    Hits without a cosine, and those found by their time, are certain.
+    Hits without a cosine are certain, as are those of a certain source.
     """
     best = hits[:BEST_HITS]
-    if any("vector" not in hit.raw or "time" in hit.raw for hit in best):
+    if any("vector" not in hit.raw or hit.is_certain for hit in best):
         return 1.0
     cosine = max((hit.raw["vector"] for hit in best), default=-1.0)
     words = max((hit.raw.get("keyword", 0.0) for hit in best), default=0.0)

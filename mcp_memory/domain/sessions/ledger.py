@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import Count, Entry
+from mcp_memory.domain.model.session_log import HEADED, LABELS, Count, Entry
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
@@ -71,8 +71,8 @@ _LOOKS = re.compile(
     r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b"
 )
 _FRAME = re.compile(
-    r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
-    r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
+    rf"^\[(?:{'|'.join(LABELS[form] for form in (*HEADED, 'external'))})\b[^\n]{{0,200}}"
+    rf"|(?<=^\[{LABELS['mask']}) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
     r"| \(open x[0-9a-f]+\)",
     re.MULTILINE,
 )

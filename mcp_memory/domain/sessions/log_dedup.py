@@ -6,14 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mcp_memory.domain.model.session_log import HEADED, LABELS
+
 LEAST_MET = 3
 """Least number of unique lines matched in order: fewer may be a coincidence."""
 # e.g. "[GOAL BATCH x4175782e0a] 3 turns", "[MESSAGE ARCHIVED id=r000102 role=tool]"; a call's arguments hold theirs
 _REPLACES = re.compile(
-    r'(?:\{"archived":")?\[(?:(?:CONTEXT SUMMARY|GOAL BATCH) (?P<block>x[0-9a-f]{1,20})\]'
-    r"|(?:TOOL OUTPUT|MESSAGE) ARCHIVED id=(?P<original>[rx][0-9a-z]{1,30})\b)"
+    rf'(?:\{{"archived":")?\[(?:(?:{"|".join(LABELS[form] for form in HEADED)}) (?P<block>x[0-9a-f]{{1,20}})\]'
+    rf"|(?:{LABELS['mask']}|{LABELS['external']}) id=(?P<original>[rx][0-9a-z]{{1,30}})\b)"
 )
-_RETOLD, _RETELLS = "[SUMMARIZED] ", re.compile(r" \(open (x[0-9a-f]{1,20})\)\s{0,9}\Z")
+_RETOLD, _RETELLS = f"[{LABELS['tools']}] ", re.compile(r" \(open (x[0-9a-f]{1,20})\)\s{0,9}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,23 +12,13 @@ from functools import cache
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.sections import CONTEXT_TITLES
+from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, may_open, origins
 
 LINE_CHARACTERS = 160
 """Characters of a stored name, path or value within a line of ours; the rest is cut."""
-CONTEXT_TITLES = (
-    "Identity", "Active Constraints", "Current Approach", "Task", "Last Exchange", "Changed Since", "Earlier Tasks",
-    "Current Focus", "Relevant Past Decisions",
-    "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
-    "Past Experience", "Recent Activity", "Additional Context", "Note",
-)  # fmt: skip
-"""Headings of ours in their order in the block, stable ones first so that a client's prompt cache survives.
-
-They look like headings even without a space after the sign.
-"""
-LABELS = ("TOOL OUTPUT ARCHIVED", "MESSAGE ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
-"""Labels, in brackets, that open the replacements of compacted messages."""
 
 MOST_ROUNDS = 8
 """Rounds of escaping. Two are enough for human texts; this bounds the work for a hostile one."""
@@ -46,7 +36,7 @@ _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')
 """Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(
     r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
-    rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
+    rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS.values()))})"
 )
 _AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
 """The author `(by NAME)` at the end of a line."""
@@ -54,7 +44,8 @@ _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
 """Quotes and lists that enclose the beginning of a line: `> - 1. `."""
 _BEGINNING = re.compile(
     rf"^(?:{_INSIDE}(?:"
-    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"  # ## Identity
+    # ## Identity; a title of ours looks like a heading even without the space
+    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"
     r"|\[\s{0,3}(?:[rt][0-9a-z]{6}|[\doil]{4}-[\doil]{2}))"  # [r000017 …], [2026-03-03 12:00] Read:
     r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # The underline of a heading.
     r"|[ >]*+(?:\d{1,9}+[.)][ >]++)?[-*+][ ]*+(?:[-*+>][ ]++)*+"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias, cast
 
+from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.entrypoints.conversations.messages import MessageReader
 from mcp_memory.errors import InvalidRequest
@@ -193,7 +194,7 @@ def _made(conversation: _Conversation, told: Sequence[Numbers], owner: Mapping[i
         for piece in found:
             if piece.is_gone and piece.entries and (numbers := told[piece.entries[0]]) and piece.text is None:
                 block = owner[min(numbers)]
-                separator = f"[SUMMARIZED] (open {block['id']})"
+                separator = f"[{LABELS['tools']}] (open {block['id']})"
                 if block["id"] not in shown:
                     shown.add(block["id"])
                     yield _Made({"role": "user", "content": block["text"]}, None)

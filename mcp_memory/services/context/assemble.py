@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 from mcp_memory.domain.context.budget import LEARNT
 from mcp_memory.domain.context.items import Measure
@@ -92,6 +92,13 @@ class Context:
     report: ContextReport
 
 
+class AssembleSettings(Protocol):
+    """Settings that assembly reads."""
+
+    max_tokens: int
+    guidance_from_others: bool
+
+
 class AssembleContext:
     """Assembles contexts. Thread-safe; never calls a language model."""
 
@@ -108,25 +115,27 @@ class AssembleContext:
         clock: Clock,
         strategies: Strategies,
         overridden: Override,
-        default_max_tokens: int,
         elsewhere: Elsewhere,
-        *,
-        takes_guidance: bool = True,
+        settings: AssembleSettings,
     ) -> None:
-        """With `takes_guidance` use identities and constraints of others; `elsewhere` is that of `ClientWindows`."""
+        """`elsewhere` is that of `ClientWindows`."""
         self._elsewhere = elsewhere
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
         self._finder_over = partial(
-            CandidateFinder, searcher=searcher, graph=graph, filters=filters, takes_guidance=takes_guidance
+            CandidateFinder,
+            searcher=searcher,
+            graph=graph,
+            filters=filters,
+            takes_guidance=settings.guidance_from_others,
         )
         self._searcher = searcher
         self._counter = counter
         self._echo_filter = echo_filter
         self._clock = clock
         self._strategy_chooser = StrategyChooser(strategies, overridden)
-        self._default_max_tokens = default_max_tokens
+        self._default_max_tokens = settings.max_tokens
         self._follow_ups = FollowUps(records, clock)
 
     def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item
+from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item, own_share
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
@@ -27,9 +27,10 @@ from mcp_memory.domain.context.items import (
     tasks_beyond,
     text_item,
 )
-from mcp_memory.domain.context.rendering import SECTION_OF_KIND, group_title
+from mcp_memory.domain.context.rendering import group_title
 from mcp_memory.domain.context.scoring import Scored, scored
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Record
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
+from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
 from mcp_memory.domain.model.tasks import DEAD_ENDS
 from mcp_memory.domain.text.prompt_safety import author, is_own
@@ -46,10 +47,6 @@ CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
 LEAST_NOTES = 20
 """A note on confidence has a place where at least so many would fit."""
-SHARE_OF_KIND: Mapping[Kind, Share] = {
-    "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
-    "result": "episodes",
-}  # fmt: skip
 AS_OF = "What was believed at {} UTC. It may have changed since."
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
@@ -128,7 +125,7 @@ class ItemBuilder:
             record = candidate.record
             each = Scored(candidate=candidate, score=record.importance, parts={})
             share = record.kind if is_own(record, caller) else OTHERS
-            item = self._record(each, SECTION_OF_KIND[record.kind], share)
+            item = self._record(each, section_of(record).title, share)
             warns = record.kind == "censor" and record.details.get("action") != "block"
             items.append(replace(item, position=warns * len(always) + place))
         if elsewhere := sum(omission.reason == NOT_HERE for omission in self._gathered.omitted):
@@ -159,10 +156,11 @@ class ItemBuilder:
         groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
         for each in ranked:
             record = each.candidate.record
-            section = SECTION_OF_KIND[record.kind] if strategy.layout == "by_kind" else FLAT_SECTION
-            share = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, strategy)
+            section = section_of(record)
+            title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
+            divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
             mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
-            item = self._record(each, section, share, mark, groups)
+            item = self._record(each, title, own_share(section) or divided, mark, groups)
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
             items.append(replace(item, position=int(is_done)))
@@ -216,12 +214,10 @@ def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
     return any(each.candidate.record.kind in LOG_KINDS for each in ranked)
 
 
-def _share(each: Scored, strategy: Strategy) -> str:
+def _share(each: Scored, section: Section, strategy: Strategy) -> str:
     """Name the candidate's share of the budget: its section's or its source's, as the strategy divides it."""
     if each.candidate.is_spare:
         return SPARE
     if strategy.shares.keys() & SECTION_SHARES:
-        share = SHARE_OF_KIND.get(each.candidate.record.kind)
-    else:
-        share = SHARE_OF_SOURCE.get(each.candidate.source)
-    return share or REST
+        return section.share if section.share in SECTION_SHARES else REST
+    return SHARE_OF_SOURCE.get(each.candidate.source, REST)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
-from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_line, render
+from mcp_memory.domain.context.rendering import Line, record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Detail, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
@@ -60,6 +62,12 @@ class _ShownRecord:
     agent: str
 
 
+class RemindSettings(Protocol):
+    """Settings that reminders read."""
+
+    guidance_from_others: bool
+
+
 class Remind:
     """Thread-safe. Gives less than `assemble_context`: no tasks, no always-included records, and no chance finds."""
 
@@ -70,11 +78,9 @@ class Remind:
         searcher: Searcher,
         counter: TokenCounter,
         clock: Clock,
-        *,
-        takes_guidance: bool,
+        settings: RemindSettings,
     ) -> None:
-        """Take constraints of other agents where `takes_guidance`."""
-        self._takes_guidance = takes_guidance
+        self._takes_guidance = settings.guidance_from_others
         self._records = records
         self._snapshots = snapshots
         self._searcher = searcher
@@ -155,7 +161,7 @@ class Remind:
         tokens = factor.client(self._counter.count(_line(each)))
         return Component(
             source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
-            detail=each.detail, agent=each.agent, section=SECTION_OF_KIND[each.record.kind],
+            detail=each.detail, agent=each.agent, section=section_of(each.record).title,
         )  # fmt: skip
 
 
@@ -182,7 +188,7 @@ def _forms(hit: Fused, record: Record, agent: str) -> tuple[_ShownRecord, _Shown
 
 def _rendered(shown: Sequence[_ShownRecord], asked: str) -> tuple[str, str]:
     digest = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return render([Line(section=SECTION_OF_KIND[each.record.kind], text=_line(each)) for each in shown], digest)
+    return render([Line(section=section_of(each.record).title, text=_line(each)) for each in shown], digest)
 
 
 def _line(each: _ShownRecord) -> str:

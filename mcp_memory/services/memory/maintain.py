@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import islice
 from math import inf
+from typing import Protocol
 
-from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, NOTED_DAYS, SUMMARIZED_DAYS, aged, judged, stages
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.records import RecordStore
@@ -52,6 +53,13 @@ class Maintained:
         return Maintained(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
 
+class MaintainSettings(Protocol):
+    """Settings that maintenance reads; `expired_days` is None where nothing is retired for having expired."""
+
+    noted_days: float
+    expired_days: float | None
+
+
 class Maintain:
     """Moves due records on. Thread-safe; two processes share the work, and a second run finds none left.
 
@@ -66,16 +74,12 @@ class Maintain:
         embedder: Embedder,
         counter: TokenCounter,
         clock: Clock,
+        settings: MaintainSettings,
         person_of: Callable[[str], str] = lambda agent: "",
-        noted_days: float = NOTED_DAYS,
-        expired_days: float = inf,
     ) -> None:
-        """`person_of` names an agent's person, "" for the owner.
-
-        `noted_days` pass until what is noted is retired, and `expired_days` until what is true no longer is.
-        """
-        self._noted_days = noted_days
-        self._expired_days = expired_days
+        """`person_of` names an agent's person, "" for the owner."""
+        self._noted_days = settings.noted_days
+        self._expired_days = inf if settings.expired_days is None else settings.expired_days
         self._records = records
         self._extracting = Extractor(records, embedder, counter, person_of=person_of)
         self._clock = clock

@@ -348,9 +348,8 @@ def is_account(request: RecallRequest) -> bool:
 
 
 def is_relevant(hit: Fused) -> bool:
-    """Return True above the floor: the record or its predecessor shares a word, entity or time, or is remotely near."""
-    is_near = hit.raw.get("vector", 1.0) >= UNRELATED_COSINE
-    return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
+    """Return True above the floor: it or its predecessor is remotely near, or has evidence that admits alone."""
+    return hit.is_admitted or hit.raw.get("vector", 1.0) >= UNRELATED_COSINE
 
 
 def _result(

@@ -15,7 +15,7 @@ from typing import TypedDict
 from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
-from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, faded, fuse
+from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -64,6 +64,7 @@ class Evidence:
     """
 
     rankings: Mapping[str, Mapping[str, float]]
+    traits: Mapping[str, SourceTraits]
     background: Background
     neighbours: Mapping[str, Sequence[str]]
     sessions: Mapping[str, str]
@@ -141,6 +142,7 @@ class Searcher:
             sessions=evidence.sessions,
             turns=evidence.turns,
             stack=by_task,
+            traits=evidence.traits,
         )
         if not then:
             among = {hit.id for hit in hits} - evidence.superseded
@@ -203,6 +205,7 @@ class Searcher:
             degraded.append(f"weighing: {error}")
         return Evidence(
             rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
+            traits={source.name: source.traits for source in self._sources},
             background=background,
             neighbours=neighbours,
             sessions={i: outlines[i].session_id for i in neighbours if i in outlines},

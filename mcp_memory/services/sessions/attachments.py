@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from mcp_memory.domain.model.attachments import Attachment, OpenedFiles, attachments_of
 from mcp_memory.domain.model.records import Record
@@ -11,13 +12,19 @@ from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import RecordStore
 
 
-class Attachments:
-    """Thread-safe. Files larger than `max_bytes` are not kept; 0 keeps none."""
+class AttachmentSettings(Protocol):
+    """Settings that the keeping of files reads."""
 
-    def __init__(self, records: RecordStore, files: FileStore, max_bytes: int) -> None:
+    file_max_mb: float
+
+
+class Attachments:
+    """Thread-safe. Files larger than `file_max_mb` are not kept; 0 keeps none."""
+
+    def __init__(self, records: RecordStore, files: FileStore, settings: AttachmentSettings) -> None:
         self._records = records
         self._files = files
-        self._max_bytes = max_bytes
+        self._max_bytes = round(settings.file_max_mb * 1_000_000)
 
     def bounded(self, files: Iterable[Attachment]) -> tuple[Attachment, ...]:
         """Return them, those that are too large without their content."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import (
     PRESETS,
-    SUMMARISING,
+    USUAL,
     CompactionOptions,
-    CompactionPass,
     Entry,
+    Passes,
     PassName,
     Preset,
     SessionLog,
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest judgements that count
 Who = Literal["extractive", "model", "caller"]
 """The author of summaries: the server by itself, a configured model, or the caller in two steps."""
-PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, CompactionPass]]
+PassesOf = Callable[[Callable[[Span], str]], Passes]
 """Makes the passes from a function that writes a span's summary."""
 
-_CEILING: PassName = "ceiling"
+_SUMMARY: PassName = "threshold"
+"""The pass that a summary of the caller's stands in for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,14 @@ class Compacted:
     meanwhile: tuple[Compaction, ...] = ()
 
 
+class CompactSettings(Protocol):
+    """Settings that compaction reads: a preset, the clients' window in tokens or None, and passes or none."""
+
+    compaction: Preset
+    compaction_window: int | None
+    compaction_passes: list[PassName]
+
+
 class Compact:
     """Compacts the log of its caller's session. Thread-safe, also with several processes.
 
@@ -112,9 +121,7 @@ class Compact:
         committing: PlanCommitter,
         summing_up: SummingUp,
         passes_of: PassesOf,
-        preset: Preset,
-        window: int | None,
-        passes: Sequence[PassName],
+        settings: CompactSettings,
         clock: Clock,
         presets: Mapping[Preset, CompactionOptions] = PRESETS,
         watch: Callable[[Compacted], None] = lambda done: None,
@@ -129,13 +136,13 @@ class Compact:
         self._runner = PassRunner(logs, committing, clock)
         self._summing_up = summing_up
         self._passes_of = passes_of
-        self._preset: Preset = preset
-        self._window = window
-        self._passes = tuple(passes)
+        self._preset = settings.compaction
+        self._window = settings.compaction_window
+        self._passes = tuple(settings.compaction_passes)
         self._clock = clock
         self._presets = presets
         self._watch = watch
-        self._chosen(preset)
+        self._chosen(self._preset)
 
     def __call__(
         self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
@@ -160,13 +167,16 @@ class Compact:
     ) -> Compacted:
         with self._records.snapshot():  # Committing checks that the log is still this one.
             log, wanting, told = self._logs.log(caller), self._wanting(caller), self._told(caller)
-        options, note = adapted(usual, makeup(log), wanting)
-        options = self._with_passes(options, request)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
+        passes = self._passes_of(writer.write)
+        options, note = adapted(replace(usual, passes=passes.named(usual.passes)), makeup(log), wanting)
+        # A compaction on request always works: `off` only stops automatic ones.
+        named = passes.named(request.passes or self._passes or options.passes or (USUAL,))
         course = CompactionProgress(
-            caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
-        )
+            caller=caller, passes=passes, options=replace(options, passes=named), log=log, begun=begun, writer=writer,
+            tell=tell, is_forced=request.force,
+        )  # fmt: skip
         asked = None
         if request.summary:
             self._put(course, request)
@@ -205,29 +215,22 @@ class Compact:
         """Return False where compaction runs on request only."""
         return self._preset != "off"
 
-    def _with_passes(self, options: CompactionOptions, request: CompactRequest) -> CompactionOptions:
-        """Choose the passes. A compaction on request always works: `off` only stops automatic ones."""
-        named = request.passes or self._passes
-        if named:
-            return replace(options, passes=named)
-        return options if options.passes else replace(options, passes=PRESETS["default"].passes)
-
     def _run_all(self, course: CompactionProgress, request: CompactRequest) -> Asked | None:
         """Run every pass in turn. A caller that summarises is asked before the ceiling drops preserved entries."""
         at = _summarises_at(course, request)
-        names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
-        if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
-            names = [name for name in names if name not in SUMMARISING]
-        passes = self._passes_of(course.writer.write)
-        if not passes.keys() >= set(names):
-            known = ", ".join(name for name in passes if name != _CEILING)
+        passes, last = course.passes, course.passes.last.name
+        names = [name for name in course.options.passes if name != last]
+        if not passes.by_name.keys() >= set(names):
+            known = ", ".join(name for name in passes.by_name if name != last)
             raise InvalidRequest(f"There is no pass of one of those names; the passes are: {known}.")
+        if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
+            names = [name for name in names if passes.kind_of(name) != "summarising"]
         for number, name in enumerate(names, start=1):
-            options = replace(course.options, threshold=at) if name == "threshold" else course.options
-            self._runner.run(passes[name], course, options, number, len(names) + 1)
+            options = replace(course.options, threshold=at) if name == _SUMMARY else course.options
+            self._runner.run(name, course, options, number, len(names) + 1)
         asked = self._asked(course, request, at) if request.summarizer == "caller" else None
         if asked is None:
-            self._runner.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
+            self._runner.run(last, course, course.options, len(names) + 1, len(names) + 1)
         return asked
 
     def _asked(self, course: CompactionProgress, request: CompactRequest, at: float) -> Asked | None:
@@ -245,11 +248,11 @@ class Compact:
         if [number] == [str(each) for each in latest]:
             course.begun = replace(course.begun, number=latest[0])
         self._runner.put(
-            "threshold",
+            _SUMMARY,
             course,
             lambda: self._summing_up.plan(course.log, course.options, span, request.summary, course.caller),
         )
-        self._runner.run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
+        self._runner.run(course.passes.last.name, course, course.options, 2, 2)
 
     def _undo(
         self, request: CompactRequest, caller: Caller, options: CompactionOptions, factor: ModelFactor

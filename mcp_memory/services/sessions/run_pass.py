@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import (
-    REWORDING,
     CompactionOptions,
-    CompactionPass,
+    Passes,
     PassName,
     PassPlan,
     SessionLog,
@@ -60,6 +59,7 @@ class CompactionProgress:
     """The progress of a compaction. Each committed pass extends `begun` and `extracted`."""
 
     caller: Caller
+    passes: Passes
     options: CompactionOptions
     log: SessionLog
     begun: Begun
@@ -81,31 +81,31 @@ class PassRunner:
         self._clock = clock
 
     def run(
-        self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions, number: int, passes: int
+        self, name: PassName, course: CompactionProgress, options: CompactionOptions, number: int, passes: int
     ) -> None:
-        """Plan and commit one pass, and note its result; a failed pass leaves the log unchanged.
+        """Plan and commit the pass of that name, and note its result; a failed pass leaves the log unchanged.
 
         Raises StoreUnavailable where the log can be neither read nor written.
         """
-        start = _start(one.name, course, options)
+        start = _start(name, course, options)
         step = PassStep(
-            event="start", name=one.name, at=self._clock(), number=number, passes=passes, tokens=start.tokens,
+            event="start", name=name, at=self._clock(), number=number, passes=passes, tokens=start.tokens,
             total=options.window,
         )  # fmt: skip
         course.tell(step)
         plan, error = PassPlan(reason=self._reason_against(start, course)), None
         if not plan.reason:
             try:
-                plan = self._carry_out(one, course, options)
+                plan = self._carry_out(name, course, options)
             except StoreUnavailable:
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever a pass does, the log and the others are not harmed
                 error = str(failure) if isinstance(failure, McpMemoryError) else type(failure).__name__
-                _log.warning("The pass %s failed: %s.", one.name, type(failure).__name__)
+                _log.warning("The pass %s failed: %s.", name, type(failure).__name__)
         run = _note(start, plan, course, error)
-        if one.name == "mask":
+        if course.passes.kind_of(name) == "masking":
             target = options.tokens(options.target)
-            course.masked_enough = start.tokens > target >= course.log.tokens and not course.is_forced
+            course.masked_enough |= start.tokens > target >= course.log.tokens and not course.is_forced
         ended = "error" if error else "complete"
         course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=run))
 
@@ -117,26 +117,26 @@ class PassRunner:
         _note(start, plan, course)
 
     def _reason_against(self, start: _Start, course: CompactionProgress) -> str:
-        if course.masked_enough and start.name in REWORDING:
+        if course.masked_enough and course.passes.kind_of(start.name) in ("rewording", "summarising"):
             return "masking tool output alone brought the log to its target"
         if start.name in self._logs.fruitless(course.caller, start.revision):
             return "it did not make this very log shorter before"
         return ""
 
-    def _carry_out(self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
+    def _carry_out(self, name: PassName, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
         """Plan and commit; plan again where other processes changed the log meanwhile."""
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
-                return self._attempt(one, course, options)
+                return self._attempt(name, course, options)
             course.log = self._logs.log(course.caller)
             course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
-        return self._attempt(one, course, options)
+        return self._attempt(name, course, options)
 
-    def _attempt(self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
-        plan = one.plan(course.log, options)
+    def _attempt(self, name: PassName, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
+        plan = course.passes.by_name[name].plan(course.log, options)
         check(plan, course.log)
         if plan.replacements:
-            self._commit(plan, one.name, course)
+            self._commit(plan, name, course)
         return plan
 
     def _commit(self, plan: PassPlan, name: PassName, course: CompactionProgress) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_line, render
+from mcp_memory.domain.context.rendering import record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport
 from mcp_memory.domain.model.records import KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import TokenCounter
@@ -175,7 +175,7 @@ def _title(component: Component) -> str:
     """Return the title above a component; in reports of earlier versions the one that its kind has."""
     if component.section in CONTEXT_TITLES:
         return component.section
-    return next((title for kind, title in SECTION_OF_KIND.items() if kind == component.kind), _OTHER)
+    return next((each.title for each in SECTIONS if component.kind in each.kinds), _OTHER)
 
 
 def _left_out(candidate: str, reason: str, records: Mapping[str, Record], tasks: Mapping[str, Task]) -> LeftOut:

@@ -6,7 +6,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.context.budget import ALWAYS, FOUND, OTHERS, Form, Item, Placed, arranged, place
+from mcp_memory.domain.context.budget import ALWAYS, FOUND, OTHERS, Form, Item, Placed, arranged, own_share, place
+from mcp_memory.domain.model.sections import SECTIONS, Section
 
 TITLES = {"Task": 3, "Known Information": 4, "Identity": 2, "Active Constraints": 3}
 
@@ -209,6 +210,12 @@ def test_what_is_always_there_has_the_parts_of_the_contract() -> None:
         "identity": 500, "censor": 300, "approach": 500, "focus": 700, "root": 400, "ancestors": 1_200, "finished": 800,
     }  # fmt: skip
     assert list(ALWAYS) == ["identity", "censor", "approach", "focus", "root", "ancestors", "finished"]
+
+
+def test_a_section_may_have_a_part_of_its_own() -> None:
+    """O3.1: by its row; guidance that a query finds, being past, competes like any record."""
+    own = Section(title="Open Questions", kinds=("decision",), share="questions", always=300)
+    assert [own_share(own), *filter(None, map(own_share, SECTIONS))] == ["questions", "approach", "focus"]
 
 
 def crowd(share: str, section: str, count: int = 200) -> list[Item]:

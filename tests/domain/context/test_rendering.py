@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.context.rendering import (
     PROPERTIES_SHOWN,
-    SECTION_OF_KIND,
     Line,
     entity_line,
     record_body,
@@ -22,7 +21,8 @@ from mcp_memory.domain.context.rendering import (
 )
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
-from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, neutralise, one_line
+from mcp_memory.domain.model.sections import CONTEXT_TITLES
+from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -274,11 +274,6 @@ def test_the_id_is_a_digest_of_text_and_request() -> None:
     assert render([line], "a") == render([line], "a")
     assert len({render([line], "a")[1], render([line], "b")[1], render([], "a")[1]}) == 3
     assert render([])[0].splitlines()[1:] == ["</memory-context>"]
-
-
-def test_every_kind_has_a_section() -> None:
-    """B6.1: nothing is rendered into a section that does not exist."""
-    assert set(SECTION_OF_KIND.values()) <= set(CONTEXT_TITLES)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """What a plan puts in the place of what, and what every pass leaves alone."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 
 from mcp_memory.domain.model.session_log import (
     PRESETS,
+    USUAL,
     CompactionOptions,
+    CompactionPass,
+    Passes,
+    PassKind,
+    PassName,
+    PassPlan,
     SessionLog,
     applied,
     preserved,
@@ -41,6 +47,39 @@ def test_a_preset_brings_its_window_unless_one_is_given() -> None:
     }
     assert PRESETS["off"].passes == ()
     assert replace(PRESETS["aggressive"], window=8_000) == CompactionOptions(window=8_000, old_turns=5, threshold=0.75)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A pass that does nothing."""
+
+    name: PassName
+    kind: PassKind = "rewording"
+
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
+        return PassPlan(reason=f"{self.name} rests")
+
+
+class OfOldTimes:
+    """A pass from outside that says no kind."""
+
+    def __init__(self, name: PassName) -> None:
+        self.name = name
+
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
+        return PassPlan(reason=f"{self.name} rests")
+
+
+def test_a_pass_says_its_name_and_kind_and_its_row_its_place() -> None:
+    """O3.1, D12.1: one from outside replaces ours of its name, and is of its kind unless it says another."""
+    outside = cast("tuple[CompactionPass, ...]", (OfOldTimes("first"), OfOldTimes("new"), Idle("mine", "summarising")))
+    passes = Passes(usual=(Idle("first"), Idle("second", "masking")), last=Idle("end", "other"), outside=outside)
+    assert passes.named(("mine", USUAL, "end")) == ("mine", "first", "second", "end")
+    assert passes.by_name["first"] is outside[0]
+    kinds = {name: passes.kind_of(name) for name in passes.by_name}
+    assert kinds == {
+        "first": "rewording", "second": "masking", "end": "other", "new": "other", "mine": "summarising",
+    }  # fmt: skip
 
 
 def test_the_last_twenty_entries_stay_and_more_where_the_window_has_room() -> None:

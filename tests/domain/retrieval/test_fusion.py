@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.retrieval.fusion import (
     Background,
     Fused,
+    SourceTraits,
     Weights,
     below_successors,
     fuse,
@@ -25,6 +26,7 @@ NATS = st.dictionaries(st.sampled_from(IDS), st.floats(0, 40), max_size=12)
 RANKINGS = st.fixed_dictionaries({}, optional={"keyword": NATS, "vector": COSINES, "time": NATS, "graph": NATS})
 USUAL = Background(records=1000, cosine_mean=0.1, cosine_mean_square=0.02, information=20.0)
 """A thousand records whose cosines to the query have mean and deviation 0.1."""
+HALF = {"time": SourceTraits(weight=0.5)}
 BACKGROUNDS = st.builds(
     Background,
     records=st.integers(0, 10**6),
@@ -192,10 +194,20 @@ def test_words_lead_where_the_model_knows_none_of_them() -> None:
 
 
 def test_the_time_asked_about_adds_evidence_and_brings_in_candidates_of_its_own() -> None:
-    """R6: a date narrows or boosts."""
-    hits = fused({"keyword": {"old": 12.0, "then": 11.9}, "time": {"then": 3.0, "also": 3.0}})
+    """R6, O3.1: a date narrows or boosts; a nat of a source weighs what the source says."""
+    rankings = {"keyword": {"old": 12.0, "then": 11.9}, "time": {"then": 3.0, "also": 3.0}}
+    hits = fuse(rankings, USUAL, neighbours={}, traits=HALF)
     assert [hit.id for hit in hits] == ["then", "old", "also"]
     assert hits[0].parts["time"] == pytest.approx(1.5)
+
+
+def test_a_source_says_whether_its_evidence_admits_alone_and_is_certain() -> None:
+    """O3.1: a successor inherits what admits the record that it replaced."""
+    traits = {"vector": SourceTraits(admits_alone=False), "time": SourceTraits(is_certain=True)}
+    rankings = {"vector": {"near": 0.9, "then": 0.3, "old": 0.2}, "time": {"then": 3.0}, "other": {"old": 1.0}}
+    hits = below_successors(fuse(rankings, USUAL, neighbours={}, traits=traits), {"then": "new"})
+    told = {hit.id: (hit.is_admitted, hit.is_certain) for hit in hits}
+    assert told == {"near": (False, False), "old": (True, False), "then": (True, True), "new": (True, True)}
 
 
 def test_a_score_of_a_half_is_what_chance_produces_once() -> None:
@@ -227,10 +239,10 @@ def test_the_best_turns_of_a_session_speak_for_its_others() -> None:
     """F1: by three tenths of their mean; one session alone orders nothing."""
     nats = {"r1": 9.0, "r2": 9.0, "r3": 9.0, "r4": 2.0, "r5": 2.5}
     sessions = {"r1": "a", "r2": "a", "r3": "a", "r4": "a", "r5": "b", "r9": "b"}
-    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, sessions=sessions)}
+    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, traits=HALF, sessions=sessions)}
     assert told["r4"]["session"] == pytest.approx(0.3 * 0.5 * 9.0)
     assert told["r5"]["session"] == pytest.approx(0.3 * 0.5 * 2.5 / 3)
-    alone = fuse({"time": nats}, USUAL, neighbours={}, sessions=dict.fromkeys(nats, "a"))
+    alone = fuse({"time": nats}, USUAL, neighbours={}, traits=HALF, sessions=dict.fromkeys(nats, "a"))
     assert all("session" not in hit.parts for hit in alone)
 
 
@@ -238,7 +250,7 @@ def test_the_place_in_the_task_tree_decides_among_near_equals_and_makes_nothing_
     """F7.1: at most what was found itself is gained, and half of it lost."""
     nats = {"r1": 20.0, "r2": 18.0, "r3": 2.0, "r4": 18.0}
     stack = {"r2": 4.0, "r3": 4.0, "r4": -30.0, "r9": 4.0}
-    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, stack=stack)}
+    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, traits=HALF, stack=stack)}
     assert list(told) == ["r2", "r1", "r4", "r3"]
     assert (told["r3"]["stack"], told["r4"]["stack"]) == (1.0, -4.5)
     assert "r9" not in told

@@ -72,10 +72,10 @@ def test_a_place_in_the_task_tree_makes_nothing_relevant() -> None:
     assert is_above_floor(Fused(id="r0", score=0.2, parts={**parts, "stack": -1.0}, raw={"vector": 0.5}), 9.0)
 
 
-def known(cosines: list[float], query: str, **raw: float) -> bool:
+def known(cosines: list[float], query: str, *, is_certain: bool = False, **raw: float) -> bool:
     """Whether hits of these cosines, the first with more evidence, answer a query of 20 nats."""
     hits = [Fused(id=f"r{n}", score=0.5, raw={"vector": cosine}) for n, cosine in enumerate(cosines)]
-    hits[0] = Fused(id="r0", score=0.5, raw={"vector": cosines[0], **raw})
+    hits[0] = Fused(id="r0", score=0.5, raw={"vector": cosines[0], **raw}, is_certain=is_certain)
     return is_known(hits, 20.0, query.split())
 
 
@@ -84,7 +84,7 @@ def test_nothing_known_is_told_from_something() -> None:
     assert not known([0.2, 0.19], "how tall is the tower")
     assert known([0.4, 0.39], "how tall is the tower")
     assert known([0.2, 0.19], "how tall is the tower", keyword=11.0)
-    assert known([0.2, 0.19], "how tall is the tower", time=1.0)
+    assert known([0.2, 0.19], "how tall is the tower", is_certain=True)
     assert known([0.2, 0.19], "tower height")
     assert chance([Fused(id="r0", score=0.5, raw={"keyword": 1.0})], 20.0) == 1.0
     assert 0 < chance([Fused(id="r0", score=0.5, raw={"vector": 0.1})], 0.0) < 0.1

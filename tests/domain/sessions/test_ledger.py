@@ -276,6 +276,7 @@ def test_blocks_give_back_what_they_list(make_entry: Callable[..., Entry]) -> No
         "[GOAL BATCH x1a2b3c4d5e] 5 turns, 2026-11-20T10:02Z to 2026-11-20T11:40Z\nIt is in src/app.py.",
         "[CONTEXT SUMMARY x1a2b3c4d5e] 62 messages of 41,200 tokens, until 2026-11-21T10:02:11Z\nIt is in src/app.py.",
         "[SUMMARIZED] Read src/app.py. (open x1a2b3c4d5e)",
+        "[DIALOGUE x1a2b3c4d5e] 104 messages, 2026-11-20T10:02Z to 2026-11-20T11:40Z\nann: It is in src/app.py.",
     ],
 )
 def test_what_a_block_says_of_itself_is_no_value(make_entry: Callable[..., Entry], block: str) -> None:

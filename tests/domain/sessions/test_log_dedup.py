@@ -112,6 +112,7 @@ def test_telling_it_all_again_adds_what_came_since(said: str, since: str) -> Non
     [
         ("[CONTEXT SUMMARY x39692542d8] 29 messages", "x39692542d8"),
         ("[GOAL BATCH x4175782e0a] 3 turns", "x4175782e0a"),
+        ("[DIALOGUE xe086a9a1c2] 104 messages", "xe086a9a1c2"),
         ("[SUMMARIZED] Ran it. (open xbc0) Then again. (open xbc1)", "xbc1"),
         ("[SUMMARIZED] Ran it.", None),
         ("[TOOL OUTPUT ARCHIVED id=r00002b tool=bash]", "r00002b"),

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from mcp_memory.domain.context.items import Measure, stack_items, text_item
-from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_body
+from mcp_memory.domain.context.rendering import record_body
 from mcp_memory.domain.model.records import Kind, Record
 from mcp_memory.domain.model.tasks import Task, stack_at
 from mcp_memory.domain.text import prompt_safety
 from mcp_memory.domain.text.look_alikes import OPENING, folded, may_open
-from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 from tests.domain.text.disguise_oracle import disguises, naive
 
 CASES = [
@@ -118,10 +118,6 @@ def test_every_sign_that_may_begin_a_part_of_ours_is_looked_for() -> None:
         and not may_open(chr(code))
     ]
     assert forgotten == []
-
-
-def test_the_headings_that_are_looked_for_are_those_of_the_block() -> None:
-    assert {*SECTION_OF_KIND.values(), "Applicable Patterns"} <= set(CONTEXT_TITLES)
 
 
 @pytest.mark.parametrize(

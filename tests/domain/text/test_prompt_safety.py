@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.text.prompt_safety import bold_name, neutralise, one_line, spelled_out
 
 
@@ -87,6 +88,13 @@ def test_only_code_that_nothing_closes_loses_its_fence(text: str, shown: str) ->
 def test_what_shows_as_nothing_or_turns_directions_is_taken_out_or_spelled(text: str, shown: str) -> None:
     """X5.2: joiners stay where they shape words and emoji; a turned line that would read as ours is shown unturned."""
     assert neutralise(text) == shown
+
+
+@pytest.mark.parametrize("label", LABELS.values())
+def test_no_text_begins_like_a_replacement_of_compaction(label: str) -> None:
+    """X5.2: whatever the form, however it is spelled."""
+    assert neutralise(f"See [{label} x1a2b]") == f"See \\[{label} x1a2b]"
+    assert neutralise(f"[ {label.title()} x1a2b]").startswith("\\[")
 
 
 @pytest.mark.parametrize("name", ["BLOCK", "block:", "ВLОСК", "Warn", "W\u200bARN:"])

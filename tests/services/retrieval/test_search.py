@@ -6,6 +6,7 @@ from threading import Barrier, get_ident
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.fusion import SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
@@ -27,6 +28,7 @@ class GivesWay:
     """A source that finds nothing, and is gone when it is asked again."""
 
     name = "vector"
+    traits = SourceTraits()
 
     def waits(self, where: RecordFilter) -> bool:
         return False
@@ -40,6 +42,8 @@ class GivesWay:
 
 class MeetsTheOthers:
     """A source that answers only once all of them have been asked. It notes the thread that asks it."""
+
+    traits = SourceTraits()
 
     def __init__(self, name: str, all_asked: Barrier, *, waits: bool) -> None:
         self.name = name

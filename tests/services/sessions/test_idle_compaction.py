@@ -230,7 +230,7 @@ def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(
     in_pass, go_on, entered = threading.Event(), threading.Event(), threading.Event()
     make = extensions.passes
 
-    def slow(*given: Any) -> Mapping[str, Any]:
+    def slow(*given: Any) -> Any:
         in_pass.set()
         assert go_on.wait(60)
         return make(*given)
