@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
 from mcp_memory.domain.model.attachments import Attachment
 from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.marks import Derived, Fixed, Merged, Told, Unversioned, Words, either, latest, together
 from mcp_memory.errors import InvalidRequest
 
 GivenKind = Literal[
@@ -153,7 +154,7 @@ class Counters:
     Opening a record does not advance the revision.
     """
 
-    accessed: int = 0
+    accessed: Annotated[int, Fixed()] = 0
     confirmed: int = 0
     activated: int = 0
     succeeded: int = 0
@@ -181,44 +182,44 @@ class Record:
     first. It is found when the record is read to be shown, and never stored.
     """
 
-    id: str
+    id: Annotated[str, Fixed()]
     scope: str
     namespace: str
-    visibility: Visibility
-    agent: str
-    session_id: str
-    task_id: str | None
+    visibility: Annotated[Visibility, Told(7)]
+    agent: Annotated[str, Fixed()]
+    session_id: Annotated[str, Fixed(), Words()]
+    task_id: Annotated[str | None, Fixed()]
     branch_id: str | None
-    kind: Kind
-    text: str
-    summary: str
-    micro: str
+    kind: Annotated[Kind, Fixed()]
+    text: Annotated[str, Words()]
+    summary: Annotated[str, Words()]
+    micro: Annotated[str, Words()]
     text_tokens: int
     summary_tokens: int
     micro_tokens: int
-    importance: float
-    confidence: float | None
-    status: Status
-    outcome: Outcome | None
-    pinned: bool
-    tags: tuple[str, ...]
-    details: Details
-    speaker: str | None
-    role: str | None
-    tool: str | None
-    call_id: str | None
-    superseded_by: str | None
-    created_at: Instant
+    importance: Annotated[float, Told(3), Merged(max)]
+    confidence: Annotated[float | None, Told(4), Merged(latest)]
+    status: Annotated[Status, Told(0)]
+    outcome: Annotated[Outcome | None, Told(2)]
+    pinned: Annotated[bool, Told(5), Merged(either)]
+    tags: Annotated[tuple[str, ...], Words(), Told(6), Merged(together)]
+    details: Annotated[Details, Words(), Told(8)]
+    speaker: Annotated[str | None, Fixed(), Words()]
+    role: Annotated[str | None, Fixed(), Words()]
+    tool: Annotated[str | None, Fixed(), Words()]
+    call_id: Annotated[str | None, Fixed(), Words()]
+    superseded_by: Annotated[str | None, Told(1)]
+    created_at: Annotated[Instant, Fixed()]
     updated_at: Instant
-    accessed_at: Instant
-    occurred_at: Instant
-    client: str = ""
+    accessed_at: Annotated[Instant, Unversioned()]
+    occurred_at: Annotated[Instant, Fixed()]
+    client: Annotated[str, Fixed()] = ""
     rewritten_by: str = ""
-    changed: int = 0
-    valid_from: Instant | None = None
-    valid_until: Instant | None = None
-    counters: Counters = Counters()
-    check: tuple[ChangedGround, ...] = ()
+    changed: Annotated[int, Unversioned()] = 0
+    valid_from: Annotated[Instant | None, Told(9)] = None
+    valid_until: Annotated[Instant | None, Told(10)] = None
+    counters: Annotated[Counters, Derived(), Unversioned()] = Counters()
+    check: Annotated[tuple[ChangedGround, ...], Derived(), Unversioned()] = ()
 
     @property
     def author(self) -> str:
