@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from mcp_memory.domain.model.marks import arguments
 from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.requests import TOOL_REQUESTS
 
 NO_OUTPUT: Final = "(no output)"
 """Represents the empty output of a tool: its call was answered all the same."""
@@ -23,7 +25,10 @@ OWN_CALL: Final = "[this memory's own tool]"
 """Replaces a call of this memory's tools, and its answer, in the same way."""
 
 _TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("harness.toml").read_text("utf-8"))
-_OWN_TOOLS = {name: frozenset(text.split()) for name, text in _TABLES.pop("own_tools").items()}
+_OWN_TOOLS = {
+    name: frozenset((*beside.split(), *arguments(TOOL_REQUESTS[name])))
+    for name, beside in _TABLES.pop("own_tools").items()
+}
 _USERS = frozenset({"user", "human"})
 _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""

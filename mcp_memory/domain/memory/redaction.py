@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
-from mcp_memory.domain.model.marks import Words, marked
+from mcp_memory.domain.model.marks import CallerWords, marked
 from mcp_memory.domain.model.records import Details, Entity, NewRecord, Record, Relation, map_strings
 from mcp_memory.domain.text.control_characters import without_controls
 
 Redact = Callable[[str], tuple[str, int]]
 """Returns a text without its secrets, and their number."""
-_WORDS = tuple(field.name for field in fields(NewRecord) if field.name in marked(Record, Words))
+_WORDS = tuple(field.name for field in fields(NewRecord) if field.name in marked(Record, CallerWords))
 """Fields of an item that hold a caller's words, beside its entities and relations."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf, tanh
 from typing import Any, Literal
 
-from mcp_memory.domain.model.marks import Merged, marked
+from mcp_memory.domain.model.marks import MergedBy, marked
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     LOG_KINDS,
@@ -48,7 +48,7 @@ PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
 _ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
 """Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
-_MERGED = marked(Record, Merged)
+_MERGED = marked(Record, MergedBy)
 _CONFIRMED = "stored again, confirmed or used"
 _STAGES: Mapping[Kind, Moves] = {
     "fact": {

@@ -1,4 +1,4 @@
-"""Marks on the fields of records, requests and filters: `Annotated[float, Told(4), Merged(max)]`.
+"""Marks on the fields of records, requests and filters: `Annotated[float, Told(4), MergedBy(max)]`.
 
 A mark says once what the program does with a field. One loop reads it, in the module that its docstring names.
 """
@@ -21,7 +21,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CallerWords:
     """Words of a caller, in any form.
 
     Secrets and control characters are taken out of them before they are stored (domain/memory/redaction.py), and
@@ -36,16 +36,71 @@ class Unversioned:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """People are told of its changes, in the order of these places (domain/model/versions.py)."""
+    """Its changes are told to people, in the order of these places (domain/model/versions.py)."""
 
     place: int
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """What it becomes when the same text is stored again: `how(kept, said)` (domain/model/lifecycle.py)."""
+class MergedBy:
+    """The same text, stored again, makes it `how(kept, said)` (domain/model/lifecycle.py)."""
 
     how: Callable[[Any, Any], Any]
+
+
+# Of a request, whose fields are the arguments of a tool (entrypoints/server/request_arguments.py).
+
+
+@dataclass(frozen=True, slots=True)
+class NoArgument:
+    """The program's own: no call gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A description in the tool's schema, for the model that calls it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The most and the least characters of a text, or items of a list or object."""
+
+    most: int
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest number, or one that it must be `above`."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotBlank:
+    """A text of more than white space."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoControls:
+    """A name without control characters: cleaned as a text is, it would be another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """One of a few words, which the schema does not list; the error for another one names them."""
+
+
+# Of a revision.
+
+
+@dataclass(frozen=True, slots=True)
+class Replaces:
+    """The value, where one is given, takes the place of the record's (services/memory/revise.py)."""
 
 
 MarkT = TypeVar("MarkT")
@@ -59,6 +114,12 @@ def marked(shape: type, mark: type[MarkT]) -> dict[str, MarkT]:
         for found in getattr(field.type, "__metadata__", ())
         if isinstance(found, mark)
     }
+
+
+def arguments(request: type) -> list[str]:
+    """Return the names of the fields of a request that a call may give."""
+    inner = marked(request, NoArgument)
+    return [field.name for field in fields(request) if field.name not in inner]
 
 
 def unmarked(wanted: Any) -> Any:

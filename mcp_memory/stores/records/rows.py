@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, get_origin
 
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.model.marks import Derived, Fixed, Words, marked, unmarked
+from mcp_memory.domain.model.marks import CallerWords, Derived, Fixed, marked, unmarked
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
@@ -41,7 +41,7 @@ RECORD_PARTS: Mapping[str, str] = {
     "{inserted_columns}": ", ".join(_INSERTED),
     "{inserted_values}": ", ".join(f":{name}" for name in _INSERTED),
     "{updates}": ", ".join(f"{name} = :{name}" for name in _UPDATED),
-    "{words}": ", ".join(f"'$.{name}'" for name in marked(Record, Words)),
+    "{words}": ", ".join(f"'$.{name}'" for name in marked(Record, CallerWords)),
 }
 """The parts of statements that name fields of a record."""
 
