@@ -5,7 +5,7 @@ A mark says once what the program does with a field. One loop reads it, in the m
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 # Of a record.
 
@@ -101,6 +101,22 @@ class Unlisted:
 @dataclass(frozen=True, slots=True)
 class Replaces:
     """The value, where one is given, takes the place of the record's (services/memory/revise.py)."""
+
+
+# Of a filter.
+
+Comparison = Literal["equal", "any of", "none of", "from", "before"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """Records pass whose column compares so with the filter's value; "none of" passes those without a value, too.
+
+    stores/records/where_clause.py makes a condition of it, and stores/filter_index.py compares the array of that name.
+    """
+
+    column: str
+    how: Comparison
 
 
 MarkT = TypeVar("MarkT")

@@ -15,7 +15,7 @@ from mcp_memory.domain.context.scoring import Scored, ordered
 from mcp_memory.domain.model.contexts import ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json
 from mcp_memory.domain.model.requests import ContextRequest, Occasion
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
@@ -224,13 +224,10 @@ class AssembleContext:
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         return replace(
-            visible_to(self._records, caller),
-            kinds=frozenset(request.kinds),
-            tags=frozenset(request.tags),
-            entity_types=frozenset(request.entity_types),
+            filtered_by(visible_to(self._records, caller), request),
+            task_id=None,  # There it is the place that the context is for.
             since=since,
             until=until,
-            exclude=frozenset(request.exclude),
             isolated_tasks=stack.isolated,
         )
 

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Instant, Json, Record
 from mcp_memory.domain.model.requests import RecallRequest
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
@@ -286,17 +286,9 @@ class Recall:
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         return replace(
-            visible_to(self._records, caller),
-            kinds=frozenset(request.kinds),
-            tags=frozenset(request.tags),
-            authors=frozenset(request.authors),
-            statuses=frozenset(request.statuses),
-            entities=frozenset(request.entities),
+            filtered_by(visible_to(self._records, caller), request),
             since=since,
             until=until,
-            task_id=request.task_id,
-            session_id=request.session_id,
-            pinned=request.pinned,
             include_inactive=request.include_inactive or not OUT_OF_SEARCH.isdisjoint(request.statuses),
         )
 
