@@ -36,19 +36,31 @@ class Before:
 def arguments_of(name: str, *shapes: type) -> type[Arguments]:
     """Return the model that reads the fields of these dataclasses, but those marked `NoArgument`.
 
-    A field takes the place of the one of its name in an earlier dataclass.
+    A field takes the place of the one of its name in an earlier dataclass. For example
+
+        limit: Annotated[int, Range(1, 100)] = 10
+        since: Annotated[When, Described("A date")] | None = None
+
+    is read as these two fields of a model would be:
+
+        limit: Annotated[int, Field(ge=1, le=100)] = 10
+        since: Annotated[str, Field(max_length=100), Field(description="A date")] | None = None
     """
     sent: dict[str, Any] = {}
     for shape in shapes:
         inner, places = marked(shape, NoArgument), marked(shape, Before)
         for field in fields(shape):
-            if field.name in inner:
-                continue
-            one = {field.name: (_as_sent(field.type), _default(field))}
-            place = [*sent].index(places[field.name].name) if field.name in places else len(sent)
-            known = [*sent.items()]
-            sent = sent | one if field.name in sent else dict(known[:place]) | one | dict(known[place:])
+            if field.name not in inner:
+                sent[field.name] = (_as_sent(field.type), _default(field))
+            if field.name in places:
+                sent = _in_front(sent, field.name, places[field.name].name)
     return create_model(name, __base__=Arguments, **sent)
+
+
+def _in_front(sent: Mapping[str, Any], name: str, other: str) -> dict[str, Any]:
+    names = [each for each in sent if each != name]
+    names.insert(names.index(other), name)
+    return {each: sent[each] for each in names}
 
 
 def _default(field: DataclassField[Any]) -> Any:
@@ -66,7 +78,7 @@ def _as_sent(wanted: Any) -> Any:
     A list or an object may come as a string of JSON.
     """
     value, *marks = get_args(wanted) if get_origin(wanted) is Annotated else (wanted,)
-    limits = [_limit(mark) for mark in marks if isinstance(mark, Size | Range)]
+    limits = [_limit(mark) for mark in marks if isinstance(mark, Size | Range)]  # First: the rest may change the value.
     others = [_pydantic(mark) for mark in marks if not isinstance(mark, Size | Range)]
     if get_origin(value) is tuple:
         items = cast("Any", tuple)[_as_sent(get_args(value)[0]), ...]
