@@ -16,7 +16,7 @@ MAX_ITEMS = 500
 
 LongText = Annotated[str, Size(MAX_TEXT_CHARS)]
 Text = Annotated[LongText, NotBlank()]
-Question = Annotated[str, Size(100_000)]
+Words = Annotated[str, Size(100_000)]
 ShortText = Annotated[str, Size(2_000)]
 Goal = Annotated[ShortText, NotBlank()]
 Name = Annotated[str, Size(MAX_NAME_CHARS, least=1)]

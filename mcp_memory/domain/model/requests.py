@@ -19,12 +19,12 @@ from mcp_memory.domain.model.limits import (
     Names,
     OptionalId,
     OptionalName,
-    Question,
     SessionName,
     ShortText,
     Tags,
     Text,
     When,
+    Words,
 )
 from mcp_memory.domain.model.marks import Described, NoArgument, Range, Replaces, Size, Unlisted
 from mcp_memory.domain.model.records import (
@@ -63,7 +63,7 @@ class RecallRequest:
     "" is its beginning.
     """
 
-    query: Question = ""
+    query: Words = ""
     ids: Annotated[Ids, Described("Open these records, or a context's account, instead")] = ()
     limit: Annotated[int, Range(1, 100)] = 10
     detail: Detail = "summary"
@@ -96,7 +96,7 @@ class ContextRequest:
     the block: no account of it is kept, and what it shows is not known to its caller.
     """
 
-    query: Annotated[Question, Described("What you are about to do")] = ""
+    query: Annotated[Words, Described("What you are about to do")] = ""
     max_tokens: Annotated[int, Range(64, 1_000_000)] | None = None
     strategy: str | None = None
     overrides: Annotated[Mapping[str, Json], NoArgument()] = field(default_factory=dict[str, Json])
@@ -134,7 +134,7 @@ class PushRequest:
     task_id: Annotated[OptionalId, Described("Enter this planned or blocked task instead")] | None = None
     parent_id: Annotated[OptionalId, Described("Where goal or plan goes, if not here")] | None = None
     plan: Annotated[tuple[Goal, ...], Size(100), Described("Goals of the steps ahead")] = ()
-    success_criteria: Question | None = None
+    success_criteria: Words | None = None
     inherit: Annotated[Ids, Described("Records the task should see")] = ()
     branch: Annotated[bool, Described("Keep what is stored here out of the trunk until popped")] = False
     takeover: Annotated[bool, Described("Enter though another is in it")] = False
@@ -166,8 +166,8 @@ class CompactRequest:
     summarizer: Who | None = None
     summary: LongText = ""
     span: OptionalName = ""
-    instructions: Annotated[Question, Described("Added to the prompt")] = ""
-    prompt: Annotated[Question, Described("Replaces it")] = ""
+    instructions: Annotated[Words, Described("Added to the prompt")] = ""
+    prompt: Annotated[Words, Described("Replaces it")] = ""
     force: Annotated[bool, Described("Summarise at any fill")] = False
     undo: Annotated[bool, Described("Take the latest back")] = False
     number: Annotated[int | None, NoArgument()] = None

@@ -23,7 +23,6 @@ from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.model.requests import CompactRequest
     from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.domain.model.session_log import Entry, SessionLog
     from mcp_memory.services.sessions.compact import Compacted
