@@ -10,17 +10,14 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 # Of a record.
 
 
-@dataclass(frozen=True, slots=True)
 class Derived:
     """Found when the record is read, or counted beside it: no column of its own (stores/records/rows.py)."""
 
 
-@dataclass(frozen=True, slots=True)
 class Fixed:
     """Stored with the record; an update leaves it as it is (stores/records/rows.py)."""
 
 
-@dataclass(frozen=True, slots=True)
 class CallerWords:
     """Words of a caller, in any form.
 
@@ -29,7 +26,6 @@ class CallerWords:
     """
 
 
-@dataclass(frozen=True, slots=True)
 class Unversioned:
     """No version keeps what it was (domain/model/versions.py)."""
 
@@ -51,7 +47,6 @@ class MergedBy:
 # Of a request, whose fields are the arguments of a tool (entrypoints/server/request_arguments.py).
 
 
-@dataclass(frozen=True, slots=True)
 class NoArgument:
     """The program's own: no call gives it."""
 
@@ -80,17 +75,14 @@ class Range:
     above: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class NotBlank:
     """A text of more than white space."""
 
 
-@dataclass(frozen=True, slots=True)
 class NoControls:
     """A name without control characters: cleaned as a text is, it would be another name."""
 
 
-@dataclass(frozen=True, slots=True)
 class Unlisted:
     """One of a few words, which the schema does not list; the error for another one names them."""
 
@@ -98,7 +90,6 @@ class Unlisted:
 # Of a revision.
 
 
-@dataclass(frozen=True, slots=True)
 class Replaces:
     """The value, where one is given, takes the place of the record's (services/memory/revise.py)."""
 
