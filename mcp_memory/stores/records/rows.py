@@ -54,7 +54,7 @@ def record_from_row(row: Iterable[Any]) -> Record:
     for name in _BOOLS:
         told[name] = bool(told[name])
     for name in _ARRAYS:
-        told[name] = _pairs(told[name])
+        told[name] = tuple(json.loads(told[name])) if told[name] != "[]" else ()
     for name in _OBJECTS:
         told[name] = json.loads(told[name]) if told[name] != "{}" else {}
     return Record(**told, counters=Counters(**dict(zip(_COUNTERS, counts, strict=True))) if any(counts) else _UNTOUCHED)
