@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_memory.domain.model.records import Json, NewRecord
+    from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.token_factor import ModelFactor
     from mcp_memory.ports.retrieval import Facet
     from mcp_memory.ports.text import Clock, Embedder
-    from mcp_memory.services.context.assemble import Context, ContextRequest
+    from mcp_memory.services.context.assemble import Context
     from mcp_memory.services.context.remind import Reminder
-    from mcp_memory.services.memory.forget import ForgetMode, Forgotten
+    from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.services.memory.remember import Remembered
-    from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
-    from mcp_memory.services.sessions.compact import Compacted, CompactRequest
+    from mcp_memory.services.retrieval.recall import RecallAnswer
+    from mcp_memory.services.sessions.compact import Compacted
     from mcp_memory.services.sessions.feed import Fed
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_pass import Tell

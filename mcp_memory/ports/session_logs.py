@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, session_key
-from mcp_memory.domain.model.session_log import Entry, EntryKind, PassName, Role, SessionLog
-
-Trigger = Literal["call", "idle", "forced"]
-"""The trigger of a compaction: a caller, a pause in the session, or a log near the end of its window."""
+from mcp_memory.domain.model.session_log import Entry, EntryKind, PassName, Role, SessionLog, Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

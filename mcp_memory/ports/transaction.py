@@ -8,11 +8,11 @@ from typing import Protocol
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import PassName, Replacement
+from mcp_memory.domain.model.session_log import PassName, Replacement, Trigger
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.reviews import ReviewWriter
-from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
+from mcp_memory.ports.session_logs import SaidEntry, Undone
 from mcp_memory.ports.text import Vectors
 
 

@@ -6,10 +6,9 @@ from typing import Protocol
 
 from mcp_memory.domain.model.records import Details, Instant, Record
 from mcp_memory.domain.model.reviews import Review
-from mcp_memory.domain.model.session_log import EntryKind, Form, PassName, Role
+from mcp_memory.domain.model.session_log import EntryKind, Form, PassName, Role, Trigger
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.ports.session_logs import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
 Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities, and what is an agent's own, are read from the truth: few filters name them, and an entity's links are
-many.
+arrays. Entities, what is an agent's own, and columns without an array are read from the truth: few filters name them,
+and an entity's links are many.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
+from mcp_memory.domain.model.marks import Compares, marked
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
@@ -27,6 +28,11 @@ from mcp_memory.stores.record_numbers import Flags, Numbers, grown, held_against
 _NONE = 0
 """The code of no value."""
 _TEXTS = tuple("scope kind task_id session_id branch_id noted_in author status speaker".split())
+_BY_COLUMN = {
+    name: each for name, each in marked(RecordFilter, Compares).items() if each.column in (*_TEXTS, "occurred_at")
+}
+"""The fields of a filter that compare a column."""
+_UNINDEXED = marked(RecordFilter, Compares).keys() - _BY_COLUMN.keys() | {"entities", "entity_types", "own_of"}
 _OUTLINE_TEXTS = ("kind", "task_id", "session_id", "speaker")
 _OUTLINED: Mapping[str, type[np.generic]] = {
     "successor": np.int64,
@@ -55,7 +61,7 @@ class BitmapFilterIndex:
             return where.passing
         with self._follower.reading(self):
             flags = self._columns.passing(where)
-            if where.entities or where.entity_types or where.own_of:
+            if not _UNINDEXED.isdisjoint(where.in_use):
                 passing = RecordSet.of(self._follower.records.matching_ids(where))
                 flags &= held_against(passing, np.arange(len(flags)))
         return RecordSet(flags.tobytes())
@@ -187,37 +193,31 @@ class _Columns:
         return dict(zip([record_ids[place] for place in there], outlines, strict=True))
 
     def passing(self, where: RecordFilter) -> Flags:
-        """Apply all of a filter but its entities and `own_of`; return a flag for each number, and one more."""
+        """Apply all of a filter but what is unindexed; return a flag for each number, and one more."""
         flags = self._any_of("scope", where.scopes)
-        for condition in (*self._of_values(where), *self._of_sets(where)):
+        for condition in (*self._of_columns(where), *self._of_sets(where)):
             flags &= condition
         return flags
 
-    def _of_values(self, where: RecordFilter) -> Iterator[Flags]:
+    def _of_columns(self, where: RecordFilter) -> Iterator[Flags]:
         if not where.include_inactive:
             yield self._live[: self._size]
-        if where.pinned:
-            yield self._pinned[: self._size]
-        if where.since is not None:
-            yield self._occurred[: self._size] >= where.since
-        if where.until is not None:
-            yield self._occurred[: self._size] < where.until
-        if where.task_id:
-            yield self._any_of("task_id", [where.task_id])
-        if where.session_id:
-            yield self._any_of("session_id", [where.session_id])
+        for name in _BY_COLUMN.keys() & where.in_use:
+            yield self._compared(_BY_COLUMN[name], getattr(where, name))
+
+    def _compared(self, compares: Compares, wanted: Any) -> Flags:
+        if compares.how == "from":
+            return self._occurred[: self._size] >= wanted
+        if compares.how == "before":
+            return self._occurred[: self._size] < wanted
+        among = self._any_of(compares.column, [wanted] if compares.how == "equal" else wanted)
+        return ~among if compares.how == "none of" else among
 
     def _of_sets(self, where: RecordFilter) -> Iterator[Flags]:
-        if where.kinds:
-            yield self._any_of("kind", where.kinds)
-        if where.authors:
-            yield self._any_of("author", where.authors)
-        if where.statuses:
-            yield self._any_of("status", where.statuses)
+        if where.pinned:
+            yield self._pinned[: self._size]
         if where.tags:
             yield self._tagged(where.tags)
-        if where.hidden_branches:
-            yield ~self._any_of("branch_id", where.hidden_branches)
         if where.noted_in:
             yield self._any_of("noted_in", [None, where.noted_in])
         if where.isolated_tasks:

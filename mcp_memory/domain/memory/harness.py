@@ -10,9 +10,11 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
+from mcp_memory.domain.model.marks import arguments
 from mcp_memory.domain.model.records import NewRecord, Record
 
 NO_OUTPUT: Final = "(no output)"
@@ -23,7 +25,7 @@ OWN_CALL: Final = "[this memory's own tool]"
 """Replaces a call of this memory's tools, and its answer, in the same way."""
 
 _TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("harness.toml").read_text("utf-8"))
-_OWN_TOOLS = {name: frozenset(text.split()) for name, text in _TABLES.pop("own_tools").items()}
+_OWN_TOOLS: dict[str, str] = _TABLES.pop("own_tools")
 _USERS = frozenset({"user", "human"})
 _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
@@ -197,6 +199,13 @@ def is_plumbing(tool: str | None) -> bool:
     return tool in _PLUMBING
 
 
+@cache
+def _arguments_of(tool: str) -> frozenset[str]:
+    from mcp_memory.domain.model.requests import TOOL_REQUESTS  # Hooks that meet no call of ours do without.
+
+    return frozenset((*_OWN_TOOLS[tool].split(), *arguments(TOOL_REQUESTS[tool])))
+
+
 def is_own_tool(tool: str | None, arguments: str | None = None) -> bool:
     """Return True for a tool of this memory, whatever a client puts before its name.
 
@@ -213,7 +222,7 @@ def is_own_tool(tool: str | None, arguments: str | None = None) -> bool:
         return True
     if (server and not server.startswith("mcp")) or arguments is None:
         return False
-    return (given := _names(arguments)) is not None and given <= _OWN_TOOLS[name]
+    return (given := _names(arguments)) is not None and given <= _arguments_of(name)
 
 
 def is_own_traffic(record: Record) -> bool:

@@ -1,13 +1,17 @@
 """Removes control characters, then secrets, from every text of an item to store. A Redactor defines the secrets."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
-from mcp_memory.domain.model.records import Entity, NewRecord, Relation, map_strings
+from mcp_memory.domain.model.marks import CallerWords, marked
+from mcp_memory.domain.model.records import Details, Entity, NewRecord, Record, Relation, map_strings
 from mcp_memory.domain.text.control_characters import without_controls
 
 Redact = Callable[[str], tuple[str, int]]
 """Returns a text without its secrets, and their number."""
+_WORDS = tuple(field.name for field in fields(NewRecord) if field.name in marked(Record, CallerWords))
+"""Fields of an item that hold a caller's words, beside its entities and relations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +41,28 @@ def clean_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int, int]:
         cleaned += one.cleaned
         return one.text
 
-    def optional(text: str | None) -> str | None:
-        return clean(text) if text else text
-
-    def entity(one: Entity) -> Entity:
-        properties = map_strings(one.properties, clean)
-        return Entity(name=clean(one.name), type=clean(one.type), properties=properties)
-
-    def relation(one: Relation) -> Relation:
-        return replace(one, source=clean(one.source), type=clean(one.type), target=clean(one.target))
-
+    said = {name: cleaned_words(getattr(item, name), clean) for name in _WORDS}
     safe = replace(
         item,
-        text=clean(item.text),
-        details=map_strings(item.details, clean),
-        tags=tuple(clean(tag) for tag in item.tags),
-        entities=tuple(entity(one) for one in item.entities),
-        relations=tuple(relation(one) for one in item.relations),
-        session_id=optional(item.session_id),
-        speaker=optional(item.speaker),
-        role=optional(item.role),
-        tool=optional(item.tool),
-        call_id=optional(item.call_id),
+        **said,
+        entities=tuple(_cleaned_entity(one, clean) for one in item.entities),
+        relations=tuple(_cleaned_relation(one, clean) for one in item.relations),
     )
     return safe, redacted, item.cleaned + cleaned
+
+
+def cleaned_words(words: Any, clean: Callable[[str], str]) -> Any:
+    """Return what a field of words holds with each text in it cleaned: a text, texts, or details; None stays None."""
+    if isinstance(words, str):
+        return clean(words) if words else words
+    if isinstance(words, Mapping):
+        return map_strings(cast("Details", words), clean)
+    return words if words is None else tuple(clean(each) for each in words)
+
+
+def _cleaned_entity(one: Entity, clean: Callable[[str], str]) -> Entity:
+    return Entity(name=clean(one.name), type=clean(one.type), properties=map_strings(one.properties, clean))
+
+
+def _cleaned_relation(one: Relation, clean: Callable[[str], str]) -> Relation:
+    return replace(one, source=clean(one.source), type=clean(one.type), target=clean(one.target))

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf, tanh
-from typing import Literal
+from typing import Any, Literal
 
+from mcp_memory.domain.model.marks import MergedBy, marked
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     LOG_KINDS,
@@ -47,6 +48,7 @@ PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
 _ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
 """Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
+_MERGED = marked(Record, MergedBy)
 _CONFIRMED = "stored again, confirmed or used"
 _STAGES: Mapping[Kind, Moves] = {
     "fact": {
@@ -219,14 +221,10 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
     A pending outcome never overrides an existing one.
     """
     asked_as = {ASKED_AS: item.details[ASKED_AS]} if ASKED_AS in item.details else {}
-    merged = replace(
-        record,
-        details={**record.details, **asked_as},
-        importance=max(record.importance, item.importance),
-        confidence=record.confidence if item.confidence is None else item.confidence,
-        pinned=record.pinned or item.pinned,
-        tags=tuple(dict.fromkeys((*record.tags, *item.tags))),
-    )
+    more: dict[str, Any] = {
+        name: merged.how(getattr(record, name), getattr(item, name)) for name, merged in _MERGED.items()
+    }
+    merged = replace(record, details={**record.details, **asked_as}, **more)
     outcome = record.outcome if item.outcome == "pending" else item.outcome
     return with_validity(after_outcome(merged, outcome or item.outcome), item)
 

@@ -2,10 +2,36 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
 from mcp_memory.domain.model.attachments import Attachment
 from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.limits import (
+    MAX_FIELDS,
+    MAX_NAME_CHARS,
+    Ids,
+    Name,
+    OptionalId,
+    OptionalName,
+    SessionName,
+    Tags,
+    Text,
+)
+from mcp_memory.domain.model.marks import (
+    CallerWords,
+    Derived,
+    Described,
+    Fixed,
+    MergedBy,
+    NoArgument,
+    Range,
+    Size,
+    Told,
+    Unversioned,
+    either,
+    latest,
+    together,
+)
 from mcp_memory.errors import InvalidRequest
 
 GivenKind = Literal[
@@ -44,31 +70,28 @@ OUT_OF_SEARCH: frozenset[Status] = frozenset({"inactive", "retired"})
 DEFAULT_IMPORTANCE = 1.0
 MAX_IMPORTANCE = 10.0
 
-MAX_TEXT_CHARS = 1_000_000
-MAX_NAME_CHARS = 200
-MAX_TAGS = 50
-MAX_TAG_CHARS = 100
-"""Limits of one incoming record, from any source."""
+Importance = Annotated[float, Range(0, 10)]
+Confidence = Annotated[float, Range(0, 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
     """A thing that records mention. `properties` are the caller's; `found` is True for an entity no caller gave."""
 
-    name: str
-    type: str = "thing"
-    properties: Details = field(default_factory=dict[str, Json])
-    found: bool = False
+    name: Name
+    type: OptionalName = "thing"
+    properties: Annotated[Details, Size(MAX_FIELDS)] = field(default_factory=dict[str, Json])
+    found: Annotated[bool, NoArgument()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
     """`source --[type]--> target` between entity names; `weight` in (0, 1]."""
 
-    source: str
-    type: str
-    target: str
-    weight: float = 1.0
+    source: Name
+    type: Name
+    target: Name
+    weight: Annotated[float, Range(above=0, most=1)] = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,32 +102,41 @@ class NewRecord:
     `files` are the images and documents that the text has marks of.
     """
 
-    text: str
+    text: Text
     kind: Kind = "fact"
-    importance: float = DEFAULT_IMPORTANCE
-    confidence: float | None = None
-    tags: tuple[str, ...] = ()
-    entities: tuple[Entity, ...] = ()
-    relations: tuple[Relation, ...] = ()
+    importance: Importance = DEFAULT_IMPORTANCE
+    confidence: Confidence | None = None
+    tags: Tags = ()
+    entities: Annotated[tuple[Entity, ...], Size(100)] = ()
+    relations: Annotated[tuple[Relation, ...], Size(100)] = ()
     outcome: Outcome | None = None
-    details: Details = field(default_factory=dict[str, Json])
-    supersedes: tuple[str, ...] = ()
-    depends_on: tuple[str, ...] = ()
-    reassert: bool = False
-    task_id: str | None = None
-    session_id: str | None = None
+    details: Annotated[
+        Details,
+        Size(MAX_FIELDS),
+        Described(
+            "procedure: name, description; censor: trigger, reason, action (warn|block), domain; "
+            "decision: reasons, alternatives; event: type, path, command, stdout, stderr, message, stack"
+        ),
+    ] = field(default_factory=dict[str, Json])
+    supersedes: Annotated[Ids, Described("Records this one replaces")] = ()
+    depends_on: Ids = ()
+    reassert: Annotated[bool, Described("Store though a newer record superseded this text")] = False
+    task_id: OptionalId | None = None
+    session_id: SessionName | None = None
     occurred_at: Instant | None = None
     valid_from: Instant | None = None
     valid_until: Instant | None = None
-    pinned: bool = False
-    visibility: Visibility = "shared"
-    speaker: str | None = None
-    role: str | None = None
-    tool: str | None = None
-    call_id: str | None = None
-    cleaned: int = 0
-    harness: int = 0
-    files: tuple[Attachment, ...] = ()
+    pinned: Annotated[bool, Described("Always part of contexts")] = False
+    visibility: Annotated[
+        Visibility, Described("private: this agent; shared: this project; user: this person, in every project")
+    ] = "shared"
+    speaker: OptionalName | None = None
+    role: OptionalName | None = None
+    tool: OptionalName | None = None
+    call_id: OptionalName | None = None
+    cleaned: Annotated[int, NoArgument()] = 0
+    harness: Annotated[int, NoArgument()] = 0
+    files: Annotated[tuple[Attachment, ...], NoArgument()] = ()
 
 
 HOLDS = "holds"
@@ -153,7 +185,7 @@ class Counters:
     Opening a record does not advance the revision.
     """
 
-    accessed: int = 0
+    accessed: Annotated[int, Fixed()] = 0
     confirmed: int = 0
     activated: int = 0
     succeeded: int = 0
@@ -181,44 +213,44 @@ class Record:
     first. It is found when the record is read to be shown, and never stored.
     """
 
-    id: str
+    id: Annotated[str, Fixed()]
     scope: str
     namespace: str
-    visibility: Visibility
-    agent: str
-    session_id: str
-    task_id: str | None
+    visibility: Annotated[Visibility, Told(7)]
+    agent: Annotated[str, Fixed()]
+    session_id: Annotated[str, Fixed(), CallerWords()]
+    task_id: Annotated[str | None, Fixed()]
     branch_id: str | None
-    kind: Kind
-    text: str
-    summary: str
-    micro: str
+    kind: Annotated[Kind, Fixed()]
+    text: Annotated[str, CallerWords()]
+    summary: Annotated[str, CallerWords()]
+    micro: Annotated[str, CallerWords()]
     text_tokens: int
     summary_tokens: int
     micro_tokens: int
-    importance: float
-    confidence: float | None
-    status: Status
-    outcome: Outcome | None
-    pinned: bool
-    tags: tuple[str, ...]
-    details: Details
-    speaker: str | None
-    role: str | None
-    tool: str | None
-    call_id: str | None
-    superseded_by: str | None
-    created_at: Instant
+    importance: Annotated[float, Told(3), MergedBy(max)]
+    confidence: Annotated[float | None, Told(4), MergedBy(latest)]
+    status: Annotated[Status, Told(0)]
+    outcome: Annotated[Outcome | None, Told(2)]
+    pinned: Annotated[bool, Told(5), MergedBy(either)]
+    tags: Annotated[tuple[str, ...], CallerWords(), Told(6), MergedBy(together)]
+    details: Annotated[Details, CallerWords(), Told(8)]
+    speaker: Annotated[str | None, Fixed(), CallerWords()]
+    role: Annotated[str | None, Fixed(), CallerWords()]
+    tool: Annotated[str | None, Fixed(), CallerWords()]
+    call_id: Annotated[str | None, Fixed(), CallerWords()]
+    superseded_by: Annotated[str | None, Told(1)]
+    created_at: Annotated[Instant, Fixed()]
     updated_at: Instant
-    accessed_at: Instant
-    occurred_at: Instant
-    client: str = ""
+    accessed_at: Annotated[Instant, Unversioned()]
+    occurred_at: Annotated[Instant, Fixed()]
+    client: Annotated[str, Fixed()] = ""
     rewritten_by: str = ""
-    changed: int = 0
-    valid_from: Instant | None = None
-    valid_until: Instant | None = None
-    counters: Counters = Counters()
-    check: tuple[ChangedGround, ...] = ()
+    changed: Annotated[int, Unversioned()] = 0
+    valid_from: Annotated[Instant | None, Told(9)] = None
+    valid_until: Annotated[Instant | None, Told(10)] = None
+    counters: Annotated[Counters, Derived(), Unversioned()] = Counters()
+    check: Annotated[tuple[ChangedGround, ...], Derived(), Unversioned()] = ()
 
     @property
     def author(self) -> str:

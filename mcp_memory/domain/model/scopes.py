@@ -1,13 +1,12 @@
 """Scopes decide who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
-from __future__ import annotations
-
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from mcp_memory.domain.model.ids import RecordSet
+from mcp_memory.domain.model.marks import Compares
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Status, Visibility
 from mcp_memory.errors import InvalidRequest
 
@@ -69,7 +68,7 @@ class Caller:
         """Return the scope of this caller's records."""
         return scope_key(visibility, self.namespace, self.agent, self.person)
 
-    def in_session(self, session_id: str | None) -> Caller:
+    def in_session(self, session_id: str | None) -> "Caller":
         """Return the same caller in the session you name; None or '' keeps the present one."""
         return replace(self, session_id=session_id, named_session=True) if session_id else self
 
@@ -85,20 +84,20 @@ class RecordFilter:
     """
 
     scopes: tuple[str, ...]
-    kinds: frozenset[Kind] = frozenset()
+    kinds: Annotated[frozenset[Kind], Compares("kind", "any of")] = frozenset()
     tags: frozenset[str] = frozenset()
-    authors: frozenset[str] = frozenset()
-    statuses: frozenset[Status] = frozenset()
+    authors: Annotated[frozenset[str], Compares("author", "any of")] = frozenset()
+    statuses: Annotated[frozenset[Status], Compares("status", "any of")] = frozenset()
     entities: frozenset[str] = frozenset()
     entity_types: frozenset[str] = frozenset()
-    since: Instant | None = None
-    until: Instant | None = None
-    task_id: str | None = None
-    session_id: str | None = None
+    since: Annotated[Instant | None, Compares("occurred_at", "from")] = None
+    until: Annotated[Instant | None, Compares("occurred_at", "before")] = None
+    task_id: Annotated[str | None, Compares("task_id", "equal")] = None
+    session_id: Annotated[str | None, Compares("session_id", "equal")] = None
     own_of: str = ""
     pinned: bool = False
     include_inactive: bool = False
-    hidden_branches: frozenset[str] = frozenset()
+    hidden_branches: Annotated[frozenset[str], Compares("branch_id", "none of")] = frozenset()
     noted_in: str = ""
     isolated_tasks: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
@@ -107,14 +106,30 @@ class RecordFilter:
     """The records that pass the whole filter, where already computed; it narrows nothing by itself."""
 
     @property
+    def in_use(self) -> list[str]:
+        """The names of the fields beside the scopes that say something."""
+        return [name for name, unused in _UNUSED.items() if (value := getattr(self, name)) != unused and value != ""]
+
+    @property
     def is_selective(self) -> bool:
-        """True where it narrows beyond scope: then a search runs over exactly the rows that pass."""
-        return bool(
-            self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
-            or self.authors or self.statuses
-            or self.own_of or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
-            or self.since is not None or self.until is not None
-        )  # fmt: skip
+        """True where it narrows beyond what every query hides: then a search runs over exactly the rows that pass."""
+        return not _BROAD.issuperset(self.in_use)
+
+
+_UNUSED: Mapping[str, object] = {each.name: each.default for each in fields(RecordFilter) if each.name != "scopes"}
+_BROAD = frozenset({"hidden_branches", "noted_in", "exclude", "passing"})
+"""Fields by which nearly every record passes, and the result that is computed already."""
+_PHRASES = frozenset({"since", "until"})
+"""Times, which a request gives in words."""
+
+
+def filtered_by(where: RecordFilter, request: Any) -> RecordFilter:
+    """Return the filter with all that a request gives under the names of the filter's fields, but times."""
+    asked: dict[str, Any] = {}
+    for name in {each.name for each in fields(request)} & _UNUSED.keys() - _PHRASES:
+        value = getattr(request, name)
+        asked[name] = frozenset(value) if isinstance(_UNUSED[name], frozenset) else value
+    return replace(where, **asked)
 
 
 def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter:

@@ -12,6 +12,8 @@ from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from mcp_memory.domain.model.records import Instant, Record
 
+Trigger = Literal["call", "idle", "forced"]
+"""The trigger of a compaction: a caller, a pause in the session, or a log near the end of its window."""
 Role = Literal["system", "user", "assistant", "tool"]
 EntryKind = Literal["message", "tool_call", "tool_result"]
 Form = Literal["original", "mask", "tools", "dialogue", "batch", "summary", "external"]

@@ -3,22 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, get_origin
 
+from mcp_memory.domain.model.marks import Told, Unversioned, marked, unmarked
 from mcp_memory.domain.model.records import Details, Instant, Record
 
 UPKEEP = "upkeep"
 """The agent of changes that nobody asked for: by age, by counters, by maintenance."""
 CONFIRMED = "confirmed"
 """The reason of a change by further evidence (met again, used), which takes nothing back."""
-TOLD = tuple(
-    "status superseded_by outcome importance confidence pinned tags visibility details valid_from valid_until".split()
-)
+_PLACES = {name: told.place for name, told in marked(Record, Told).items()}
+TOLD = tuple(sorted(_PLACES, key=_PLACES.__getitem__))
 """Fields beside the text whose changes are told to people; others follow from them, or are the program's own."""
-_UNVERSIONED = ("counters", "accessed_at", "changed", "check")
-_VERSIONED = (
-    "updated_at", *(field.name for field in fields(Record) if field.name not in (*_UNVERSIONED, "updated_at"))
-)  # fmt: skip
+_UNVERSIONED = (*marked(Record, Unversioned), "updated_at")
+_VERSIONED = ("updated_at", *(field.name for field in fields(Record) if field.name not in _UNVERSIONED))
+_LISTS = tuple(field.name for field in fields(Record) if get_origin(unmarked(field.type)) is tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +61,7 @@ def replaced_values(old: Record, new: Record) -> Details:
 def before(record: Record, version: Version) -> Record:
     """Return the record as it was before that change; `record` is as it was after it."""
     values: dict[str, Any] = {name: value for name, value in version.before.items() if name in _VERSIONED}
-    if "tags" in values:
-        values["tags"] = tuple(values["tags"])
-    return replace(record, **values)
+    return replace(record, **values | {name: tuple(values[name]) for name in _LISTS if name in values})
 
 
 def at_time(record: Record, history: Sequence[Version], at: Instant) -> Record | None:

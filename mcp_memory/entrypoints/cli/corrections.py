@@ -15,7 +15,8 @@ from mcp_memory.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.records import Record
-    from mcp_memory.services.memory.forget import ForgetMode, Forgotten
+    from mcp_memory.domain.model.requests import ForgetMode
+    from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.settings import Settings
 
 RecordId = Annotated[str, typer.Argument(metavar="ID", help="The record's id, which every list shows.")]
@@ -116,10 +117,11 @@ def restore(
 
 def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> None:
     """Apply the changes that are not None, checked as an agent's are, and show the record."""
+    from mcp_memory.domain.model.requests import Revision
     from mcp_memory.entrypoints.cli.screens import record_screen
     from mcp_memory.entrypoints.server.arguments import read_arguments
-    from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
-    from mcp_memory.services.memory.revise import Revision
+    from mcp_memory.entrypoints.server.request_arguments import request_of
+    from mcp_memory.entrypoints.server.wire import ReviseArguments
 
     asked = {"id": record_id} | {name: value for name, value in changes.items() if value is not None}
     person = replace(memory.caller(), is_admin=True)  # Who has the memory's files may do anything with them.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import KINDS, MAX_TEXT_CHARS, Json, Kind, NewRecord
+from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
+from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
 from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.cli.console import complain, output, print_json
@@ -84,8 +85,8 @@ def search(
 
     Ranked as for agents. Looking does not count as opening, so that it changes no ranking.
     """
+    from mcp_memory.domain.model.requests import RecallRequest
     from mcp_memory.entrypoints.cli.screens import result_screen
-    from mcp_memory.services.retrieval.recall import RecallRequest
 
     if not query.strip():
         raise InvalidRequest("QUERY is empty; say what to look for, or use `mcp-memory list`.")
@@ -228,7 +229,8 @@ def add(
     As an agent would: what is known is not stored twice, and secrets are taken out.
     """
     from mcp_memory.entrypoints.server.arguments import read_arguments
-    from mcp_memory.entrypoints.server.wire import ItemArgument, given
+    from mcp_memory.entrypoints.server.request_arguments import given
+    from mcp_memory.entrypoints.server.wire import ItemArgument
 
     asked = {"text": given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
     asked |= {"details": _object(details), "visibility": visibility}

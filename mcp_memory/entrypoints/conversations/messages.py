@@ -13,7 +13,8 @@ from typing import Final, TypeAlias, cast
 from pydantic import JsonValue
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL, is_own_tool, without_harness
-from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, Instant, NewRecord
+from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
+from mcp_memory.domain.model.records import Instant, NewRecord
 from mcp_memory.domain.model.session_log import Role
 from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.domain.text.control_characters import details_without_controls

@@ -20,7 +20,8 @@ from pydantic import JsonValue
 
 from mcp_memory.bounded_files import MB, bounded_lines, open_regular
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL
-from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, NewRecord
+from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.conversations.formats import FileEntry, Said, entries_of, read_entry
 from mcp_memory.entrypoints.conversations.messages import MessageReader
 from mcp_memory.errors import InvalidRequest

@@ -85,7 +85,7 @@ def start(hook: HookCall) -> str:
 
 def _block(hook: HookCall, words: str, kept: str, max_tokens: int) -> "tuple[str, ContextReport]":
     """Return the words and the block under them, in at most so many tokens, and no longer than the client shows."""
-    from mcp_memory.services.context.assemble import ContextRequest
+    from mcp_memory.domain.model.requests import ContextRequest
 
     checkpoint = hook.app.checkpoints.latest(hook.caller) if kept else None
     request = ContextRequest(

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.ports.access import Token
-from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 AGENTS_SHOWN: Final = 50

@@ -13,14 +13,13 @@ from typing import Final
 from starlette.responses import Response
 
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record
+from mcp_memory.domain.model.requests import ForgetMode, Revision
 from mcp_memory.entrypoints.page.listing import all_listed
 from mcp_memory.entrypoints.page.record import promotion_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.entrypoints.transfer.memory_file import origin_line, piece_line
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.transfer import Origin
-from mcp_memory.services.memory.forget import ForgetMode
-from mcp_memory.services.memory.revise import Revision
 
 MOST_AT_ONCE: Final = 500
 """Records of one change in bulk, as of one call."""

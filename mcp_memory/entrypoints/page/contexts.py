@@ -12,12 +12,12 @@ from starlette.responses import Response
 from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.requests import ContextRequest
 from mcp_memory.domain.model.tasks import NOWHERE, path_to
 from mcp_memory.entrypoints.page.agents import known_agents, worked_on
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
-from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
 
 if TYPE_CHECKING:

@@ -10,15 +10,16 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord, Outcome, Record, Visibility
+from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.model.versions import before
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.versions import versions_of
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
-from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments, request_of
+from mcp_memory.entrypoints.server.request_arguments import given, request_of
+from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.services.memory.revise import Revision
 
 NAME: Final = "Memories"
 
@@ -156,9 +157,9 @@ def supersede(visit: Visit) -> Response:
             raise InvalidRequest("A record does not take its own place; give the id of another one.")
         change = app.revise.advised(Revision(id=newer.id, supersedes=(old.id,), version=newer.version), caller).change
         return visit.see(f"/record/{old.id}", done="superseded", change=change)
-    checked = read_arguments(ItemArgument, {"text": text, "kind": old.kind, "visibility": old.visibility})
+    checked = given(read_arguments(ItemArgument, {"text": text, "kind": old.kind, "visibility": old.visibility}))
     item = NewRecord(
-        text=checked.text, kind=old.kind, visibility=old.visibility, supersedes=(old.id,), tags=old.tags,
+        text=checked["text"], kind=old.kind, visibility=old.visibility, supersedes=(old.id,), tags=old.tags,
         importance=old.importance, pinned=old.pinned, details=old.details, speaker=old.speaker, reassert=True,
     )  # fmt: skip
     [remembered] = app.remember([item], caller)

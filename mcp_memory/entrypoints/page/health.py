@@ -11,12 +11,12 @@ from starlette.responses import Response
 from mcp_memory.domain.model.health import HEALTHY
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
+from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.entrypoints.hooks.session_notes import KEPT_SECONDS, failed_hooks
 from mcp_memory.entrypoints.page.agents import worked_on
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound
-from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAME: Final = "Health"

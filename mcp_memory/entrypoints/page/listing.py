@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Status
+from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.services.retrieval.recall import RecallRequest
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Kind

@@ -22,8 +22,9 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.requests import RecallRequest
     from mcp_memory.domain.model.scopes import RecordFilter
-    from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+    from mcp_memory.services.retrieval.recall import RecallAnswer
 
 _LABELS: Final[Mapping[str, str]] = {
     "kind": "Kind", "tag": "Tag", "author": "Agent", "session_id": "Session", "status": "Status"

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
+from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
 from mcp_memory.entrypoints.page.review import TITLES
@@ -24,14 +25,14 @@ from mcp_memory.entrypoints.page.versions import (
 )
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.entrypoints.server.arguments import read_arguments
-from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
+from mcp_memory.entrypoints.server.request_arguments import request_of
+from mcp_memory.entrypoints.server.wire import ReviseArguments
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.status.overview import neighbourhood
 from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
 if TYPE_CHECKING:
-    from mcp_memory.services.memory.forget import ForgetMode
+    from mcp_memory.domain.model.requests import ForgetMode
 
 SHOWN_CHARACTERS: Final = 20_000
 """Characters of a record's text that its page shows before it is asked for all."""

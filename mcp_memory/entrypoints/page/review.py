@@ -14,7 +14,8 @@ from mcp_memory.domain.model.ids import REVIEW, number_of
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
-from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
+from mcp_memory.entrypoints.server.request_arguments import request_of
+from mcp_memory.entrypoints.server.wire import ReviseArguments
 from mcp_memory.services.review.settle import Settled, Settling
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.requests import CompactRequest
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry, SessionLog, id_order
 from mcp_memory.domain.model.token_factor import CountedTokens
 from mcp_memory.domain.sessions.pressure import Dominant, makeup
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest, NotFound
-from mcp_memory.services.sessions.compact import CompactRequest
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller

@@ -10,14 +10,13 @@ from typing import Final, cast, get_args
 from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import TASK
+from mcp_memory.domain.model.requests import PopRequest, RecallRequest
 from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
 from mcp_memory.entrypoints.page.agents import is_known, known_agents, worked_on
 from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.branch_visibility import require_task, visible_to
-from mcp_memory.services.tasks.task_stack import PopRequest
 from mcp_memory.services.tasks.waiting_tasks import results_of
 
 NAME: Final = "Work"

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from mcp_memory.bounded_files import MB, bounded_lines
 from mcp_memory.domain.model.ids import RECORD, REVIEW, TASK
+from mcp_memory.domain.model.marks import unmarked
 from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Instant, Record
 from mcp_memory.domain.model.reviews import MOST_RECORDS, Review
 from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key
@@ -215,6 +216,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 def _on_a_line(wanted: Any) -> Any:
     """Return the type of a value on a line: a dataclass is an object there that names each field, a tuple a list."""
+    wanted = unmarked(wanted)
     if wanted == Details:
         return dict[str, Any]
     if wanted is int:

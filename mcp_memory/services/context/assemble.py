@@ -5,17 +5,18 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 
 from mcp_memory.domain.context.budget import LEARNT
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered, repeated
 from mcp_memory.domain.context.scoring import Scored, ordered
 from mcp_memory.domain.model.contexts import ContextReport, Omission
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json
+from mcp_memory.domain.model.requests import ContextRequest, Occasion
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
@@ -29,7 +30,7 @@ from mcp_memory.services.context.build_items import ItemBuilder
 from mcp_memory.services.context.candidates import CandidateFinder, FoundCandidates
 from mcp_memory.services.context.choose_strategy import ChosenStrategy, StrategyChooser
 from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
-from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, Order, compose
+from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.echo_filter import EchoFilter
@@ -38,8 +39,6 @@ from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 from mcp_memory.services.tasks.task_owners import Elsewhere
 
-Occasion = Literal["call", "start", "compaction", "prompt"]
-"""The event at which a block is given: an agent's call, or one of a client's hooks."""
 LEAST_FORM_TOKENS = 20
 """Minimum tokens of an item: its frame alone takes about as much."""
 COMPARED = 400
@@ -48,40 +47,6 @@ OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
 """Shares where a strategy sets none: a few lines on the entities that the query names."""
 OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
 """Share without a query, ahead of the log: an hour of work would fill any block with the latest entries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextRequest:
-    """A request for a context. `max_tokens` is in the client's tokens; None means the configured default.
-
-    `overrides` are fields of the strategy to change in this call. The `notice`, a fact about this memory that the
-    reader needs, is always in the block; in a small one the `short_notice`. As of a time (`as_of`, a phrase) the block
-    shows what was believed then, without tasks. The `occasion` is what asks for it. With `only_looks` nobody works with
-    the block: no account of it is kept, and what it shows is not known to its caller.
-    """
-
-    query: str = ""
-    max_tokens: int | None = None
-    strategy: str | None = None
-    overrides: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    kinds: tuple[Kind, ...] = ()
-    tags: tuple[str, ...] = ()
-    entity_types: tuple[str, ...] = ()
-    since: str | None = None
-    until: str | None = None
-    task_id: str | None = None
-    exclude: tuple[str, ...] = ()
-    additional_context: str = ""
-    order: Order = "best_first"
-    decay_hours: float | None = None
-    previous: str | None = None
-    compress: bool = False
-    explain: bool = False
-    notice: str = ""
-    short_notice: str = ""
-    as_of: str | None = None
-    occasion: Occasion = "call"
-    only_looks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,13 +234,10 @@ class AssembleContext:
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         return replace(
-            visible_to(self._records, caller),
-            kinds=frozenset(request.kinds),
-            tags=frozenset(request.tags),
-            entity_types=frozenset(request.entity_types),
+            filtered_by(visible_to(self._records, caller), request),
+            task_id=None,  # There it is the place that the context is for.
             since=since,
             until=until,
-            exclude=frozenset(request.exclude),
             isolated_tasks=stack.isolated,
         )
 

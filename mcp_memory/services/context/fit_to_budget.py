@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from mcp_memory.domain.context.budget import LEARNT, REST, Item, Placed, arranged, place
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.rendering import Line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS
+from mcp_memory.domain.model.requests import Order
 from mcp_memory.domain.model.strategy import SECTION_SHARES
 from mcp_memory.errors import BudgetTooSmall
 
-Order = Literal["best_first", "reverse", "edges"]
 FLAT_SECTION = "Relevant Content"
 """The section of strategies that keep one order across kinds."""
 PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}

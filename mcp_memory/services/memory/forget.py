@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.requests import ForgetMode
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import NotFound, StoreUnavailable
@@ -16,8 +16,6 @@ from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.supersede import reinstate
 from mcp_memory.services.tasks.branch_visibility import require_own
-
-ForgetMode = Literal["retire", "erase", "restore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

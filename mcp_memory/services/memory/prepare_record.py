@@ -6,7 +6,8 @@ All of it is slow, and runs before any lock.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.memory.harness import without_harness
@@ -38,6 +39,10 @@ from mcp_memory.services.tasks.branch_visibility import require_task, storing_pl
 
 _OURS = frozenset({FILES, IMPORTED_AT, IMPORTED_BY})
 """Details that no caller sets."""
+_PLACED = frozenset({"session_id", "task_id", "occurred_at"})
+"""Fields of a record that an item may give, and that follow from the caller and the time where it does not."""
+_SAID = frozenset(each.name for each in fields(NewRecord)) & {each.name for each in fields(Record)} - _PLACED
+"""Fields of a record that are as the item gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +129,13 @@ def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Insta
     if item.task_id:
         require_task(item.task_id, tasks)
     occurred = item.occurred_at if item.occurred_at is not None else now
+    said: dict[str, Any] = {name: getattr(item, name) for name in _SAID}
     return Record(
-        id=transaction.next_id(RECORD), scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
+        **said,
+        id=transaction.next_id(RECORD), scope=draft.scope, namespace=caller.namespace,
         agent=caller.agent, client=caller.client, session_id=caller.session_id, task_id=task_id,
-        branch_id=innermost_branch(path_to(task_id, tasks)),
-        kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
-        summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=item.importance, confidence=item.confidence,
-        status=first_status(item.kind, item.outcome),
-        outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
-        role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
-        updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
-        valid_from=item.valid_from, valid_until=item.valid_until,
+        branch_id=innermost_branch(path_to(task_id, tasks)), status=first_status(item.kind, item.outcome),
+        summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
+        summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens, superseded_by=None,
+        created_at=now, updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
     )  # fmt: skip

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mcp_memory.domain.memory.redaction import clean_text
+from mcp_memory.domain.memory.redaction import clean_text, cleaned_words
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
+from mcp_memory.domain.model.marks import CallerWords, Replaces, marked
 from mcp_memory.domain.model.records import (
     Entity,
-    Instant,
-    Outcome,
     Record,
-    Status,
-    Visibility,
     rewritten,
     searchable_text,
     with_validity,
 )
+from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.versions import CONFIRMED, replaced_values
 from mcp_memory.domain.text.entity_extraction import found_entities
@@ -40,42 +38,10 @@ from mcp_memory.services.tasks.branch_visibility import require_own
 if TYPE_CHECKING:  # Its patterns take a tenth of a start.
     from mcp_memory.services.review.near_records import NearRecords
 
+_REPLACING = tuple(marked(Revision, Replaces))
+_WORDS = frozenset(marked(Record, CallerWords))
 VOUCHING: frozenset[Feedback] = frozenset({"used", "helpful", "succeeded"})
 """Feedback on a record that proved right, whatever it stands on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """Changes to a record; None leaves a field unchanged.
-
-    The reason is kept with the new version; `version` is that of the record as the caller saw it.
-    """
-
-    id: str
-    text: str | None = None
-    importance: float | None = None
-    confidence: float | None = None
-    tags: tuple[str, ...] | None = None
-    outcome: Outcome | None = None
-    status: Status | None = None
-    feedback: Feedback | None = None
-    supersedes: tuple[str, ...] = ()
-    pinned: bool | None = None
-    visibility: Visibility | None = None
-    valid_from: Instant | None = None
-    valid_until: Instant | None = None
-    reason: str = ""
-    version: int | None = None
-
-    @property
-    def changes(self) -> Revision:
-        """The changes alone."""
-        return replace(self, reason="", version=None)
-
-    @property
-    def is_evidence(self) -> bool:
-        """True where it only counts a use, which takes nothing back."""
-        return self.feedback not in (None, "wrong") and self.changes == Revision(id=self.id, feedback=self.feedback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +192,12 @@ class Revise:
         if revision.visibility and revision.visibility != record.visibility:
             scope = replace(caller, agent=record.agent).scope(revision.visibility)  # An administrator takes nothing.
             changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
-        return replace(
-            with_validity(changed, revision),
-            importance=changed.importance if revision.importance is None else revision.importance,
-            confidence=changed.confidence if revision.confidence is None else revision.confidence,
-            tags=changed.tags if revision.tags is None else tuple(map(self._clean, revision.tags)),
-            pinned=changed.pinned if revision.pinned is None else revision.pinned,
-        )
+        return replace(with_validity(changed, revision), **self._replacing(revision))
+
+    def _replacing(self, revision: Revision) -> dict[str, Any]:
+        """Return what takes the place of the record's values as it is given, its words cleaned."""
+        said = {name: value for name in _REPLACING if (value := getattr(revision, name)) is not None}
+        return said | {name: cleaned_words(said[name], self._clean) for name in _WORDS & said.keys()}
 
     def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
         """Hide extractions and summaries of a record that fewer callers see from now on: they are its words still."""

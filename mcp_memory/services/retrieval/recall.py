@@ -7,8 +7,9 @@ from typing import get_args
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import OUT_OF_SEARCH, Detail, Instant, Json, Kind, Record, Status
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Instant, Json, Record
+from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
@@ -36,39 +37,6 @@ FACET_VALUES = 30
 """Values of a facet that are counted, the most common ones: a memory may have thousands of sessions."""
 ENVELOPE_TOKENS = 30
 """Tokens reserved for the names around the results."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
-    """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
-
-    `since`, `until` and `as_of` are times or phrases; as of a time are what was believed then, and the words of then.
-    With `only_looks` what is shown does not count as opened: a person who looks around changes no ranking. `authors`
-    are agents. With `before` a list continues from that position, an answer's `next_before`, instead of at an offset;
-    "" is its beginning.
-    """
-
-    query: str = ""
-    ids: tuple[str, ...] = ()
-    limit: int = 10
-    detail: Detail = "summary"
-    kinds: tuple[Kind, ...] = ()
-    tags: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ()
-    statuses: tuple[Status, ...] = ()
-    entities: tuple[str, ...] = ()
-    since: str | None = None
-    until: str | None = None
-    task_id: str | None = None
-    session_id: str | None = None
-    pinned: bool = False
-    include_inactive: bool = False
-    offset: int = 0
-    max_tokens: int = 2000
-    explain: bool = False
-    only_looks: bool = False
-    as_of: str | None = None
-    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,17 +286,9 @@ class Recall:
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         return replace(
-            visible_to(self._records, caller),
-            kinds=frozenset(request.kinds),
-            tags=frozenset(request.tags),
-            authors=frozenset(request.authors),
-            statuses=frozenset(request.statuses),
-            entities=frozenset(request.entities),
+            filtered_by(visible_to(self._records, caller), request),
             since=since,
             until=until,
-            task_id=request.task_id,
-            session_id=request.session_id,
-            pinned=request.pinned,
             include_inactive=request.include_inactive or not OUT_OF_SEARCH.isdisjoint(request.statuses),
         )
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.lifecycle import after_succession, moved_to
 from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record, Visibility
 from mcp_memory.domain.model.scopes import Caller, scope_key
-from mcp_memory.domain.model.session_log import Entry, PassName, PassPlan, Replacement, SessionLog
+from mcp_memory.domain.model.session_log import Entry, PassName, PassPlan, Replacement, SessionLog, Trigger
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.domain.text.micro_and_summary import MeasuredText
 from mcp_memory.domain.text.times import iso
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone
+from mcp_memory.ports.session_logs import SessionLogStore, Undone
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of

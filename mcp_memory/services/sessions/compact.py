@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.requests import CompactRequest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import (
     PRESETS,
@@ -18,12 +19,13 @@ from mcp_memory.domain.model.session_log import (
     Preset,
     SessionLog,
     Span,
+    Trigger,
 )
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore, Trigger
+from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
 from mcp_memory.services.sessions.fullness import fullness
@@ -34,36 +36,11 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked, SummingUp, Written
 
 JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest judgements that count
-Who = Literal["extractive", "model", "caller"]
-"""The author of summaries: the server by itself, a configured model, or the caller in two steps."""
 PassesOf = Callable[[Callable[[Span], str]], Passes]
 """Makes the passes from a function that writes a span's summary."""
 
 _SUMMARY: PassName = "threshold"
 """The pass that a summary of the caller's stands in for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactRequest:
-    """A request to compact. `window` is in the client's tokens; None, "" and () leave a choice to the settings.
-
-    With `summary` and the `span` it was asked for, that summary replaces the span. `force` summarises below the
-    threshold too, and where masks alone would do. `instructions` extend the summary's prompt; `prompt` replaces it.
-    `undo` undoes the latest compaction; where `number` is given, that one alone.
-    """
-
-    window: int | None = None
-    preset: Preset | None = None
-    passes: tuple[PassName, ...] = ()
-    summarizer: Who | None = None
-    summary: str = ""
-    span: str = ""
-    instructions: str = ""
-    prompt: str = ""
-    force: bool = False
-    undo: bool = False
-    number: int | None = None
-    trigger: Trigger = "call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

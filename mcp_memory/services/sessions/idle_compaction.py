@@ -8,14 +8,16 @@ from contextlib import contextmanager, suppress
 from zlib import crc32
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.requests import CompactRequest
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Trigger
 from mcp_memory.domain.model.token_factor import ModelFactor
 from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.access import ProcessLocks
-from mcp_memory.ports.session_logs import LogSize, SessionLogStore, Trigger
+from mcp_memory.ports.session_logs import LogSize, SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
+from mcp_memory.services.sessions.compact import Compact, Compacted
 
 LOOK_BACK_DAYS = 2
 """A session that was silent for longer no longer has an open window."""

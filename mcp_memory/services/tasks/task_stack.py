@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.ids import TASK
+from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import (
     MAX_DEPTH,
-    FinalStatus,
     Stack,
     Task,
     TaskStatus,
@@ -35,35 +35,6 @@ from mcp_memory.services.tasks.branch_visibility import (
     stack_of,
 )
 from mcp_memory.services.tasks.task_owners import NAMED, Elsewhere, TaskOwners, named, told, told_change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushRequest:
-    """A new goal, a plan of subtasks, or a planned, blocked or active task to enter.
-
-    `parent_id` names the parent of a new goal or of a plan by itself; by default the current task. A task that
-    somebody else is in is entered with `takeover` alone. The words of a planned step below the parent enter that step.
-    """
-
-    goal: str = ""
-    task_id: str | None = None
-    parent_id: str | None = None
-    plan: tuple[str, ...] = ()
-    success_criteria: str | None = None
-    inherit: tuple[str, ...] = ()
-    branch: bool = False
-    takeover: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopRequest:
-    """The result of the current task, or of the named one."""
-
-    result: str
-    status: FinalStatus = "complete"
-    artifacts: tuple[str, ...] = ()
-    task_id: str | None = None
-    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from dataclasses import fields
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, role_of
+from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Trigger, role_of
 from mcp_memory.errors import Conflict
-from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
+from mcp_memory.ports.session_logs import SaidEntry, Undone
 from mcp_memory.stores.records.sql_files import newest_change, statement
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))

@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_origin
 
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.marks import CallerWords, Derived, Fixed, marked, unmarked
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
@@ -17,45 +18,56 @@ from mcp_memory.ports.text import Vectors
 Column = str | int | float | bytes | None
 
 _COUNTERS = tuple(f.name for f in fields(Counters))
-_DERIVED = ("counters", "check")
-_RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in (*_DERIVED, "tags", "details", "pinned"))
+_DERIVED = marked(Record, Derived)
+_STORED = {f.name: unmarked(f.type) for f in fields(Record) if f.name not in _DERIVED}
+"""The fields of a record that have a column each, and the types of their values."""
+_BOOLS = tuple(name for name, kind in _STORED.items() if kind is bool)
+_ARRAYS = tuple(name for name, kind in _STORED.items() if get_origin(kind) is tuple)
+_OBJECTS = tuple(name for name, kind in _STORED.items() if get_origin(kind) is Mapping)
+"""Fields that SQLite keeps in another form: as 0 or 1, and as JSON."""
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
 _CHANGE_FIELDS = tuple(f.name for f in fields(RecordChange))
 _VERSION_FIELDS = tuple(f.name for f in fields(Version) if f.name != "before")
 _TASK_CHANGE_FIELDS = tuple(f.name for f in fields(TaskChange))
-_PLAIN = len(_RECORD_FIELDS)
 _UNTOUCHED = Counters()
 
-RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS, "pinned", "tags", "details"))
+RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_STORED, *_COUNTERS))
 """Columns of `records AS r` for record_from_row: by position, because a context reads hundreds of rows."""
+_INSERTED = (*_STORED, *_COUNTERS, "change", "content_hash", "normal_hash")
+_UPDATED = tuple(name for name in _INSERTED if name not in marked(Record, Fixed) | marked(Counters, Fixed))
+RECORD_PARTS: Mapping[str, str] = {
+    "{columns}": RECORD_COLUMNS,
+    "{inserted_columns}": ", ".join(_INSERTED),
+    "{inserted_values}": ", ".join(f":{name}" for name in _INSERTED),
+    "{updates}": ", ".join(f"{name} = :{name}" for name in _UPDATED),
+    "{words}": ", ".join(f"'$.{name}'" for name in marked(Record, CallerWords)),
+}
+"""The parts of statements that name fields of a record."""
 
 
 def record_from_row(row: Iterable[Any]) -> Record:
     """Make a record from a row of RECORD_COLUMNS."""
     values = tuple(row)
-    counts, (pinned, tags, details) = values[_PLAIN:-3], values[-3:]
-    return Record(
-        **dict(zip(_RECORD_FIELDS, values, strict=False)),
-        counters=Counters(**dict(zip(_COUNTERS, counts, strict=True))) if any(counts) else _UNTOUCHED,
-        pinned=bool(pinned),
-        tags=tuple(json.loads(tags)) if tags != "[]" else (),
-        details=json.loads(details) if details != "{}" else {},
-    )
+    counts = values[len(_STORED) :]
+    told = dict(zip(_STORED, values, strict=False))
+    for name in _BOOLS:
+        told[name] = bool(told[name])
+    for name in _ARRAYS:
+        told[name] = tuple(json.loads(told[name])) if told[name] != "[]" else ()
+    for name in _OBJECTS:
+        told[name] = json.loads(told[name]) if told[name] != "{}" else {}
+    return Record(**told, counters=Counters(**dict(zip(_COUNTERS, counts, strict=True))) if any(counts) else _UNTOUCHED)
 
 
 def record_to_columns(record: Record, change: int) -> dict[str, Column]:
     """Return all columns of `records` but the row number."""
-    columns: dict[str, Column] = {name: getattr(record, name) for name in _RECORD_FIELDS}
+    columns: dict[str, Column] = {name: getattr(record, name) for name in _STORED}
     columns.update({name: getattr(record.counters, name) for name in _COUNTERS})
-    columns.update(
-        change=change,
-        pinned=int(record.pinned),
-        tags=json.dumps(record.tags, ensure_ascii=False),
-        details=json.dumps(dict(record.details), ensure_ascii=False),
-        content_hash=content_hash(record.text),
-        normal_hash=normal_hash(record.text),
-    )
+    columns.update({name: int(getattr(record, name)) for name in _BOOLS})
+    columns.update({name: json.dumps(getattr(record, name), ensure_ascii=False) for name in _ARRAYS})
+    columns.update({name: json.dumps(dict(getattr(record, name)), ensure_ascii=False) for name in _OBJECTS})
+    columns.update(change=change, content_hash=content_hash(record.text), normal_hash=normal_hash(record.text))
     return columns
 
 

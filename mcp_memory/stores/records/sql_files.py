@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
-from mcp_memory.stores.records.rows import RECORD_COLUMNS
+from mcp_memory.stores.records.rows import RECORD_PARTS
 
 APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
@@ -15,8 +15,14 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta
 
 @cache
 def statement(name: str) -> str:
-    """Return the statement of that name, its columns filled in. Raises KeyError, a defect, where there is none."""
-    return _all_statements()[name].replace("{columns}", RECORD_COLUMNS)
+    """Return the statement of that name, the fields of a record filled in.
+
+    Raises KeyError, a defect, where there is none.
+    """
+    sql = _all_statements()[name]
+    for part, names in RECORD_PARTS.items():
+        sql = sql.replace(part, names)
+    return sql
 
 
 def meta(connection: sqlite3.Connection, name: str) -> str | None:

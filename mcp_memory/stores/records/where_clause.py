@@ -6,24 +6,28 @@ Only fields in use enter the clause, so that indexes stay usable. Values never d
 import json
 from collections.abc import Callable, Iterable, Mapping
 
+from mcp_memory.domain.model.marks import Compares, Comparison, marked
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.stores.records.sql_files import statement
 
 Parameter = str | int | float | None
 
-_CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
+_COMPARED: Mapping[Comparison, str] = {
+    "equal": "{column} = :{name}",
+    "any of": "{column} IN (SELECT value FROM json_each(:{name}))",
+    "none of": "({column} IS NULL OR {column} NOT IN (SELECT value FROM json_each(:{name})))",
+    "from": "{column} >= :{name}",
+    "before": "{column} < :{name}",
+}
+_EXPRESSIONS = {"author": "coalesce(nullif(r.rewritten_by, ''), r.agent)"}
+"""An author is no column: who wrote the present text, else who stored it."""
+_BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
-    "kinds": ("r.kind IN (SELECT value FROM json_each(:kinds))", lambda f: _array(f.kinds)),
     "tags": (
         "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:tags)))",
         lambda f: _array(f.tags),
     ),
-    "authors": (
-        "coalesce(nullif(r.rewritten_by, ''), r.agent) IN (SELECT value FROM json_each(:authors))",
-        lambda f: _array(f.authors),
-    ),
-    "statuses": ("r.status IN (SELECT value FROM json_each(:statuses))", lambda f: _array(f.statuses)),
     "entities": (
         # By name or alias, either way round; what an open branch calls it counts once the branch is closed.
         "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
@@ -43,19 +47,11 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
         " WHERE m.record_id = r.id AND e.type IN (SELECT value FROM json_each(:entity_types)))",
         lambda f: _array(f.entity_types),
     ),
-    "since": ("r.occurred_at >= :since", lambda f: f.since),
-    "until": ("r.occurred_at < :until", lambda f: f.until),
-    "task_id": ("r.task_id = :task_id", lambda f: f.task_id),
-    "session_id": ("r.session_id = :session_id", lambda f: f.session_id),
     "own_of": (
         "(coalesce(nullif(r.rewritten_by, ''), r.agent) = :own_of OR r.visibility = 'user')",
         lambda f: f.own_of,
     ),
     "pinned": ("r.pinned", lambda f: int(f.pinned)),  # As the partial index has it.
-    "hidden_branches": (
-        "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",
-        lambda f: _array(f.hidden_branches),
-    ),
     "noted_in": ("(r.status <> 'noted' OR r.agent || '/' || r.session_id = :noted_in)", lambda f: f.noted_in),
     "isolated_tasks": (
         "(r.task_id IS NULL OR r.task_id NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.tasks'))"
@@ -65,9 +61,21 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "exclude": ("r.id NOT IN (SELECT value FROM json_each(:exclude))", lambda f: _array(f.exclude)),
     "only": ("r.id IN (SELECT value FROM json_each(:only))", lambda f: _array(f.only or ())),
 }
-"""For each field of the filter, by name: its condition and its parameter."""
+"""For each field that compares no column, by name: its condition and its parameter."""
 
 
+def _compared(name: str, compares: Compares) -> tuple[str, Callable[[RecordFilter], Parameter]]:
+    """Return the condition and the parameter of a field that compares a column."""
+    column = _EXPRESSIONS.get(compares.column, f"r.{compares.column}")
+    return _COMPARED[compares.how].format(column=column, name=name), lambda f: _parameter(getattr(f, name))
+
+
+def _parameter(value: Parameter | frozenset[str]) -> Parameter:
+    return _array(value) if isinstance(value, frozenset) else value
+
+
+_CLAUSES = _BY_HAND | {name: _compared(name, compares) for name, compares in marked(RecordFilter, Compares).items()}
+_NO_CLAUSE = frozenset({"include_inactive", "passing"})
 _SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind = json_extract(:kinds, '$[0]')"}
 
 
@@ -79,18 +87,13 @@ def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, di
 
 def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
     """Return the clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
-    asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
+    asked = {name: _CLAUSES[name] for name in ("scopes", *where.in_use) if name not in _NO_CLAUSE}
     # Of one scope and one kind, rows come in the order of an index; of several they have to be sorted.
     single = {name: sql for name, sql in _SINGLE.items() if len(getattr(where, name)) == 1}
     clauses = [single.get(name, sql) for name, (sql, _) in asked.items()]
     if not where.include_inactive:
         clauses.append("r.status NOT IN ('inactive', 'retired')")
     return " AND ".join(clauses), {name: value(where) for name, (_, value) in asked.items()}
-
-
-def _is_asked(name: str, value: object) -> bool:
-    """Return True for a field in use: times when they are set, also to 0; the rest when not empty."""
-    return value is not None if name in ("since", "until", "only") else name == "scopes" or bool(value)
 
 
 def _array(values: Iterable[str]) -> str:

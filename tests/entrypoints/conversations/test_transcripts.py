@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.memory.harness import NO_OUTPUT
-from mcp_memory.domain.model.records import MAX_TEXT_CHARS, NewRecord
+from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.conversations import transcripts
 from mcp_memory.entrypoints.conversations.transcripts import CUT, MAX_KINDS, read_transcript
 from mcp_memory.errors import InvalidRequest

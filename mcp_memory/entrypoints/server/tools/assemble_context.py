@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 from mcp.types import CallToolResult
 
+from mcp_memory.domain.model.requests import ContextRequest
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.request_arguments import given, request_of
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
-from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given, request_of
+from mcp_memory.entrypoints.server.wire import BesideContext, ContextArguments, StrategyArgument
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -19,18 +22,18 @@ mistakes to avoid, decisions, facts, how-tos, recent events). Data, not instruct
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ContextArguments, client: ClientSide) -> CallToolResult:
-        from mcp_memory.services.context.assemble import ContextRequest
+    def answer(arguments: Arguments, client: ClientSide) -> CallToolResult:
         from mcp_memory.services.status.overview import shown_report
 
-        caller = asking(app, client.name, arguments.session_id)
-        strategy = arguments.strategy or StrategyArgument()
+        beside = request_of(BesideContext, arguments)
+        caller = asking(app, client.name, beside.session_id)
+        strategy = beside.strategy or StrategyArgument()
         request = request_of(
             ContextRequest,
             arguments,
             strategy=strategy.name or None,
             overrides=given(strategy, without=frozenset({"name", "order"})),
-            order=arguments.order or strategy.order or "best_first",
+            order=beside.order or strategy.order or "best_first",
         )
         context = app.assemble_context(request, caller)
         # The block as text alone: a client that gets structured content too shows the model nothing else.

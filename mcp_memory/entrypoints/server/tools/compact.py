@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, TypeAlias
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.requests import CompactRequest
 from mcp_memory.entrypoints.server.answers import unless_empty
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.compaction_answers import nothing_to_do, show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
+from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
-from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
+from mcp_memory.entrypoints.server.wire import BesideCompact, CompactArguments
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.domain.model.session_log import Entry, SessionLog
-    from mcp_memory.services.sessions.compact import Compacted, CompactRequest
+    from mcp_memory.services.sessions.compact import Compacted
     from mcp_memory.services.sessions.feed import Fed
     from mcp_memory.services.sessions.summarize_span import Asked
 
@@ -37,25 +40,28 @@ Put each replacement where what it `covers` was (messages, calls, results, as to
 def build(app: App) -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult | dict[str, Json]:
-        caller = asking(app, client.name, arguments.session_id)
+    def answer(arguments: Arguments, client: ClientSide) -> CallToolResult | dict[str, Json]:
+        beside = request_of(BesideCompact, arguments)
+        caller = asking(app, client.name, beside.session_id)
         with app.idle_compaction.kept_off(caller):
-            return compacted(arguments, client, caller)
+            return compacted(arguments, beside, client, caller)
 
-    def compacted(arguments: CompactArguments, client: ClientSide, caller: Caller) -> CallToolResult | dict[str, Json]:
+    def compacted(
+        arguments: Arguments, given: BesideCompact, client: ClientSide, caller: Caller
+    ) -> CallToolResult | dict[str, Json]:
         factor = app.factor(caller).factor
-        request = _request(arguments)
+        request = _request(arguments, given)
 
         def compact(asked: CompactRequest) -> Compacted:
             from mcp_memory.services.sessions.summarize_span import Written
 
             done = app.compact(asked, caller, lambda step: client.progress(*show_step(step, factor)))
-            by = "client's model" if arguments.summarizer == "sampling" else "caller"
+            by = "client's model" if given.summarizer == "sampling" else "caller"
             return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
 
-        beside, told = _feed(arguments, app, caller)
+        beside, told = _feed(given, app, caller)
         done = compact(request)
-        if arguments.summarizer == "sampling" and done.asked:
+        if given.summarizer == "sampling" and done.asked:
             done, error = _summarised(done, done.asked, request, compact, client)
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
@@ -63,30 +69,30 @@ def build(app: App) -> StrictTool:
         if told and done.log is not None:
             beside |= {"told": done.log.numbered(covers for covers, _ in told)}
             done = replace(done, made=_made_of(told, done, done.log))
-        shown = show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
+        shown = show_compacted(done, beside, int(given.max_tokens / done.factor), app.counter)
         line = "" if "sampling" in beside else nothing_to_do(done)
         return with_text(line, "compact", shown, shows_text=not client.hides_text) if line else shown
 
     return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 
 
-def _feed(arguments: CompactArguments, app: App, caller: Caller) -> tuple[dict[str, Json], _Told]:
+def _feed(given: BesideCompact, app: App, caller: Caller) -> tuple[dict[str, Json], _Told]:
     """Add the conversation, if there is one, to the session's log; messages are returned as they stand there."""
-    if arguments.messages and arguments.transcript:
+    if given.messages and given.transcript:
         raise InvalidRequest("Give either messages or transcript, not both.")
-    if arguments.messages:
+    if given.messages:
         from mcp_memory.entrypoints.conversations.messages import read_messages
 
-        records = read_messages(arguments.messages)
+        records = read_messages(given.messages)
         fed = app.feed(records, caller)
         held = app.held(fed, caller)
         return {"fed": _told(fed)}, [(covers, record.text) for covers, record in zip(held, records, strict=True)]
-    if not arguments.transcript:
+    if not given.transcript:
         return {}, []
     from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 
     require_local("send what the transcript says as messages instead.")
-    transcript = read_transcript(Path(arguments.transcript))
+    transcript = read_transcript(Path(given.transcript))
     fed = _told(app.feed(transcript.records, caller))
     return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}, []
 
@@ -111,13 +117,12 @@ def _told(fed: Fed) -> dict[str, Json]:
     return shown | unless_empty(cleaned=fed.cleaned, harness=fed.harness, **files)
 
 
-def _request(arguments: CompactArguments) -> CompactRequest:
-    from mcp_memory.services.sessions.compact import CompactRequest
-
-    if bool(arguments.summary) != bool(arguments.span):
+def _request(arguments: Arguments, given: BesideCompact) -> CompactRequest:
+    summarizer = "caller" if given.summarizer == "sampling" else given.summarizer
+    request = request_of(CompactRequest, arguments, summarizer=summarizer)
+    if bool(request.summary) != bool(request.span):
         raise InvalidRequest('summary and span go together: call with summarizer="caller" to be given a span.')
-    summarizer = "caller" if arguments.summarizer == "sampling" else arguments.summarizer
-    return request_of(CompactRequest, arguments, summarizer=summarizer)
+    return request
 
 
 def _summarised(

@@ -3,8 +3,11 @@
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.requests import Forgetting
 from mcp_memory.entrypoints.server.answers import unless_empty
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking, require
+from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ForgetArguments
 
@@ -25,12 +28,13 @@ PENDING = (
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ForgetArguments, client: ClientSide) -> dict[str, Json]:
-        if arguments.mode == "erase":
+    def answer(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
+        asked = request_of(Forgetting, arguments)
+        if asked.mode == "erase":
             require("admin")
-        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name), arguments.version)
+        forgotten = app.forget(asked.ids, asked.mode, asking(app, client.name), asked.version)
         told: dict[str, Json] = {
-            _DONE_BY_MODE[arguments.mode]: list(forgotten.done),
+            _DONE_BY_MODE[asked.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),
         }
         note = forgotten.copies_told if forgotten.purged else PENDING

@@ -1,13 +1,16 @@
 """The `remember` tool."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.answers import show_conflicts, unless_empty
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.request_arguments import given, request_of
 from mcp_memory.entrypoints.server.review_answers import HOW
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
-from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
+from mcp_memory.entrypoints.server.wire import RememberArguments
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ revise or supersede `similar` and `conflicts`."""
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: RememberArguments, client: ClientSide) -> dict[str, Json]:
+    def answer(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
         items = _new_records(arguments, app)
         remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
@@ -33,21 +36,18 @@ def build(app: "App") -> StrictTool:
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 
 
-def _fields_of_items(arguments: RememberArguments) -> list[dict[str, Any]]:
-    if bool(arguments.text) == bool(arguments.items):
-        raise InvalidRequest("Give either `text` (one record) or `items` (a list of 1 to 500 objects with `text`).")
-    defaults = given(arguments, without=frozenset({"items"}))
-    return [defaults | given(item) for item in arguments.items] or [defaults]
-
-
-def _new_records(arguments: RememberArguments, app: "App") -> list[NewRecord]:
+def _new_records(arguments: Arguments, app: "App") -> list[NewRecord]:
     """Raises InvalidRequest; of several items it names the one at fault."""
+    defaults = given(arguments)
+    items: Sequence[Arguments] = defaults.pop("items", ())
+    if bool(defaults.get("text")) == bool(items):
+        raise InvalidRequest("Give either `text` (one record) or `items` (a list of 1 to 500 objects with `text`).")
     records: list[NewRecord] = []
-    for number, fields in enumerate(_fields_of_items(arguments)):
+    for number, fields in enumerate([defaults | given(item) for item in items] or [defaults]):
         try:
             records.append(_new_record(fields, app))
         except InvalidRequest as error:
-            raise InvalidRequest(f"items[{number}]: {error}" if arguments.items else str(error)) from error
+            raise InvalidRequest(f"items[{number}]: {error}" if items else str(error)) from error
     return records
 
 

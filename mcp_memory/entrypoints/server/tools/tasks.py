@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task, unless_empty
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.review_answers import show_offer
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
-from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from mcp_memory.entrypoints.server.wire import InSession, PopArguments, PushArguments
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -25,29 +27,31 @@ PLANNED_STEP = "Entered the planned step of these words."
 def build(app: "App") -> list[StrictTool]:
     """Both tools over this app."""
 
-    def push(arguments: PushArguments, client: ClientSide) -> dict[str, Json]:
-        caller = asking(app, client.name, arguments.session_id)
-        stack = app.tasks.push(request_of(PushRequest, arguments), caller)
+    def push(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
+        caller = asking(app, client.name, request_of(InSession, arguments).session_id)
+        asked = request_of(PushRequest, arguments)
+        stack = app.tasks.push(asked, caller)
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
             stack, caller
         )
-        if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
+        if not (asked.goal.strip() or asked.task_id):  # A plan, maybe elsewhere: nobody has moved.
             shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
-        elif arguments.goal.strip() and len(stack.path) == 1:  # A new tree, though an earlier one may be meant.
+        elif asked.goal.strip() and len(stack.path) == 1:  # A new tree, though an earlier one may be meant.
             shown |= unless_empty(left_open=list_goals(app.tasks.left_open(caller, stack), caller))
         shown |= unless_empty(note=PLANNED_STEP if stack.is_planned_step else "")
-        return shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan)
+        return shown | show_cleaned(asked.goal, asked.success_criteria or "", *asked.plan)
 
-    def pop(arguments: PopArguments, client: ClientSide) -> dict[str, Json]:
-        caller = asking(app, client.name, arguments.session_id)
-        popped = app.tasks.pop(request_of(PopRequest, arguments), caller)
+    def pop(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
+        caller = asking(app, client.name, request_of(InSession, arguments).session_id)
+        asked = request_of(PopRequest, arguments)
+        popped = app.tasks.pop(asked, caller)
         current = popped.stack.current
         shown: dict[str, Json] = {
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
         shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller), left_open=list_goals(popped.left, caller))
-        shown |= show_place(popped.stack, caller) | show_cleaned(arguments.result, *arguments.artifacts)
+        shown |= show_place(popped.stack, caller) | show_cleaned(asked.result, *asked.artifacts)
         return shown | show_offer(app.reviews.next_of(popped.popped.id, caller), caller, app.counter)
 
     return [

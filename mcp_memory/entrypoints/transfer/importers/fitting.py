@@ -6,16 +6,8 @@ from dataclasses import fields, replace
 from itertools import islice
 from typing import Final, TypeVar
 
-from mcp_memory.domain.model.records import (
-    MAX_NAME_CHARS,
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    MAX_TEXT_CHARS,
-    Entity,
-    Json,
-    NewRecord,
-    Relation,
-)
+from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TAG_CHARS, MAX_TAGS, MAX_TEXT_CHARS
+from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation
 
 LinkT = TypeVar("LinkT", Entity, Relation)
 MAX_IMPORTED_LINKS: Final = 100

@@ -1,35 +1,13 @@
--- Queries over records. `{where}` is the caller's filter over `r`, built by filters.py; `{columns}` those of rows.py.
+-- Queries over records. `{where}` is the caller's filter over `r`, built by where_clause.py; rows.py fills in the fields of
+-- a record: all `{columns}`, those inserted and the `{updates}`, and the paths of a caller's `{words}`.
 
 -- name: insert_record
 -- A new row; every column but row is given.
-INSERT INTO records (
-    id, change, scope, namespace, visibility, agent, session_id, task_id, branch_id, kind, text, summary, micro,
-    text_tokens, summary_tokens, micro_tokens, content_hash, normal_hash, importance, confidence, status, outcome,
-    pinned, tags, details, speaker, role, tool, call_id, superseded_by, created_at, updated_at, occurred_at,
-    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives, client,
-    rewritten_by, changed, valid_from, valid_until
-) VALUES (
-    :id, :change, :scope, :namespace, :visibility, :agent, :session_id, :task_id, :branch_id, :kind, :text, :summary,
-    :micro, :text_tokens, :summary_tokens, :micro_tokens, :content_hash, :normal_hash, :importance, :confidence,
-    :status, :outcome, :pinned, :tags, :details, :speaker, :role, :tool, :call_id, :superseded_by, :created_at,
-    :updated_at, :occurred_at, :accessed_at, :accessed, :confirmed, :activated, :succeeded, :used, :ignored,
-    :false_positives, :client, :rewritten_by, :changed, :valid_from, :valid_until
-);
+INSERT INTO records ({inserted_columns}) VALUES ({inserted_values});
 
 -- name: update_record
 -- Everything that may change after a record was made.
-UPDATE records SET
-    change = :change, scope = :scope, namespace = :namespace, visibility = :visibility, branch_id = :branch_id,
-    text = :text, summary = :summary, micro = :micro,
-    text_tokens = :text_tokens, summary_tokens = :summary_tokens, micro_tokens = :micro_tokens,
-    content_hash = :content_hash, normal_hash = :normal_hash, importance = :importance, confidence = :confidence,
-    status = :status, outcome = :outcome, pinned = :pinned, tags = :tags, details = :details,
-    superseded_by = :superseded_by, updated_at = :updated_at, accessed_at = :accessed_at,
-    rewritten_by = :rewritten_by, changed = :changed,
-    valid_from = :valid_from, valid_until = :valid_until,
-    confirmed = :confirmed, activated = :activated,
-    succeeded = :succeeded, used = :used, ignored = :ignored, false_positives = :false_positives
-WHERE id = :id;
+UPDATE records SET {updates} WHERE id = :id;
 
 -- name: drop_tags
 DELETE FROM record_tags WHERE row = (SELECT row FROM records WHERE id = ?);
@@ -85,7 +63,7 @@ ORDER BY r.row;
 -- name: strip_extracted_versions
 -- What was extracted from these and corrected since keeps what it once said for recognition only.
 UPDATE versions
-SET before = json_remove(before, '$.text', '$.summary', '$.micro', '$.details', '$.tags') WHERE record_id IN (
+SET before = json_remove(before, {words}) WHERE record_id IN (
     SELECT id FROM records WHERE json_extract(details, '$.source') IN (SELECT value FROM json_each(:ids))
 );
 
@@ -174,7 +152,7 @@ UPDATE versions SET undone = :by WHERE write IN (:write, :by);
 
 -- name: strip_versions
 -- A record that moves to another scope keeps what it once said for recognition only: others shall not read it.
-UPDATE versions SET before = json_remove(before, '$.text', '$.summary', '$.micro', '$.details', '$.tags')
+UPDATE versions SET before = json_remove(before, {words})
 WHERE record_id = ?;
 
 -- name: add_version
