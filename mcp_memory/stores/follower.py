@@ -12,8 +12,11 @@ from typing import Protocol
 from mcp_memory.ports.changes import ChangeFeed, Snapshot
 from mcp_memory.ports.records import MemoryReader
 
-MOST_FOLLOWED = 20_000
-"""Changes after which an index is loaded again: some five thousand records, one by one, cost more than all at once."""
+MOST_FOLLOWED, FOLLOWED_SHARE = 5_000, 4
+"""An index is loaded again where more changes came than these, and than a quarter of those that it has applied.
+
+Records cost five times as much one by one as all at once.
+"""
 
 
 class DerivedIndex(Protocol):
@@ -136,7 +139,8 @@ class Follower:
         for index, applied in behind.items():
             with self._turn:
                 self._applied.pop(index, None)
-            index.follow(self.records, applied if revision - applied <= MOST_FOLLOWED else 0)
+            is_near = revision - applied <= max(MOST_FOLLOWED, applied // FOLLOWED_SHARE)
+            index.follow(self.records, applied if is_near else 0)
             with self._turn:
                 self._applied[index] = revision
 

@@ -25,7 +25,7 @@ class NodeNumbers:
         """The place of each entity and task among `_nodes`."""
         self._nodes: list[GraphNode] = []
 
-    def number_all(self, kind: Literal["entity", "task"], names: Sequence[str]) -> list[int]:
+    def number_all(self, kind: Literal["entity", "task"], names: Sequence[str]) -> Numbers:
         """Return the numbers of nodes of one kind, new ones for those that have none."""
         nodes: list[GraphNode] = [(kind, name) for name in names]
         places = self._places
@@ -33,7 +33,7 @@ class NodeNumbers:
             if node not in places:
                 places[node] = len(self._nodes)
                 self._nodes.append(node)
-        return [places[node] << 1 | 1 for node in nodes]
+        return np.array([places[node] << 1 | 1 for node in nodes], np.int64)
 
     def find(self, node: GraphNode) -> int | None:
         """Return the number of a node; None where it has none."""

@@ -164,16 +164,19 @@ class _Graph:
         states = _statements(truth, 0)
         for columns in truth.index_rows("places", 0):
             rows = [row[:-1] for row in zip(*columns.values(), strict=True) if row[-1]]
-            numbers = numbers_of([row[0] for row in rows])
-            codes = [self._code(RecordPlace(scope, branch, bool(new))) for _, scope, branch, new, _ in rows]
-            self._settle(numbers, np.array(codes, np.int32))
-            linked = [(number << 1, *row) for number, row in zip(numbers.tolist(), rows, strict=True) if any(row[3:])]
-            for place, name in ((-2, "successor"), (-1, "task")):
-                some = [row for row in linked if row[place]]
-                ends: list[str] = [row[place] for row in some]
-                far = self._numbers.number_all("task", ends) if name == "task" else (numbers_of(ends) << 1).tolist()
-                pairs.add([row[2] for row in some], [row[0] for row in some], far)
-            for record_id, scope, _, successor, _ in rows:
+            if not rows:
+                continue
+            ids, scopes, branches, successors, tasks = zip(*rows, strict=True)
+            numbers = numbers_of(ids)
+            places = map(RecordPlace, scopes, branches, map(bool, successors))
+            self._settle(numbers, np.fromiter(map(self._code, places), np.int32, len(ids)))
+            tasked = [row for row, task in enumerate(tasks) if task]
+            far = self._numbers.number_all("task", [tasks[row] for row in tasked])
+            pairs.add([scopes[row] for row in tasked], numbers[tasked] << 1, far)
+            replaced = [row for row, successor in enumerate(successors) if successor]
+            far = numbers_of([successors[row] for row in replaced]) << 1
+            pairs.add([scopes[row] for row in replaced], numbers[replaced] << 1, far)
+            for record_id, scope, successor in zip(ids, scopes, successors, strict=True):
                 if successor or record_id in states:
                     yield scope, LinkedRecord(record_id, (), None, successor, states.get(record_id))
 
@@ -186,7 +189,7 @@ class _Graph:
             keys: Sequence[str] = columns["name_key"]
             entities = self._numbers.number_all("entity", [keys[row] for row in there.tolist()])
             at: list[int] = places[there].tolist()
-            pairs.add([scopes[place] for place in at], (numbers[there] << 1).tolist(), entities)
+            pairs.add([scopes[place] for place in at], numbers[there] << 1, entities)
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
         graphs = [self._scope(scope) for scope in sorted(scopes) if scope in self._scopes or scope in self._loaded]
@@ -278,19 +281,20 @@ class _Pairs:
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
-        self._scopes, self._ones, self._others = list[int](), list[int](), list[int]()
+        self._parts: list[tuple[Numbers, Numbers, Numbers]] = []
 
-    def add(self, scopes: Sequence[str], ones: Sequence[int], others: Sequence[int]) -> None:
-        self._scopes += [self._codes.setdefault(scope, len(self._codes)) for scope in scopes]
-        self._ones += ones
-        self._others += others
+    def add(self, scopes: Sequence[str], ones: Numbers, others: Numbers) -> None:
+        codes = [self._codes.setdefault(scope, len(self._codes)) for scope in scopes]
+        self._parts.append((np.array(codes, np.int64), ones, others))
 
     def by_scope(self) -> Mapping[str, tuple[Numbers, Numbers]]:
-        scopes, ones, others = (np.array(each, np.int64) for each in (self._scopes, self._ones, self._others))
+        if not self._codes:
+            return {}
+        scopes, ones, others = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         order = np.argsort(scopes, kind="stable")
         ends = np.searchsorted(scopes[order], np.arange(1, len(self._codes)))
         parts = zip(np.split(ones[order], ends), np.split(others[order], ends), strict=True)
-        return dict(zip(self._codes, parts, strict=True)) if self._codes else {}
+        return dict(zip(self._codes, parts, strict=True))
 
 
 def _mentions(truth: ChangeFeed, since: int) -> Mapping[str, Sequence[str]]:
