@@ -56,11 +56,7 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
     with translated_errors(path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_name(f"{FILE_NAME}.restoring")
-        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as target:
-            with open_regular(backup) as source:
-                shutil.copyfileobj(source, target)
-            target.flush()
-            os.fsync(target.fileno())
+        _copy_whole(backup, fresh)
         kept = path.with_name(f"{FILE_NAME}{FORMER}{stamp}") if path.exists() else None
         for suffix in ("", *_SIDE_FILES):  # First what tells others that this is not the memory.
             former = path.with_name(FILE_NAME + suffix)
@@ -68,6 +64,31 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
                 former.rename(path.with_name(f"{FILE_NAME}{FORMER}{stamp}{suffix}"))
         fresh.rename(path)
     return kept
+
+
+def _copy_whole(backup: Path, fresh: Path) -> None:
+    """Copy a backup, with what its log alone holds: a former file of `restore` may have one."""
+    fresh.unlink(missing_ok=True)
+    if _has_log(backup):
+        with closing(_reading(backup)) as connection:
+            write_copy(connection, fresh)
+        return
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as target:
+        with open_regular(backup) as source:
+            shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _reading(copy: Path) -> sqlite3.Connection:
+    """Open a copy for reading, with its log if it has one; without, SQLite leaves no file beside it."""
+    how = "ro" if _has_log(copy) else "ro&immutable=1"
+    return sqlite3.connect(f"{copy.resolve().as_uri()}?mode={how}", uri=True)
+
+
+def _has_log(database: Path) -> bool:
+    log = database.with_name(f"{database.name}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def copies(database: Path) -> Sequence[Copy]:
@@ -99,21 +120,18 @@ def _copy(path: Path) -> Copy:
 
 def _holds(copy: Path, record_ids: str) -> bool:
     """Return True where the copy, read with its log if it has one, holds any record of a JSON list of ids."""
-    log = copy.with_name(f"{copy.name}-wal")
-    how = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"  # SQLite then leaves no file beside it.
-    with closing(sqlite3.connect(f"{copy.resolve().as_uri()}?mode={how}", uri=True)) as connection:
+    with closing(_reading(copy)) as connection:
         return connection.execute(_HOLDS, (record_ids,)).fetchone() is not None
 
 
 def _schema_of(backup: Path) -> int:
     """Return the number of its schema. Raises InvalidRequest unless this is a sound backup of ours.
 
-    SQLite leaves no file beside it. Triggers and views, which our schemas never have, would run with later writes.
+    Triggers and views, which our schemas never have, would run with later writes.
     """
     try:
         open_regular(backup).close()
-        uri = f"{backup.resolve().as_uri()}?mode=ro&immutable=1"
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
+        with closing(_reading(backup)) as connection:
             is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
             schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
             is_sound = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"

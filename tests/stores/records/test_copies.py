@@ -1,5 +1,6 @@
 """A memory of each landed schema opens, and leaves a copy of what it was beside it."""
 
+import shutil
 import sqlite3
 import stat
 import sys
@@ -13,7 +14,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.text.words import normal_hash, packed_terms
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.stores.records import FILE_NAME
+from mcp_memory.stores.records import FILE_NAME, restore
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.sql_files import APPLICATION_ID, migrations
 from tests.stores.records.test_database import in_a_child
@@ -102,6 +103,22 @@ def test_a_copy_is_kept_until_the_next_migration(tmp_path: Path) -> None:
     assert (tmp_path / f"{FILE_NAME}.before-20261124-101500").exists()
     Database(tmp_path).close()
     assert copies_in(tmp_path) == [f"{FILE_NAME}.schema-{NEWEST - 1}"]
+
+
+def test_what_only_the_log_of_a_former_file_holds_is_restored_too(tmp_path: Path) -> None:
+    """G1.1: `restore` moves a memory away with its log, which nobody has moved into it, and doctor names it."""
+    database = Database(tmp_path / "old")
+    with database.write() as connection:
+        connection.execute("INSERT INTO meta VALUES ('late', 'in the log')")
+    former = tmp_path / "new" / f"{FILE_NAME}.before-20261124-101500"
+    former.parent.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(tmp_path / "old" / f"{FILE_NAME}{suffix}", former.with_name(former.name + suffix))
+    database.close()
+    assert restore(tmp_path / "new", former, "now") is None
+    restored = Database(tmp_path / "new")
+    assert [tuple(row) for row in restored.rows("SELECT value FROM meta WHERE name = 'late'")] == [("in the log",)]
+    restored.close()
 
 
 KILLED = """
