@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=MARKS[-1], help="the calls of the history")
     parser.add_argument("--profile", type=int, help="print where the calls around this mark spend their time")
     arguments = parser.parse_args()
-    marks = [*(mark for mark in MARKS if mark < arguments.calls), arguments.calls]
+    marks = [mark for mark in MARKS if mark + WINDOW // 2 <= arguments.calls - WINDOW] + [arguments.calls]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         clock = Clock()
         settings = load_settings(data_dir=Path(folder), namespace="benchmark", agent=AGENTS[0])
