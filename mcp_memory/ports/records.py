@@ -300,8 +300,11 @@ class EmbeddingQueue(Protocol):
         """
         ...
 
-    def may_lack_vectors(self) -> bool:
-        """Return False where no record waits for vectors; True where some do, or did recently. Reads no record."""
+    def awaiting_vectors(self, limit: int) -> Sequence[tuple[str, int, str]]:
+        """Return (id, change, searchable text) of the oldest records that wait for vectors by the store's embedder.
+
+        They are those stored, or changed, without. It looks at no other record.
+        """
         ...
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
@@ -399,6 +402,10 @@ class MemoryReader(
     Protocol,
 ):
     """Reads records, their statements and versions, tasks, exclusions and changes."""
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        """Return all tasks of the namespace in the order they were made, for a view of the whole tree."""
+        ...
 
 
 class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol):

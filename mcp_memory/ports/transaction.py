@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
@@ -15,12 +15,18 @@ from mcp_memory.ports.reviews import ReviewWriter
 from mcp_memory.ports.session_logs import SaidEntry, Undone
 from mcp_memory.ports.text import Vectors
 
+TaskExtent = Literal["above", "open", "trees"]
+
 
 class TaskReader(Protocol):
-    """Reads tasks."""
+    """Reads tasks: of a tree of many, those that a call touches."""
 
-    def tasks(self, namespace: str) -> Sequence[Task]:
-        """Return the namespace's tasks in the order they were made."""
+    def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
+        """Return these tasks and all above them, in the order they were made; unknown ids are left out.
+
+        With `open` every task of the namespace that has not ended, and all above those, are among them; with `trees`
+        everything below the same roots.
+        """
         ...
 
     def open_branches(self) -> frozenset[str]:

@@ -128,7 +128,7 @@ def pushing(draw: st.DrawFn) -> Step:
     caller, goal, branch, criteria = draw(callers), draw(texts), draw(st.booleans()), draw(st.none() | texts)
 
     def step(transaction: Transaction, records: list[str], tasks: list[str]) -> None:
-        above = [task for task in transaction.tasks(caller.namespace) if task.id in tasks]
+        above = transaction.tasks_near(caller.namespace, tasks)
         parent = above[-1] if above else None
         task = Task(
             id=transaction.next_id(TASK),
@@ -286,7 +286,7 @@ def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: 
         "aliases", "relations", "tombstones", "compactions", "replacements", "covered", "undone_summaries",
         "reviews", "review_records", "exclusions",
     }  # fmt: skip
-    made_again = {"record_tags", "terms", "vectors", "sequence", "meta"}
+    made_again = {"record_tags", "terms", "vectors", "unembedded", "sequence", "meta"}
     telemetry = {"contexts", "assemblies", "pass_runs", "logs_left"}
     this_computers = {"tokens", "folders", "moves", "task_changes"}
     with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as database:

@@ -82,6 +82,7 @@ def record_item(
     earlier: str = "",
     groups: Container[str] = frozenset[str](),
     mark: str = "",
+    position: int = 0,
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
@@ -109,6 +110,7 @@ def record_item(
         relevance=each.candidate.relevance,
         forms=(*forms, *(frame.form(*body) for body in bodies)),
         group=group,
+        position=position,
         time=record.occurred_at,
         parts=each.parts,
         author=author,

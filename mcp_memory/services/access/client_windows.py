@@ -128,7 +128,8 @@ class ClientWindows:
         with suppress(StoreUnavailable), self._locks.choice():
             if former is not None and (release := self._locked(caller, former)):
                 return _TakenPlace(former, release, self._clock())
-            places, tasks = self._records.places(caller), self._records.tasks(caller.namespace)
+            places = self._records.places(caller)
+            tasks = self._records.tasks_near(caller.namespace, places.values())
             left = {place: release for place in places if is_window(place) and (release := self._locked(caller, place))}
             chosen = self._resumed(caller, left)
             for place, release in left.items():
@@ -144,7 +145,8 @@ class ClientWindows:
         return None
 
     def _resumed(self, caller: Caller, left: Collection[str]) -> str | None:
-        tasks, places = self._records.tasks(caller.namespace), self._records.places(caller)
+        places = self._records.places(caller)
+        tasks = self._records.tasks_near(caller.namespace, places.values())
         return place_to_resume(places, self._records.last_moves(caller), left, tasks)
 
     def _live(self, caller: Caller) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item, own_share
 from mcp_memory.domain.context.items import (
@@ -125,9 +124,9 @@ class ItemBuilder:
             record = candidate.record
             each = Scored(candidate=candidate, score=record.importance, parts={})
             share = record.kind if is_own(record, caller) else OTHERS
-            item = self._record(each, section_of(record).title, share)
             warns = record.kind == "censor" and record.details.get("action") != "block"
-            items.append(replace(item, position=warns * len(always) + place))
+            position = warns * len(always) + place
+            items.append(self._record(each, section_of(record).title, share, position))
         if elsewhere := sum(omission.reason == NOT_HERE for omission in self._gathered.omitted):
             items.append(other_censors_item(elsewhere, self._measure))
         return items
@@ -142,8 +141,7 @@ class ItemBuilder:
                 section, share = EXCHANGE_SECTION, EXCHANGE
             elif candidate.source == SINCE:
                 section, share = CHANGED_SECTION, SINCE
-            item = self._record(scored(question.strategy, candidate, question.now), section, share)
-            items.append(replace(item, position=place))
+            items.append(self._record(scored(question.strategy, candidate, question.now), section, share, place))
         return [*items, retired_item(since.retired, self._measure)] if since.retired else items
 
     def _found(self) -> list[Item]:
@@ -160,16 +158,22 @@ class ItemBuilder:
             title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
             divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
             mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
-            item = self._record(each, title, own_share(section) or divided, mark, groups)
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
-            items.append(replace(item, position=int(is_done)))
+            share = own_share(section) or divided
+            items.append(self._record(each, title, share, int(is_done), mark, groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
         return items
 
     def _record(
-        self, each: Scored, section: str, share: str, mark: str = "", groups: frozenset[str] = frozenset()
+        self,
+        each: Scored,
+        section: str,
+        share: str,
+        position: int,
+        mark: str = "",
+        groups: frozenset[str] = frozenset(),
     ) -> Item:
         record = each.candidate.record
         return record_item(
@@ -181,16 +185,23 @@ class ItemBuilder:
             earlier=self._earlier.get(record.id, ""),
             groups=groups,
             mark=_validity(record, self._question.now) + mark,
+            position=position,
         )
 
     def _dead_ends(self) -> Mapping[str | None, str]:
-        """Map the tasks that failed or were given up to the mark of what belongs to them; a result says it itself."""
-        tasks = () if self._question.then else self._records.tasks(self._question.caller.namespace)
+        """Map the candidates' tasks that failed or were given up to the mark of what belongs to them.
+
+        A result says it itself.
+        """
+        if self._question.then:
+            return {}
+        ids = {each.candidate.record.task_id for each in self._ranked} - {None}
+        tasks = self._records.tasks_near(self._question.caller.namespace, [*filter(None, ids)])
         return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
 
     def _open(self) -> list[Item]:
         caller = self._question.caller
-        tasks = self._records.tasks(caller.namespace)
+        tasks = self._records.tasks_near(caller.namespace, (), "open")
         elsewhere = self._elsewhere(caller, self._records.places(caller))
         return open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
 

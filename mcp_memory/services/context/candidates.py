@@ -24,7 +24,7 @@ from mcp_memory.domain.retrieval.queries import (
     is_known,
     noise_score,
 )
-from mcp_memory.domain.text.passages import Passages, passages
+from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
@@ -205,13 +205,17 @@ class CandidateFinder:
         else:
             kept, spare, omitted = [], frozenset[str](), [Omission(id=hit.id, reason=BELOW) for hit in ordered]
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
-        best = ordered[0].score if ordered else 0.0
+        best = (ordered[0].score if ordered else 0.0) or 1.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
         long = [hit.id for hit in there if records[hit.id].is_shortened][:WEIGHED]
         weighed = {i: passages(records[i].text, question.text) for i in long}
         candidates = [
-            replace(
-                _candidate(hit, records[hit.id], question, best or 1.0, recent, weighed.get(hit.id)),
+            Candidate(
+                record=records[hit.id],
+                source=recent.get(hit.id, FOUND) if "recent" in question.strategy.shares else FOUND,
+                relevance=min(max(hit.score / best, 0.0), 1.0),
+                cosine=hit.raw.get("vector"),
+                passages=weighed.get(hit.id),
                 is_spare=hit.id in spare,
             )
             for hit in there
@@ -367,23 +371,6 @@ def _at_the_door(
             if so_far >= most:
                 spare.add(hit.id)
     return kept, frozenset(spare), omitted
-
-
-def _candidate(
-    hit: Fused,
-    record: Record,
-    question: ContextQuestion,
-    best: float,
-    recent: Mapping[str, str],
-    weighed: Passages | None,
-) -> Candidate:
-    return Candidate(
-        record=record,
-        source=recent.get(hit.id, FOUND) if "recent" in question.strategy.shares else FOUND,
-        relevance=min(max(hit.score / best, 0.0), 1.0),
-        cosine=hit.raw.get("vector"),
-        passages=weighed,
-    )
 
 
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:

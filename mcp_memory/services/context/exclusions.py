@@ -37,7 +37,7 @@ class Exclusions:
         with self._records.write(caller) as transaction:
             require_own(record_id, caller, transaction)
             if task_id:
-                require_task(task_id, transaction.tasks(caller.namespace))
+                require_task(task_id, transaction.tasks_near(caller.namespace, [task_id]))
             exclusion = self._checked(record_id, caller, task_id, agent)
             return transaction.number if transaction.exclude(exclusion) else 0
 

@@ -14,7 +14,7 @@ def nothing_stored(records: RecordStore, caller: Caller) -> str:
 
     It names other namespaces with something in them, of those that the caller may know of.
     """
-    if records.list_ids(visible_to(records, caller), "created", 1) or records.tasks(caller.namespace):
+    if records.list_ids(visible_to(records, caller), "occurred", 1) or records.tasks(caller.namespace):
         return ""
     others = [
         one_line(name)

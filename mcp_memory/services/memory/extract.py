@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, promoted
 from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instant, Outcome, Record, searchable_text
 from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.session_log import ENTRY_KINDS, Pause, entry_of, in_order
-from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path_to
+from mcp_memory.domain.model.tasks import DEAD_ENDS, branches_beside, path_to
 from mcp_memory.domain.model.versions import CONFIRMED
 from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
 from mcp_memory.domain.text.entity_extraction import found_entities
@@ -25,7 +24,7 @@ from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.text import Embedder, TokenCounter, Vectors
-from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transaction import TaskReader, Transaction
 from mcp_memory.services.memory.embedding import embedded_each
 
 Said = tuple[str, str]
@@ -68,14 +67,12 @@ class Extractor:
         self._counter = counter
         self._pause = pause
 
-    def unknown(
-        self, source: Record, tasks: Sequence[Task], learnt: Sequence[Statement] = ()
-    ) -> Mapping[Said, Statement]:
-        """Return the source's statements that its readers do not know yet; `tasks` are those of its namespace.
+    def unknown(self, source: Record, learnt: Sequence[Statement] = ()) -> Mapping[Said, Statement]:
+        """Return the source's statements that its readers do not know yet.
 
         `learnt` is what an entry of a session's log states; an episode is read here.
         """
-        stated = _stated(source, tasks, learnt)
+        stated = _stated(source, self._records, learnt)
         if not stated:
             return {}
         known = _known(stated, _hidden(source, self._records), self._records)
@@ -89,11 +86,10 @@ class Extractor:
         StoreUnavailable, but not for the embedder: its vectors are left out.
         """
         learnt = _learnt([source for source in sources if source.kind in ENTRY_KINDS])
-        tree = cache(self._records.tasks)
         new: dict[tuple[str | None, Said], tuple[Record, Statement]] = {}
         for source in sources:
             self._pause()
-            for key, statement in self.unknown(source, tree(source.namespace), learnt.get(source.id, ())).items():
+            for key, statement in self.unknown(source, learnt.get(source.id, ())).items():
                 new.setdefault((source.branch_id, key), (source, statement))
         made = self._vectors([*new.values()]) if embedded else [None] * len(new)
         count, truncate = self._counter.count, self._counter.truncate
@@ -122,7 +118,7 @@ class Extractor:
         if source is None or source.text != draft.source.text or not source.is_live:
             return None
         is_dead_end = draft.statement.kind == "episode"
-        if not is_dead_end and _led_nowhere(source, transaction.tasks(source.namespace)):
+        if not is_dead_end and _led_nowhere(source, transaction):
             return None
         said, hidden = draft.statement.text, _hidden(source, transaction)
         if self._is_settled(said, source, hidden, transaction):
@@ -164,26 +160,29 @@ def _learnt(log: Sequence[Record]) -> Mapping[str, Sequence[Statement]]:
     return found
 
 
-def _stated(source: Record, tasks: Sequence[Task], learnt: Sequence[Statement]) -> Mapping[Said, Statement]:
+def _stated(source: Record, reader: TaskReader, learnt: Sequence[Statement]) -> Mapping[Said, Statement]:
     """Return a source's statements by key, only the dead ends of one that led nowhere."""
     if not source.is_live:
         return {}
     said = statements(source.text) if source.kind == "episode" else learnt
-    if said and _led_nowhere(source, tasks):
+    if said and _led_nowhere(source, reader):
         said = [each for each in said if each.kind == "episode"]
     return {(source.scope, normal_hash(each.text)): each for each in said}
 
 
-def _led_nowhere(source: Record, tasks: Sequence[Task]) -> bool:
+def _led_nowhere(source: Record, reader: TaskReader) -> bool:
     """Return True for a failed source, and for one in a dead-end task."""
-    return source.outcome == "failure" or any(task.status in DEAD_ENDS for task in path_to(source.task_id, tasks))
+    if source.outcome == "failure" or source.task_id is None:
+        return source.outcome == "failure"
+    return any(task.status in DEAD_ENDS for task in reader.tasks_near(source.namespace, [source.task_id]))
 
 
-def _hidden(source: Record, reader: MemoryReader | Transaction) -> frozenset[str | None]:
+def _hidden(source: Record, reader: TaskReader) -> frozenset[str | None]:
     """Return the branches whose records the source's readers do not see."""
-    tasks = reader.tasks(source.namespace)
+    branches = reader.open_branches()
+    tasks = reader.tasks_near(source.namespace, {*branches, *filter(None, [source.branch_id])})
     beside = branches_beside(tasks, path_to(source.branch_id, tasks))
-    return (reader.open_branches() - {task.id for task in tasks}) | beside
+    return (branches - {task.id for task in tasks}) | beside
 
 
 def _known(

@@ -165,8 +165,9 @@ def _is_due(record: Record, mode: ForgetMode) -> bool:
 
 def _erase_result(record: Record, transaction: Transaction) -> None:
     """Take the goal and the result out of the task that the record tells about."""
-    for task in transaction.tasks(record.namespace):
-        if task.id == record.details.get("task"):
+    told = record.details.get("task")
+    for task in transaction.tasks_near(record.namespace, [told]) if isinstance(told, str) else ():
+        if task.id == told:
             transaction.update_task(replace(task, goal=ERASED, result=ERASED, success_criteria=None, artifacts=()))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -86,12 +85,12 @@ class Maintain:
 
     def due(self) -> Maintained:
         """Count what a run would do now. Changes nothing. Raises StoreUnavailable."""
-        now, tree = self._clock(), cache(self._records.tasks)
+        now = self._clock()
         told, new = Maintained(), set[Said]()
         for record in self._due(now):
             told += _told(self._moved(record, now), 0)
             if _is_to_go(record, now):
-                new.update(self._extracting.unknown(record, tree(record.namespace)))
+                new.update(self._extracting.unknown(record))
         return replace(told, extracted=len(new))
 
     def __call__(self, progress: Progress) -> Maintained:

@@ -35,7 +35,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.text import Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
-from mcp_memory.services.tasks.branch_visibility import require_task, storing_place
+from mcp_memory.services.tasks.branch_visibility import require_task, storing_path
 
 _OURS = frozenset({FILES, IMPORTED_AT, IMPORTED_BY})
 """Details that no caller sets."""
@@ -124,17 +124,18 @@ def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Insta
     Raises NotFound for a task that does not exist.
     """
     item = draft.item
-    tasks = transaction.tasks(caller.namespace)
-    task_id = item.task_id or storing_place(transaction.places(caller), caller, tasks)
     if item.task_id:
-        require_task(item.task_id, tasks)
+        tasks = transaction.tasks_near(caller.namespace, [item.task_id])
+        path = path_to(require_task(item.task_id, tasks).id, tasks)
+    else:
+        path = storing_path(transaction, caller)
     occurred = item.occurred_at if item.occurred_at is not None else now
     said: dict[str, Any] = {name: getattr(item, name) for name in _SAID}
     return Record(
         **said,
         id=transaction.next_id(RECORD), scope=draft.scope, namespace=caller.namespace,
-        agent=caller.agent, client=caller.client, session_id=caller.session_id, task_id=task_id,
-        branch_id=innermost_branch(path_to(task_id, tasks)), status=first_status(item.kind, item.outcome),
+        agent=caller.agent, client=caller.client, session_id=caller.session_id, task_id=path[-1].id if path else None,
+        branch_id=innermost_branch(path), status=first_status(item.kind, item.outcome),
         summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
         summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens, superseded_by=None,
         created_at=now, updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,

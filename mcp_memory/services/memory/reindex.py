@@ -65,30 +65,30 @@ class Reindex:
         Embeds none where more than `most` wait. Raises StoreUnavailable where the embedder is still unreachable; the
         records wait for the next call.
         """
-        is_ours = self._records.embedder_id() in (self._embedder.id, None)
-        if not is_ours or not self._records.may_lack_vectors():
+        if most is not None and len(self._records.awaiting_vectors(most + 1)) > most:
             return 0
-        if most is not None and len(self._next(most + 1)) > most:
-            return 0
-        embedded = self._embed_batch()
-        if not embedded:
-            self._records.add_vectors(self._embedder.id, {})  # Nothing lacks them any more, which is noted.
+        embedded = 0
+        while not embedded and self._is_ours() and (batch := self._records.awaiting_vectors(REINDEXED_AT_ONCE)):
+            embedded = self._embed(batch)  # What it refuses waits no longer.
         return embedded
 
+    def _is_ours(self) -> bool:
+        return self._records.embedder_id() in (self._embedder.id, None)
+
     def _embed_batch(self) -> int:
-        """Embed the oldest records possible; return 0 where only refused ones are left."""
+        """Embed the oldest records possible, by a look through all; return 0 where only refused ones are left."""
         embedded = 0
-        while not embedded and (batch := self._next(REINDEXED_AT_ONCE)):
+        while not embedded and (batch := self._next()):
             embedded = self._embed(batch)
             self._after = batch[-1][0]
         return embedded
 
-    def _next(self, limit: int) -> Sequence[tuple[str, int, str]]:
+    def _next(self) -> Sequence[tuple[str, int, str]]:
         """Return the records after the latest batch, then those before it, for example a changed record."""
-        waiting = self._records.unembedded(self._embedder.id, limit, self._after)
+        waiting = self._records.unembedded(self._embedder.id, REINDEXED_AT_ONCE, self._after)
         if not waiting and self._after:
             self._after = ""
-            waiting = self._records.unembedded(self._embedder.id, limit)
+            waiting = self._records.unembedded(self._embedder.id, REINDEXED_AT_ONCE)
         return waiting
 
     def _embed(self, batch: Sequence[tuple[str, int, str]]) -> int:

@@ -1,6 +1,6 @@
 """Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import get_args
@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import OUT_OF_SEARCH, Instant, Json, Record
 from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
-from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_known, noise_score, relevance_of
@@ -27,7 +27,7 @@ from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_a
 from mcp_memory.services.retrieval.results import cut, fit, record_result, stand_in_result, task_result
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
-from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
 
 UNRELATED_COSINE = 0.1
 """Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
@@ -111,9 +111,7 @@ class Recall:
     def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         where, then = self._asked(request, caller)
-        places = dict[str, str]() if then else self._records.places(caller)
-        tasks = self._records.tasks(caller.namespace) if places else ()
-        stack = stack_at(place_of(places, caller, tasks), tasks)
+        stack = Stack() if then else standing(self._records, caller)
         ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then)
         # One more than is shown tells whether there are more.
         known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
@@ -127,7 +125,7 @@ class Recall:
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
-        elsewhere = dict[str | None, str]() if then else self._elsewhere(records.values(), stack, caller, tasks)
+        elsewhere = dict[str | None, str]() if then else self._elsewhere(records.values(), stack, caller)
         earlier = dict[str, str]() if then else earlier_values(records.values(), where, self._records)
         at = then.at if then else self._clock()
         found = (
@@ -143,20 +141,19 @@ class Recall:
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
 
-    def _elsewhere(
-        self, records: Iterable[Record], stack: Stack, caller: Caller, tasks: Sequence[Task]
-    ) -> Mapping[str | None, str]:
+    def _elsewhere(self, records: Iterable[Record], stack: Stack, caller: Caller) -> Mapping[str | None, str]:
         """Say of tasks off the caller's path what they were for, and that they failed; all but dead ends need a path.
 
         What a task came to says it itself.
         """
         path = {task.id for task in stack.path}
-        if not {record.task_id for record in records if record.kind != "result"} - path - {None}:
+        beside = {record.task_id for record in records if record.task_id} - path
+        if all(record.kind == "result" or record.task_id not in beside for record in records):
             return {}
         return {
             task.id: f"{one_line(task.goal, TASK_CHARACTERS)}{f' ({task.status})' if task.status in DEAD_ENDS else ''}"
-            for task in tasks or self._records.tasks(caller.namespace)
-            if task.id not in path and (path or task.status in DEAD_ENDS)
+            for task in self._records.tasks_near(caller.namespace, beside)
+            if task.id in beside and (path or task.status in DEAD_ENDS)
         }
 
     def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> str:
@@ -233,7 +230,7 @@ class Recall:
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         """Return the tasks among the ids with their full results; contexts name tasks beside records."""
         wanted = {each for each in request.ids if each.startswith(TASK)}
-        tasks = self._records.tasks(caller.namespace) if wanted else ()
+        tasks = self._records.tasks_near(caller.namespace, wanted) if wanted else ()
         return {task.id: task_result(task, caller) for task in tasks if task.id in wanted}
 
     def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:

@@ -26,7 +26,7 @@ def require_grounds(ground_ids: Sequence[str], caller: Caller, transaction: Tran
     hidden = hidden_branches(transaction, caller) if ground_ids else frozenset[str]()
     for ground_id in ground_ids:
         if ground_id.startswith(TASK):
-            require_task(ground_id, transaction.tasks(caller.namespace))
+            require_task(ground_id, transaction.tasks_near(caller.namespace, [ground_id]))
             continue
         record = transaction.get(ground_id)
         if record is None or record.scope not in caller.scopes or not is_visible(record, caller, hidden):

@@ -163,7 +163,7 @@ def _seen_like(
     """Limit the summary to callers who see everything it covers; None where there is no such caller."""
     visibility: Visibility = "private" if any(seen != "shared" for seen, _ in reach) else "shared"
     hidden = transaction.open_branches() & {branch for _, branch in (*reach, (visibility, summary.branch_id)) if branch}
-    tasks = transaction.tasks(summary.namespace)
+    tasks = transaction.tasks_near(summary.namespace, hidden)
     paths = {branch: {task.id for task in path_to(branch, tasks)} for branch in hidden}
     inmost = next((branch for branch, path in paths.items() if hidden <= path), None)
     if hidden and inmost is None:

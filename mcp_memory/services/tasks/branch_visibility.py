@@ -7,7 +7,7 @@ from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, session_key
 from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
+from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at, with_changes
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.transaction import TaskReader, Transaction
@@ -30,13 +30,30 @@ def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Tas
     return own or place_of(places, replace(caller, named_session=False), tasks)
 
 
+def storing_path(records: TaskReader, caller: Caller) -> tuple[Task, ...]:
+    """Return the path to the task that the caller's records belong to; empty outside of the tree."""
+    places = records.places(caller)
+    own = {places[place] for place in (caller.place, caller.window) if place in places}
+    tasks = records.tasks_near(caller.namespace, own)
+    return path_to(storing_place(places, caller, tasks), tasks)
+
+
 def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) -> Stack:
-    """Return the caller's stack, or that of a named task. Raises NotFound for an unknown task."""
-    tasks = records.tasks(caller.namespace)
+    """Return the caller's stack with its news, or that of a named task. Raises NotFound for an unknown task."""
+    stack = standing(records, caller, task_id)
+    return replace(stack, news=tuple(records.news(caller)))
+
+
+def standing(records: TaskReader, caller: Caller, task_id: str | None = None) -> Stack:
+    """Return the same stack without news. Raises NotFound for an unknown task."""
+    places = records.places(caller)
+    place = recorded_place(places, caller) if task_id is None else task_id
+    tasks = records.tasks_near(caller.namespace, [place], "trees") if place else ()
     if task_id is not None:
         require_task(task_id, tasks)
-    stack = stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
-    return replace(stack, news=tuple(records.news(caller)))
+    branches = records.open_branches()
+    hiding = records.tasks_near(caller.namespace, branches) if branches else ()
+    return stack_at(task_id or place_of(places, caller, tasks), with_changes(tasks, hiding))
 
 
 def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
@@ -48,9 +65,12 @@ def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
     branches = records.open_branches()
     if not branches:
         return branches
-    places, tasks = records.places(caller), records.tasks(caller.namespace)
+    places = records.places(caller)
+    tasks = records.tasks_near(caller.namespace, {*branches, *places.values()})
     own = [storing_place(places, caller, tasks)] if caller.named_session else [None, *places.values()]
-    hidden = [branches_beside(tasks, path_to(place, tasks)) for place in own]
+    # The branches of a path alone say what is beside it, and many places share them.
+    paths = {tuple(task for task in path_to(place, tasks) if task.branch) for place in own}
+    hidden = [branches_beside(tasks, path) for path in paths]
     return (branches - {task.id for task in tasks}) | frozenset[str].intersection(*hidden)
 
 

@@ -41,7 +41,8 @@ from mcp_memory.services.tasks.task_owners import NAMED, Elsewhere, TaskOwners, 
 class Popped:
     """The task that ended, the unfinished subtasks that ended with it, and the caller's new current task.
 
-    `left` are those that stay open, because they are others' or below others'.
+    `left` are those that stay open, because they are others' or below others'. Of the tasks beside its path the stack
+    has those that have not ended.
     """
 
     popped: Task
@@ -71,6 +72,8 @@ class TaskStack:
     def push(self, request: PushRequest, caller: Caller) -> Stack:
         """Enter a task and return the stack there; with a plan alone, return its task's stack and move nobody.
 
+        Of the tasks beside the path the stack has those that have not ended.
+
         Raises:
             InvalidRequest: what is given does not say one thing.
             NotFound: an unknown task or parent, or an inherited record that the caller does not see.
@@ -80,7 +83,7 @@ class TaskStack:
         _require_sense(request)
         self._require_records(request.inherit, caller)
         with self._records.write() as transaction:
-            tasks = transaction.tasks(caller.namespace)
+            tasks = _near((request.task_id, request.parent_id), caller, transaction)
             if _says(request.goal) or request.task_id:
                 current = self._entered(request, caller, tasks, transaction)
                 is_step = not request.task_id and any(task.id == current.id for task in tasks)
@@ -108,7 +111,7 @@ class TaskStack:
         if not _says(request.result):
             raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
         with self._records.write() as transaction:
-            tasks = transaction.tasks(caller.namespace)
+            tasks = _near((request.task_id,), caller, transaction)
             task = self._to_end(request, caller, tasks, transaction)
             self._owners.warn(task, caller, transaction)
             popped = self._finish(task, request)
@@ -133,7 +136,8 @@ class TaskStack:
 
     def left_open(self, caller: Caller, stack: Stack) -> list[Task]:
         """Return the agent's latest five open tasks beside the stack, in which none of its other windows stands."""
-        return self._owners.left_open(caller, self.tree(caller), stack, self._records.places(caller))[:NAMED]
+        tasks = self._records.tasks_near(caller.namespace, (), "open")
+        return self._owners.left_open(caller, tasks, stack, self._records.places(caller))[:NAMED]
 
     def _entered(self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
         if request.task_id:
@@ -327,6 +331,15 @@ class TaskStack:
         missing = set(record_ids) - {each.id for each in records.values() if is_visible(each, caller, hidden)}
         if missing:
             raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
+
+
+def _near(named: Iterable[str | None], caller: Caller, transaction: Transaction) -> Sequence[Task]:
+    """Return all that a move may read or change, however many tasks have ended.
+
+    That is the tasks that the call names, the caller's place, open tasks, and all above them.
+    """
+    ids = filter(None, (*named, recorded_place(transaction.places(caller), caller)))
+    return transaction.tasks_near(caller.namespace, [*ids], "open")
 
 
 def _says(text: str) -> bool:

@@ -38,7 +38,7 @@ class WaitingTasks:
                 caller's last move.
         """
         with self._records.write() as transaction:
-            task = require_task(task_id, transaction.tasks(caller.namespace))
+            task = require_task(task_id, transaction.tasks_near(caller.namespace, [task_id]))
             if task.is_finished:
                 raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")
             if task.agent == agent and task.status != "blocked":
@@ -59,7 +59,7 @@ class WaitingTasks:
                 changed it since the caller's last move.
         """
         with self._records.write(caller, f"task {task_id} was reopened") as transaction:
-            task = require_task(task_id, transaction.tasks(caller.namespace))
+            task = require_task(task_id, transaction.tasks_near(caller.namespace, [task_id]))
             if not task.is_finished:
                 raise InvalidRequest(f"Task {task.id} has not ended; it is {task.status}.")
             if task.branch:

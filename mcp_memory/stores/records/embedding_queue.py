@@ -11,7 +11,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.sql_files import meta, newest_change, statement
-from mcp_memory.stores.records.transaction import UNEMBEDDED, advance, refuse_other_dimensions
+from mcp_memory.stores.records.transaction import advance, refuse_other_dimensions
 
 
 class SqliteEmbeddingQueue:
@@ -27,40 +27,34 @@ class SqliteEmbeddingQueue:
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
         asked = {"embedder": embedder, "limit": limit, "after": after}
         rows = self._database.rows(statement("unembedded"), asked)
-        return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
+        return _texts(rows)
 
-    def may_lack_vectors(self) -> bool:
-        with self._database.read() as connection:
-            return meta(connection, UNEMBEDDED) is not None
+    def awaiting_vectors(self, limit: int) -> Sequence[tuple[str, int, str]]:
+        return _texts(self._database.rows(statement("awaiting_vectors"), (limit,)))
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
-        """Count for the configured embedder before the first vector."""
         scopes = json.dumps(where.scopes) if where else None
         hidden = json.dumps(sorted(where.hidden_branches) if where else [])
-        with self._database.read() as connection:
-            if meta(connection, UNEMBEDDED) is None:
-                return 0  # Counting reads every record: only where one is known to lack its vectors.
-            asked = {"embedder": meta(connection, "embedder") or self._embedder, "scopes": scopes, "hidden": hidden}
-            return connection.execute(statement("count_lacking"), asked).fetchone()[0]
+        return self._database.rows(statement("count_awaiting"), {"scopes": scopes, "hidden": hidden})[0][0]
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         with self._database.write() as connection:
-            added = [key[0] for key, rows in vectors.items() if _add(connection, embedder, key, rows)]
+            done = [key for key, rows in vectors.items() if _add(connection, embedder, key, rows)]
             if meta(connection, "embedder") not in (None, embedder):
                 return  # Of the next embedder: nothing is told before it is adopted.
-            if added:  # Refusals alone do not set the store's embedder.
+            connection.executemany(statement("have_vectors"), [(record_id,) for record_id, _ in done])
+            if added := [key[0] for key in done if vectors[key] is not None]:
+                # Refusals alone do not set the store's embedder.
                 connection.execute(statement("put_meta"), ("embedder", embedder))
                 advance(connection, added)
-            if not _lacks(connection, embedder):
-                connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
 
     def count_refused(self, embedder: str) -> int:
         return self._database.rows(statement("count_refused"), (embedder,))[0][0]
 
     def forget_refusals(self, embedder: str) -> None:
         with self._database.write() as connection:
-            if connection.execute(statement("forget_refusals"), (embedder,)).rowcount:
-                connection.execute(statement("put_meta"), (UNEMBEDDED, str(newest_change(connection))))
+            connection.execute(statement("await_refused"), {"embedder": embedder})
+            connection.execute(statement("forget_refusals"), (embedder,))
 
     def adopt_embedder(self, embedder: str) -> bool:
         with self._database.write() as connection:
@@ -68,11 +62,15 @@ class SqliteEmbeddingQueue:
                 return False
             change = newest_change(connection) + 1
             connection.execute(statement("put_meta"), ("embedder", embedder))
-            connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
+            connection.execute("DELETE FROM unembedded")
             connection.execute(statement("drop_other_vectors"), (embedder,))
             connection.execute(statement("touch_all_changes"), (change,))
             connection.execute("UPDATE sequence SET value = ?", (change,))
             return True
+
+
+def _texts(rows: Sequence[sqlite3.Row]) -> Sequence[tuple[str, int, str]]:
+    return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
 
 def _lacks(connection: sqlite3.Connection, embedder: str) -> bool:
@@ -80,9 +78,9 @@ def _lacks(connection: sqlite3.Connection, embedder: str) -> bool:
 
 
 def _add(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
-    """Add one record's vectors; return False where there are none, or the record has changed or is gone."""
+    """Add one record's vectors, or that there can be none; return False where the record has changed or is gone."""
     columns = {"embedder": embedder, "windows": 0, "vector": b"", "id": key[0], "change": key[1]}
     if rows is not None:
         refuse_other_dimensions(connection, embedder, rows)
         columns |= {"windows": len(rows), "vector": rows.tobytes()}
-    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0 and rows is not None
+    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0

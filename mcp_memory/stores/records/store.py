@@ -22,6 +22,7 @@ from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, RecordChange, TaskLink
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
@@ -248,6 +249,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def tasks(self, namespace: str) -> Sequence[Task]:
         return [task_from_row(row) for row in self._rows("list_tasks", (namespace,))]
 
+    def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
+        asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
+        return [task_from_row(row) for row in self._rows(f"tasks_{extent}", asked)]
+
     def open_branches(self) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("open_branches"))
 
@@ -339,7 +344,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         is_narrow = bool(where.pinned or where.session_id or where.task_id)
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
         index = "INDEXED BY records_by_pin" if where.pinned else ""
-        if order == "important" and len(where.kinds) == 1 and not is_narrow:
+        if not index and where.only is None and (where.task_id or where.session_id):
+            # SQLite would read all of one kind.
+            index = f"INDEXED BY records_by_{'task' if where.task_id else 'session'}"
+        elif order == "important" and len(where.kinds) == 1 and not is_narrow:
             index = "INDEXED BY records_by_kind"
         return self._database.rows(sql.replace("{order}", columns).replace("{index}", index), parameters)
 

@@ -18,6 +18,7 @@ from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
+from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.replacements import SqliteLogWriter
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
 from mcp_memory.stores.records.rows import (
@@ -31,8 +32,6 @@ from mcp_memory.stores.records.rows import (
 )
 from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 
-UNEMBEDDED = "unembedded"
-"""Name in `meta` of the newest change that stored a record without vectors."""
 UNPURGED = "unpurged"
 """Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
 
@@ -48,7 +47,6 @@ class SqliteTransaction(SqliteLogWriter):
         self._clock = clock
         self._by = {"agent": by.agent, "client": by.client, "session_id": by.session_id} if by else {}
         self._reason = reason
-        self._tasks: dict[str, list[Task]] = {}
 
     @property
     def number(self) -> int:
@@ -223,11 +221,9 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("drop_review", (review_id,))
 
     def add_task(self, task: Task) -> None:
-        self._tasks.clear()
         self._run("add_task", task_to_columns(task, self._next_change()))
 
     def update_task(self, task: Task) -> None:
-        self._tasks.clear()
         self._run("update_task", task_to_columns(task, self._next_change()))
         if task.status in DEAD_ENDS:
             for row in self._run("grounds_in_task", {"id": task.id}).fetchall():
@@ -250,11 +246,9 @@ class SqliteTransaction(SqliteLogWriter):
     def note_move(self, caller: Caller) -> None:
         self._run("put_move", (*_place(caller), self._next_change(), self._clock()))
 
-    def tasks(self, namespace: str) -> Sequence[Task]:
-        """Read tasks once: a batch of 500 asks for each of its items, and no other process can write meanwhile."""
-        if namespace not in self._tasks:
-            self._tasks[namespace] = [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
-        return tuple(self._tasks[namespace])
+    def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
+        asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
+        return [task_from_row(row) for row in self._run(f"tasks_{extent}", asked)]
 
     def open_branches(self) -> frozenset[str]:
         return frozenset(row["id"] for row in self._run("open_branches", ()))
@@ -307,7 +301,7 @@ class SqliteTransaction(SqliteLogWriter):
     def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
         if vectors is None:
-            self._run("put_meta", (UNEMBEDDED, str(self._change)))
+            self._run("await_vectors", (record_id,))
             return
         self._run("delete_vectors", (record_id,))
         known = meta(self._db, "embedder")
@@ -318,6 +312,7 @@ class SqliteTransaction(SqliteLogWriter):
         refuse_other_dimensions(self._db, self._embedder, vectors)
         blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
         self._run("put_vectors", blob)
+        self._run("have_vectors", (record_id,))
 
     def _mention(self, record: Record, entity: Entity) -> int:
         columns = {

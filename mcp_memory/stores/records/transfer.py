@@ -42,7 +42,7 @@ from mcp_memory.stores.records.rows import (
     version_to_columns,
 )
 from mcp_memory.stores.records.sql_files import newest_change, statement
-from mcp_memory.stores.records.transaction import UNEMBEDDED, versions_of
+from mcp_memory.stores.records.transaction import versions_of
 
 _REPLACEMENT_FIELDS = tuple(
     each.name
@@ -159,7 +159,6 @@ class _Entering:
         self._newest = 0
         self._namespaces: dict[str, str] = {}
         """Namespaces of the tasks so far: a place or parent must be an earlier task of the same project."""
-        self._has_records = False
 
     def put(self, piece: Piece) -> None:
         if isinstance(piece, KnownPlace):
@@ -183,10 +182,8 @@ class _Entering:
             put_review(self._db, piece)
 
     def finish(self) -> None:
-        """Reserve the imported numbers, so that none is made again, and let every record wait for its vectors."""
+        """Reserve the imported numbers, so that none is made again."""
         self._db.execute(statement("raise_sequence"), (max(self._change, self._newest),))
-        if self._has_records:
-            self._run("put_meta", (UNEMBEDDED, str(self._change)))
 
     def _task(self, task: Task) -> None:
         self._known_id(task.id)
@@ -206,12 +203,12 @@ class _Entering:
     def _record(self, whole: WholeRecord) -> None:
         record = whole.record
         self._known_id(record.id)
-        self._has_records = True
         versions = [self._numbered(version) for version in whole.versions]
         record = replace(record, changed=max((version.change for version in versions), default=0))
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+        self._run("await_vectors", (record.id,))
         for version in versions:
             self._run("add_version", version_to_columns(record.id, version))
         for ground in whole.grounds:

@@ -119,7 +119,7 @@ def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings)
     assert "0 entities, 0 relations" in run("status").out
     assert "waiting" not in run("status").out
     execute(settings, "DELETE FROM vectors WHERE row = 1")
-    execute(settings, "INSERT INTO meta VALUES ('unembedded', '1')")
+    execute(settings, "INSERT INTO unembedded VALUES (1)")
     assert run("status", "--json").json["unembedded"] == 1
     assert "1 waiting for vectors" in run("status").out
     assert run("doctor", "--repair").code == 0
@@ -220,7 +220,7 @@ def test_what_waits_for_a_server_is_no_fault(run: "Run", memory: App, settings: 
     """S2.2: it is told by its number, and search says that the others are searched."""
     execute(settings, "DELETE FROM vectors WHERE row = 1")
     assert run("doctor").code == 1
-    execute(settings, "INSERT INTO meta VALUES ('unembedded', '1')")
+    execute(settings, "INSERT INTO unembedded VALUES (1)")
     ran = run("doctor")
     assert ran.code == 0
     assert "ok       vectors: 1 record waits to be embedded. A server embeds them, or `mcp-memory reindex`" in ran.out

@@ -187,7 +187,7 @@ def steps_to_embed(records: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         embedded = [reindex.catch_up()]
         while embedded[-1]:
             embedded.append(reindex.catch_up())
-    assert (sum(embedded), store.count_unembedded(), store.may_lack_vectors()) == (records, 0, False)
+    assert (sum(embedded), store.count_unembedded(), store.awaiting_vectors(1)) == (records, 0, [])
     store.close()
     return steps
 
@@ -216,7 +216,7 @@ def test_what_changed_behind_the_latest_batch_is_embedded_too(
     app.forget([others[REINDEXED_AT_ONCE - 2].id], "erase", app.caller())
     embedder.is_away = False
     assert app.reindex.catch_up() + app.reindex.catch_up() == 4
-    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)
+    assert (app.reindex.catch_up(), app.records.awaiting_vectors(1)) == (0, [])
 
 
 def test_of_many_that_wait_none_is_embedded_in_passing(app: App, embedder: Choosy, remember: RememberOne) -> None:
@@ -234,6 +234,6 @@ def test_what_was_erased_while_it_waited_is_waited_for_no_longer(
     """S2.2: and nobody looks for it again."""
     embedder.is_away = True
     record = remember("note")
+    assert [record_id for record_id, _, _ in app.records.awaiting_vectors(9)] == [record.id]
     app.forget([record.id], "erase", app.caller())
-    assert app.records.may_lack_vectors()
-    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)
+    assert (app.reindex.catch_up(), app.records.awaiting_vectors(9)) == (0, [])

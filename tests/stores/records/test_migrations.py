@@ -25,7 +25,13 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_REVIEWS = """
+WITHOUT_QUEUE = """
+DROP INDEX tasks_by_parent; DROP INDEX tasks_by_change; DROP INDEX tasks_open; DROP INDEX branches_open;
+CREATE INDEX tasks_by_branch ON tasks (namespace) WHERE branch; DROP TABLE unembedded;
+"""
+"""What takes a store back to the fifteenth schema."""
+WITHOUT_REVIEWS = f"""
+{WITHOUT_QUEUE}
 DROP TABLE exclusions; DROP INDEX records_with_files; DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves;
 DROP TABLE review_records; DROP TABLE reviews;
 """
@@ -128,4 +134,23 @@ def test_earlier_texts_of_the_fifth_schema_are_versions_of_unknown_origin(
     for text in ("the port is 80", "Gone."):
         (answer,) = memory.remember([NewRecord(text=text)], memory.caller())
         assert (answer.status, answer.superseded_by) == ("superseded", fact)
+    assert memory.records.defects() == []
+
+
+def test_records_of_the_fifteenth_schema_go_on_waiting_for_their_vectors(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """S2.3, S2.2: those that lack them where some were known to, and no others."""
+    memory = open_memory()
+    items = [NewRecord(text=f"Fact {number}.") for number in range(3)]
+    ids = [each.id for each in memory.remember(items, memory.caller())]
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.executescript(f"{WITHOUT_QUEUE} PRAGMA user_version = 15")
+        connection.execute("DELETE FROM vectors WHERE row = 2")
+        connection.execute("INSERT INTO meta VALUES ('unembedded', '2')")
+        connection.commit()
+    memory = open_memory()
+    assert [record_id for record_id, _, _ in memory.records.awaiting_vectors(9)] == [ids[1]]
+    assert (memory.reindex.catch_up(), memory.records.count_unembedded()) == (1, 0)
     assert memory.records.defects() == []

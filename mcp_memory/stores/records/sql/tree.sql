@@ -18,6 +18,36 @@ WHERE id = :id;
 -- name: list_tasks
 SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 
+-- name: tasks_above
+-- Those named, and all above them.
+WITH RECURSIVE near (id) AS (
+    SELECT value FROM json_each(:ids)
+    UNION SELECT t.parent_id FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.parent_id IS NOT NULL
+)
+SELECT t.* FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.namespace = :namespace ORDER BY t.id;
+
+-- name: tasks_open
+-- Those named, those that have not ended, and all above them.
+WITH RECURSIVE near (id) AS (
+    SELECT value FROM json_each(:ids)
+    UNION SELECT id FROM tasks WHERE namespace = :namespace AND status NOT IN ('complete', 'failed', 'abandoned')
+    UNION SELECT t.parent_id FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.parent_id IS NOT NULL
+)
+SELECT t.* FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.namespace = :namespace ORDER BY t.id;
+
+-- name: tasks_trees
+-- Those named, all above them, and all below the roots that this leads to.
+WITH RECURSIVE
+    above (id, parent_id) AS (
+        SELECT id, parent_id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) AND namespace = :namespace
+        UNION SELECT t.id, t.parent_id FROM above CROSS JOIN tasks AS t ON t.id = above.parent_id
+    ),
+    tree (id) AS (
+        SELECT id FROM above WHERE parent_id IS NULL
+        UNION SELECT t.id FROM tree CROSS JOIN tasks AS t ON t.parent_id = tree.id
+    )
+SELECT t.* FROM tree CROSS JOIN tasks AS t ON t.id = tree.id ORDER BY t.id;
+
 -- name: tasks_without_result
 -- Finished ones with a result that no record tells. One that was retired tells it where it is of this end of the task:
 -- when a task is reopened, the record of its earlier end is retired.
@@ -31,13 +61,11 @@ ORDER BY id;
 
 -- name: open_branches
 -- Those that are open, and those that lie in one: closing an inner branch shows nothing outside the outer one.
-WITH RECURSIVE
-    opened (id) AS (SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned')),
-    above (branch, id) AS (
-        SELECT id, id FROM tasks WHERE branch AND EXISTS (SELECT 1 FROM opened)
-        UNION SELECT above.branch, tasks.parent_id FROM above JOIN tasks ON tasks.id = above.id
-    )
-SELECT DISTINCT branch AS id FROM above WHERE id IN (SELECT id FROM opened);
+WITH RECURSIVE within (id, branch) AS (
+    SELECT id, branch FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned')
+    UNION SELECT t.id, t.branch FROM within CROSS JOIN tasks AS t ON t.parent_id = within.id
+)
+SELECT id FROM within WHERE branch;
 
 -- name: list_places
 SELECT session_id, task_id FROM places WHERE namespace = ? AND agent = ?;
@@ -173,7 +201,8 @@ WHERE r.superseded_by IS NULL AND {where}
 ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 
 -- name: task_links
-SELECT id, namespace, parent_id FROM tasks WHERE change > ? ORDER BY id;
+-- By the index, though SQLite would rather read all in order: asked before each search, it mostly finds none.
+SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE change > ? ORDER BY id;
 
 -- name: get_meta
 SELECT value FROM meta WHERE name = ?;

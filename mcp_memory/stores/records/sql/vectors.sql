@@ -9,10 +9,26 @@ FROM records WHERE id = :id;
 INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
 FROM records WHERE id = :id AND change = :change;
 
+-- name: await_vectors
+INSERT OR IGNORE INTO unembedded (row) SELECT row FROM records WHERE id = ?;
+
+-- name: have_vectors
+DELETE FROM unembedded WHERE row = (SELECT row FROM records WHERE id = ?);
+
+-- name: awaiting_vectors
+SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row ORDER BY u.row LIMIT ?;
+
+-- name: await_refused
+-- Of the store's embedder, or before the first vector; those of the next one are found when it is adopted.
+INSERT OR IGNORE INTO unembedded (row) SELECT row FROM vectors
+WHERE embedder = :embedder AND windows = 0
+    AND :embedder = coalesce((SELECT value FROM meta WHERE name = 'embedder'), :embedder);
+
 -- name: delete_vectors
 DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
 
 -- name: unembedded
+-- A look through all records: for another embedder than the store's, and to check the store.
 SELECT r.change, {columns} FROM records AS r
 WHERE r.row > coalesce((SELECT row FROM records WHERE id = :after), 0)
     AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
@@ -27,12 +43,11 @@ ORDER BY r.row DESC LIMIT 1;
 -- name: stored_dimensions
 SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;
 
--- name: count_lacking
+-- name: count_awaiting
 -- In all scopes, or in those named; without branches that are hidden.
-SELECT count(*) FROM records AS r
+SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
 WHERE (:scopes IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)))
-    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder);
+    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)));
 
 -- name: count_refused
 SELECT count(*) FROM vectors WHERE embedder = ? AND windows = 0;
