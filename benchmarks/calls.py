@@ -239,7 +239,7 @@ def main() -> None:
             taken = measured(app, clock, arguments.calls, marks, arguments.profile)
             tasks = len(app.tasks.tree(app.caller()))
             sizes = f"{app.records.count_all():,} records and {tasks:,} tasks at the end"
-    Console(width=130).print(table_of(taken, marks), sizes)
+    Console(width=130).print(table_of(taken, [mark for mark in marks if mark != arguments.profile]), sizes)
 
 
 def measured(
