@@ -361,6 +361,7 @@ class App(Wiring):
         from mcp_memory.domain.text.intent import pick_strategy
 
         self.warm_search()
+        self.drop_former_files()
         self.redactor.redact("warm")
         pick_strategy("warm")
         self.dates.read("yesterday", self._clock())
@@ -370,7 +371,6 @@ class App(Wiring):
         with contextlib.suppress(StoreUnavailable):
             while self.reindex.catch_up():  # After an import this takes long.
                 pass
-        self.drop_former_files()
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()

@@ -101,6 +101,10 @@ class ChangeFeed(Protocol):
         """
         ...
 
+    def count_changed(self, since: int) -> int:
+        """Count the records that changed after `since`."""
+        ...
+
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
         """Yield every record that changed after `since`, in order of change, with its vectors by the embedder."""
         ...

@@ -116,8 +116,10 @@ class _Columns:
         self._codes: dict[str | None, int] = {None: _NONE}
         self._names: list[str | None] = [None]
         """The text of each code."""
-        self._tags = np.zeros((2, 0), np.int64)
-        """The number of each record beside the code of each of its tags."""
+        self._tag_records, self._tag_codes = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        """The number of a record and, in the same place, the code of a tag of it; _NONE for one that was taken away."""
+        self._tag_places = 0
+        """The places that are taken."""
         self._size = 1
         self._texts = {name: np.zeros(1, np.int32) for name in _TEXTS}
         self._outlined = {name: np.zeros(1, type_) for name, type_ in _OUTLINED.items()}
@@ -126,6 +128,7 @@ class _Columns:
         self._importance = np.zeros(1, np.float64)
         self._live = np.zeros(1, np.bool_)
         self._pinned = np.zeros(1, np.bool_)
+        self._is_tagged = np.zeros(1, np.bool_)
 
     def put(self, numbers: Numbers, columns: Columns) -> None:
         """Set the values of these records."""
@@ -165,10 +168,25 @@ class _Columns:
 
     def _tag(self, numbers: Numbers, lists: Sequence[str]) -> None:
         """Replace the tags of these records; `lists` are JSON, and the same few again and again."""
-        kept = self._tags[:, ~np.isin(self._tags[0], numbers)] if self._tags.size else self._tags
-        codes_of = {each: self._coded(json.loads(each)) for each in set(lists)}
-        new = [(number, code) for number, each in zip(numbers.tolist(), lists, strict=True) for code in codes_of[each]]
-        self._tags = np.concatenate([kept, np.array(new, np.int64).reshape(-1, 2).T], axis=1)
+        if (known := numbers[self._is_tagged[numbers]]).size:
+            self._tag_codes[np.isin(self._tag_records, known)] = _NONE
+        codes_of = {each: self._coded([*dict.fromkeys(json.loads(each))]) for each in set(lists)}
+        codes = [code for each in lists for code in codes_of[each]]
+        counts = [len(codes_of[each]) for each in lists]
+        self._is_tagged[numbers] = np.array(counts, np.bool_)
+        start, end = self._room_for_tags(len(codes))
+        self._tag_records[start:end], self._tag_codes[start:end] = np.repeat(numbers, counts), codes
+
+    def _room_for_tags(self, more: int) -> tuple[int, int]:
+        """Take so many places; where there are too few, first leave out tags that were taken away."""
+        if self._tag_places + more > len(self._tag_codes):
+            kept = np.flatnonzero(self._tag_codes)
+            self._tag_places, needed = len(kept), len(kept) + more
+            self._tag_records = grown(self._tag_records[kept], needed)
+            self._tag_codes = grown(self._tag_codes[kept], needed)
+        start = self._tag_places
+        self._tag_places += more
+        return start, self._tag_places
 
     def outlines(self, record_ids: Sequence[str], scopes: Collection[str]) -> dict[str, Outline]:
         """Return the outlines of the known ones among these that are in the scopes."""
@@ -248,7 +266,7 @@ class _Columns:
         if facet == "tag":
             there = np.zeros(self._size, np.bool_)
             there[numbers] = True
-            codes = self._tags[1, there[self._tags[0]]]
+            codes = self._tag_codes[there[self._tag_records]]
         else:
             codes = self._texts[facet][numbers]
         texts, by_code = self._names, np.bincount(codes)
@@ -281,7 +299,7 @@ class _Columns:
         flags = np.zeros(self._size, np.bool_)
         for tag in tags:
             if (code := self._codes.get(tag)) is not None:
-                flags[self._tags[0, self._tags[1] == code]] = True
+                flags[self._tag_records[self._tag_codes == code]] = True
         return flags
 
     def _these(self, record_ids: Collection[str]) -> Flags:
@@ -296,3 +314,4 @@ class _Columns:
         self._outlined = {name: grown(column, size) for name, column in self._outlined.items()}
         self._occurred, self._live = grown(self._occurred, size), grown(self._live, size)
         self._pinned, self._importance = grown(self._pinned, size), grown(self._importance, size)
+        self._is_tagged = grown(self._is_tagged, size)

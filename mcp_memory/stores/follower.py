@@ -12,10 +12,10 @@ from typing import Protocol
 from mcp_memory.ports.changes import ChangeFeed, Snapshot
 from mcp_memory.ports.records import MemoryReader
 
-MOST_FOLLOWED, FOLLOWED_SHARE = 5_000, 4
-"""An index is loaded again where more changes came than these, and than a quarter of those that it has applied.
+MOST_FOLLOWED, ONE_BY_ONE = 1_000, 5
+"""An index is loaded again where more records changed than these, and than a fifth of all.
 
-Records cost five times as much one by one as all at once.
+One by one, records cost five times as much as all at once.
 """
 
 
@@ -136,13 +136,18 @@ class Follower:
         One that fails may hold half of it, so the next request that reads it loads it again.
         """
         self.stored_embedder = self.records.embedder_id()
+        near = {applied: self._is_near(applied) for applied in set(behind.values())}
         for index, applied in behind.items():
             with self._turn:
                 self._applied.pop(index, None)
-            is_near = revision - applied <= max(MOST_FOLLOWED, applied // FOLLOWED_SHARE)
-            index.follow(self.records, applied if is_near else 0)
+            index.follow(self.records, applied if near[applied] else 0)
             with self._turn:
                 self._applied[index] = revision
+
+    def _is_near(self, applied: int) -> bool:
+        """Return True where telling what changed since costs less than loading all."""
+        changed = self.records.count_changed(applied) if applied else 0
+        return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all()
 
 
 _held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)

@@ -47,24 +47,23 @@ def held_against(records: RecordSet, numbers: Numbers) -> Flags:
 
 
 def entries(column: NDArray[np.int32], numbers: Numbers) -> NDArray[np.int32]:
-    """Return the column's entry for each number, NONE beyond its end."""
+    """Return for each number the entry of a column that holds it plus one, NONE where it holds 0 or ends before."""
     known = numbers < len(column)
-    found = np.full(len(numbers), NONE, np.int32)
+    found = np.zeros(len(numbers), np.int32)
     found[known] = column[numbers[known]]
-    return found
+    return found + NONE
 
 
 def _numbers(record_ids: Collection[str]) -> Numbers:
     return np.fromiter(map(number_of, record_ids), np.int64, len(record_ids))  # Mostly asked for before, hence known.
 
 
-def grown(column: NDArray[_Value], length: int, fill: int = 0) -> NDArray[_Value]:
-    """Return the column as long as that at least, filled up; longer by a half, so that it seldom grows."""
+def grown(column: NDArray[_Value], length: int) -> NDArray[_Value]:
+    """Return the column as long as that at least, with zeros; longer by a half, so that it seldom grows."""
     if length <= len(column):
         return column
-    shape = (max(length, len(column) + len(column) // 2), *column.shape[1:])
     # Zeros that nobody writes take no memory.
-    longer = np.full(shape, fill, column.dtype) if fill else np.zeros(shape, column.dtype)
+    longer = np.zeros((max(length, len(column) + len(column) // 2), *column.shape[1:]), column.dtype)
     longer[: len(column)] = column
     return longer
 
@@ -75,8 +74,10 @@ class RecordRows:
     def __init__(self) -> None:
         self._scopes: list[str] = []
         self._shelf_of: dict[str, int] = {}
-        self._shelves = np.full(0, NONE, np.int32)
-        self._rows = np.full(0, NONE, np.int32)
+        self._shelves = np.zeros(0, np.int32)
+        """By number, the shelf plus one; 0 for none."""
+        self._rows = np.zeros(0, np.int32)
+        """Likewise the row."""
 
     def shelf(self, scope: str) -> int:
         """Return the number of a scope's shelf, a new one where it has none."""
@@ -87,8 +88,8 @@ class RecordRows:
 
     def scope_of(self, number: int) -> str | None:
         """Return the scope on whose shelf a record is; None for a record on none."""
-        shelf = int(self._shelves[number]) if number < len(self._shelves) else NONE
-        return None if shelf == NONE else self._scopes[shelf]
+        shelf = self._shelves.item(number) if number < len(self._shelves) else 0
+        return self._scopes[shelf - 1] if shelf else None
 
     def scopes_of(self, record_ids: Collection[str]) -> list[str | None]:
         """Return the same for each of these records."""
@@ -98,9 +99,9 @@ class RecordRows:
 
     def row(self, number: int, shelf: int) -> int:
         """Return a record's row on a shelf, or NONE."""
-        if number >= len(self._shelves) or self._shelves[number] != shelf:
+        if number >= len(self._shelves) or self._shelves[number] != shelf + 1:
             return NONE
-        return int(self._rows[number])
+        return self._rows.item(number) - 1
 
     def rows(self, record_ids: Collection[str], shelf: int) -> Numbers:
         """Return each record's row on a shelf, NONE for those that are not there."""
@@ -111,10 +112,10 @@ class RecordRows:
     def put(self, numbers: Numbers, shelf: int, rows: Numbers) -> None:
         """Give each record its row on a shelf, in place of any other."""
         length = int(numbers.max(initial=NONE)) + 1
-        self._shelves, self._rows = grown(self._shelves, length, NONE), grown(self._rows, length, NONE)
-        self._shelves[numbers] = shelf
-        self._rows[numbers] = rows
+        self._shelves, self._rows = grown(self._shelves, length), grown(self._rows, length)
+        self._shelves[numbers] = shelf + 1
+        self._rows[numbers] = rows + 1
 
     def remove(self, number: int) -> None:
         """Forget the place of a record that is on a shelf."""
-        self._shelves[number] = NONE
+        self._shelves[number] = 0

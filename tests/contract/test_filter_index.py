@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.retrieval.turns import Turn
@@ -254,3 +255,20 @@ def test_what_was_found_to_pass_is_not_looked_up_again(make: Make, open_store: C
     found = replace(here, passing=index.passing(here))
     apply(store, known, ("add", 0, BLANK))
     assert [record_id in index.passing(found) for record_id in known] == [True, False]
+
+
+def test_a_tag_counts_once_a_record_however_often_it_is_given(make: Make, store: RecordStore) -> None:
+    """U1.1: and no more after any number of changes."""
+    index = make(store)
+    where = RecordFilter(scopes=("shared/here",))
+    with store.write() as transaction:
+        record = replace(BLANK, id=transaction.next_id(RECORD), tags=("ops", "ops", "night"))
+        transaction.insert(record, unit_vectors(1), (), ())
+    for importance in range(1, 9):
+        with store.write() as transaction:
+            transaction.update(replace(record, importance=float(importance)))
+        assert index.counts(index.passing(where), "tag", 10) == {"night": 1, "ops": 1}
+    with store.write() as transaction:
+        transaction.update(replace(record, tags=("night",)))
+    assert index.counts(index.passing(where), "tag", 10) == {"night": 1}
+    assert len(index.passing(replace(where, tags=frozenset({"ops"})))) == 0

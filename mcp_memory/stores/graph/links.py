@@ -14,7 +14,6 @@ from mcp_memory.stores.record_numbers import Numbers
 
 MAX_KEPT = 100_000
 """Links that are kept as they were read from arrays, about 100 bytes each."""
-_NO_LINKS: Mapping[GraphNode, None] = {}
 
 
 class NodeNumbers:
@@ -167,12 +166,12 @@ class Links:
         return other in self.of(one)
 
     def _kept(self, node: GraphNode) -> Mapping[GraphNode, None]:
-        read = self._loaded.read(node) or _NO_LINKS
-        if self._room < len(read) + 1:
+        read = self._loaded.read(node)
+        if self._room < len(read):
             self._read, self._room = {}, MAX_KEPT
-        if len(read) < MAX_KEPT:
+        if 0 < len(read) <= MAX_KEPT:  # Most words of a question name nothing.
             self._read[node] = read
-            self._room -= len(read) + 1
+            self._room -= len(read)
         return read
 
     def _own(self, node: GraphNode) -> dict[GraphNode, None]:

@@ -122,7 +122,7 @@ class ScopeGraph:
             self._relations_of[record.id] = len(record.states.relations)
 
     def take_back(self, record_id: str) -> None:
-        """Remove this record's own links; links from others stay, in case it returns."""
+        """Remove this record's own links; those from others go with a change of theirs, if it does not return."""
         record: GraphNode = ("record", record_id)
         successor = self._successors.pop(record_id, None)
         for neighbour in list(self._links.of(record)):
@@ -137,12 +137,6 @@ class ScopeGraph:
             if not stated:
                 del self._stated[pair]
                 self._links.part(("entity", pair[0]), ("entity", pair[1]))
-
-    def forget(self, record_id: str) -> None:
-        """Remove others' links to a record that will not return."""
-        record: GraphNode = ("record", record_id)
-        for neighbour in list(self._links.of(record)):
-            self._links.part(record, neighbour)
 
     def all_links(self) -> frozenset[tuple[str, ...]]:
         """Return all links, for comparison."""

@@ -134,8 +134,8 @@ class _Graph:
         """The graphs that were asked for, or that state something."""
         self._places: list[RecordPlace] = []
         self._codes: dict[RecordPlace, int] = {}
-        self._of_record = np.full(0, NONE, np.int32)
-        """The code of each record's place, by the number in its id."""
+        self._of_record = np.zeros(0, np.int32)
+        """The code of each record's place plus one, by the number in its id; 0 for none."""
         self._population = Counter[RecordPlace]()
         self._known = _Known(self._place)
 
@@ -214,8 +214,6 @@ class _Graph:
         for columns in truth.index_rows("erasures", since):
             for record_id in columns["id"]:
                 self._take_back(record_id)
-                for scope in self._linking(("record", record_id)):
-                    self._scope(scope).forget(record_id)
 
     def differences(self, other: _Graph) -> Iterator[str]:
         """Yield the differences between both, scope by scope."""
@@ -226,9 +224,9 @@ class _Graph:
                 yield f"{scope}: {len(links)} links are missing or too many"
 
     def _all_places(self) -> Iterator[tuple[str, RecordPlace]]:
-        there = np.flatnonzero(self._of_record != NONE)
+        there = np.flatnonzero(self._of_record)
         for number, code in zip(there.tolist(), self._of_record[there].tolist(), strict=True):
-            yield make_id(RECORD, number), self._places[code]
+            yield make_id(RECORD, number), self._places[code - 1]
 
     def _names(self) -> Set[str]:
         return self._scopes.keys() | self._loaded.keys()
@@ -236,15 +234,10 @@ class _Graph:
     def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
         return self._scope(scope).all_links() if scope in self._names() else frozenset()
 
-    def _linking(self, node: GraphNode) -> list[str]:
-        """Return the scopes that link a node."""
-        loaded = (scope for scope, links in self._loaded.items() if scope not in self._scopes and len(links.ends(node)))
-        return [*loaded, *(scope for scope, graph in self._scopes.items() if graph.degree(node))]
-
     def _place(self, record_id: str) -> RecordPlace | None:
         number = number_of(record_id)
-        code = self._of_record.item(number) if number < len(self._of_record) else NONE
-        return None if code == NONE else self._places[code]
+        code = self._of_record.item(number) if number < len(self._of_record) else 0
+        return self._places[code - 1] if code else None
 
     def _code(self, place: RecordPlace) -> int:
         """Return the code of a place, a new one where it has none."""
@@ -256,8 +249,8 @@ class _Graph:
 
     def _settle(self, numbers: Numbers, codes: NDArray[np.int32]) -> None:
         """Give records that have no place theirs."""
-        self._of_record = grown(self._of_record, int(numbers.max(initial=NONE)) + 1, NONE)
-        self._of_record[numbers] = codes
+        self._of_record = grown(self._of_record, int(numbers.max(initial=NONE)) + 1)
+        self._of_record[numbers] = codes + 1
         for code, count in Counter[int](codes.tolist()).items():
             self._population[self._places[code]] += count
 
@@ -265,7 +258,7 @@ class _Graph:
         """Remove a record's place and its own links."""
         self._known.pop(record_id, None)
         if (place := self._place(record_id)) is not None:
-            self._of_record[number_of(record_id)] = NONE
+            self._of_record[number_of(record_id)] = 0
             self._population[place] -= 1
             self._scope(place.scope).take_back(record_id)
 

@@ -194,6 +194,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             while rows := cursor.fetchmany(ROWS_AT_ONCE):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
 
+    def count_changed(self, since: int) -> int:
+        return self._database.rows("SELECT count(*) FROM records WHERE change > ?", (since,))[0][0]
+
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})
         return {(scope, digest) for scope, digest in rows}
@@ -302,14 +305,6 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
                 connection.execute(statement("add_meta"), (IDENTITY, secrets.token_hex(8)))
             rows = self._rows("get_meta", (IDENTITY,))
         return rows[0]["value"] if rows else ""
-
-    def stamp(self) -> Mapping[str, str]:
-        """Return what files derived from this store depend on; a name is missing inside the first snapshot of all."""
-        return {"store": self.identity(), "schema": str(self._database.schema_version)}
-
-    def newest_erasure(self) -> int:
-        """Return the number of the newest change that erased a record; 0 where none did."""
-        return self._database.rows("SELECT coalesce(max(change), 0) FROM tombstones")[0][0]
 
     def session_logs(self) -> SqliteSessionLogs:
         """Return the logs of sessions in the same database."""

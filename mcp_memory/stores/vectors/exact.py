@@ -166,7 +166,8 @@ class ExactVectorStore:
     def live_vectors(self, scope: str, record_ids: Collection[str]) -> Mapping[str, Vectors]:
         """Return the vectors of the given records that are live in the scope."""
         with self._lock:
-            shelf = self._shelves[scope]
+            if (shelf := self._shelves.get(scope)) is None:
+                return {}
             found = {record_id: shelf.live(number_of(record_id)) for record_id in record_ids}
         return {record_id: vectors for record_id, vectors in found.items() if vectors is not None}
 
@@ -195,13 +196,13 @@ class ExactVectorStore:
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
         with self._lock:
-            if since:
-                moved = sorted([*self._move(truth, since), *self._forget(truth, since)])
-            else:
+            if not since:
                 self._shelves, self._rows, self._last = {}, RecordRows(), _LastChanges()
                 self._load(truth)
-                moved = sorted(self._forget(truth, since))
-            for change, number in moved:
+                erased = np.array([*self._forget(truth, 0)], np.int64).reshape(-1, 2)
+                self._last.load(erased[:, 1], erased[:, 0])
+                return
+            for change, number in sorted([*self._move(truth, since), *self._forget(truth, since)]):
                 self._last.put(number, change)
 
     def _load(self, truth: ChangeFeed) -> None:
@@ -426,9 +427,9 @@ class _ScopeMatrix:
     def several_windows(self, record_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
         """Yield those of the records on this shelf that have several vectors, and the number of them."""
         rows = self._rows.rows(record_ids, self._shelf)
-        windows = self._windows[rows]
-        for place in np.flatnonzero((rows != NONE) & (windows > 1)).tolist():
-            yield record_ids[place], int(windows[place])
+        for place in np.flatnonzero(rows != NONE).tolist():
+            if (windows := int(self._windows[rows[place]])) > 1:
+                yield record_ids[place], windows
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
