@@ -14,8 +14,8 @@ from mcp_memory.ports.text import Vectors
 class RecordChange:
     """One record as it is now; only id and scope where it `is_erased`.
 
-    `terms` is `domain.text.words.packed_terms` of its indexed text. `vectors` are None where it has none by the
-    requested embedder. `noted_in` is the one session (`session_key`) that sees it.
+    `vectors` are None where it has none by the requested embedder. `noted_in` is the one session (`session_key`) that
+    sees it.
     """
 
     change: int
@@ -28,7 +28,6 @@ class RecordChange:
     branch_id: str | None = None
     superseded_by: str | None = None
     noted_in: str | None = None
-    terms: bytes | None = None
     vectors: Vectors | None = None
 
 
@@ -96,7 +95,8 @@ class ChangeFeed(Protocol):
     def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
         """Yield what changed after `since`, in order of change, or all for 0, in any order; some thousand rows at once.
 
-        A record without vectors by the embedder, or without words, has None there. Erased records are in "erasures"
+        A record without vectors by the embedder, or without words, has None there; words are as
+        `domain.text.words.packed_terms` has them. Erased records are in "erasures"
         alone. "scopes" are counts of all records, whatever changed.
         """
         ...

@@ -10,6 +10,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import IndexPart, TaskLink
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
+from tests.index_rows import rows
 
 Add = Callable[..., Record]
 HERE = RecordFilter(scopes=("shared/here",))
@@ -29,11 +30,6 @@ def with_entity(store: RecordStore, *names: str) -> frozenset[str]:
 
 
 LINKS: tuple[IndexPart, ...] = ("mentions", "aliases", "relations")
-
-
-def rows(store: RecordStore, part: IndexPart, since: int = 0) -> list[tuple[Any, ...]]:
-    """The rows of a part of the indexes that changed since."""
-    return [row for columns in store.index_rows(part, since) for row in zip(*columns.values(), strict=True)]
 
 
 def test_found_entities_are_told_from_given_ones_and_filter_alike(store: RecordStore, add: Add) -> None:

@@ -20,6 +20,7 @@ from mcp_memory.domain.text.words import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
+from tests.index_rows import rows, terms_of
 
 Add = Callable[..., Record]
 Open = Callable[..., RecordStore]
@@ -36,7 +37,7 @@ def ids(records: list[Record]) -> frozenset[str]:
 def found(store: RecordStore, word: str) -> list[str]:
     """Ids of the records whose terms have this word."""
     wanted = set(terms_in(packed_terms(word)))
-    return [change.id for change in store.changes(0) if change.terms and wanted & set(terms_in(change.terms))]
+    return [record_id for record_id, terms in terms_of(store).items() if wanted & set(terms_in(terms))]
 
 
 def terms_in(packed: bytes | None) -> list[int]:
@@ -217,8 +218,8 @@ def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, a
     assert list(store.changes(store.revision(), EMBEDDER)) == []
 
 
-def test_terms_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add) -> None:
-    """S1.2: of everything that is searched of a record; what was erased comes without."""
+def test_terms_change_in_order_and_tombstones_beside_them(store: RecordStore, add: Add) -> None:
+    """S1.2: of everything that is searched of a record."""
     first = add("The port is open.", speaker="Zoe", details={"reason": "a ship is due"})
     second, third = add("second"), add("third")
     middle = store.revision()
@@ -226,11 +227,12 @@ def test_terms_change_in_order_and_tombstones_among_them(store: RecordStore, add
         transaction.erase([second.id])
         transaction.update(replace(first, status="retired"))
         transaction.update(replace(third, scope="shared/there", text="changed"), VECTOR)
-    assert [(each.id, each.scope, each.is_live, each.terms) for each in store.changes(middle)] == [
-        (second.id, "shared/here", False, None),
-        (first.id, "shared/here", False, packed_terms("Zoe: The port is open.\na ship is due")),
-        (third.id, "shared/there", True, packed_terms("changed")),
+    session = first.session_id
+    assert rows(store, "terms", middle) == [
+        (first.id, "shared/here", False, packed_terms("Zoe: The port is open.\na ship is due"), session),
+        (third.id, "shared/there", True, packed_terms("changed"), None),
     ]
+    assert [record_id for record_id, _ in rows(store, "erasures", middle)] == [second.id]
     assert [each.id for each in store.changes(0)] == [second.id, first.id, third.id]
     assert list(store.changes(store.revision())) == []
 

@@ -15,6 +15,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.words import content_hash, packed_terms
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.stores.records import SqliteRecordStore
+from tests.index_rows import rows
 
 SCOPES = ("shared/here", "private/ann/here")
 VECTOR = np.full((1, 4), 0.5, np.float32)
@@ -135,8 +136,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def every_record_has_the_terms_of_its_text(self) -> None:
-        present = {change.id: change for change in self.other.changes(0) if change.terms is not None}
-        assert {i: (change.scope, change.is_live, change.terms) for i, change in present.items()} == {
+        assert {i: (scope, bool(is_live), terms) for i, scope, is_live, terms, _ in rows(self.other, "terms")} == {
             record.id: (record.scope, record.is_live, packed_terms(record.text)) for record in self.model.values()
         }
 

@@ -19,6 +19,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.status import integrity_check
 from mcp_memory.services.tasks.task_stack import PushRequest
+from tests.index_rows import terms_of
 
 RememberOne = Callable[..., Remembered]
 
@@ -97,16 +98,21 @@ def test_missing_and_foreign_terms_are_written_from_the_texts(
         f"UPDATE terms SET terms = x'{packed_terms('else').hex()}'"
         f" WHERE row = (SELECT row FROM records WHERE id = '{foreign.id}')",
     )
-    terms = {change.id: change.terms for change in app.records.changes(0)}
-    assert terms == {missing.id: None, foreign.id: packed_terms("else"), sound.id: packed_terms("Tsr rests.")}
+    assert terms_of(app.records) == {
+        missing.id: None,
+        foreign.id: packed_terms("else"),
+        sound.id: packed_terms("Tsr rests."),
+    }
     revision = app.records.revision()
     assert wrong(app) == ["keywords: 2 records cannot be found by all their words"]
     assert app.records.revision() == revision
     assert examine(app, repair=True)["keywords"] == Finding(
         part="keywords", state="repaired", says="the words of 2 records were written"
     )
-    renewed = {change.id: change.terms for change in app.records.changes(revision)}
-    assert renewed == {missing.id: packed_terms("Zyx grows."), foreign.id: packed_terms("Wvu shrinks.")}
+    assert terms_of(app.records, revision) == {
+        missing.id: packed_terms("Zyx grows."),
+        foreign.id: packed_terms("Wvu shrinks."),
+    }
     assert wrong(app) == []
 
 
