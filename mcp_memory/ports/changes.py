@@ -95,7 +95,7 @@ class ChangeFeed(Protocol):
     def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
         """Yield what changed after `since`, in order of change, or all for 0, in any order; some thousand rows at once.
 
-        A record without vectors by the embedder, or without words, has None there; words are as
+        A changed record without vectors by the embedder, or one without words, has None there; words are as
         `domain.text.words.packed_terms` has them. Erased records are in "erasures"
         alone. "scopes" are counts of all records, whatever changed.
         """

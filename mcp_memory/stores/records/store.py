@@ -183,7 +183,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
 
     def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
-        sql = statement(f"index_{part}")
+        sql = statement("index_all_vectors" if part == "vectors" and not since else f"index_{part}")
         for marker, condition in _CHANGED_SINCE.items():
             sql = sql.replace(marker, condition if since else "")
         asked = {"since": since, "embedder": embedder}

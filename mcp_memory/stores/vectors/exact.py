@@ -210,11 +210,7 @@ class ExactVectorStore:
             scope: count for each in truth.index_rows("scopes", 0) for scope, count in zip(*each.values(), strict=True)
         }
         for columns in truth.index_rows("vectors", 0, self._embedder):
-            there = [row for row, windows in enumerate(columns["windows"]) if windows]
-            if not there:
-                continue
-            rows = ([column[row] for row in there] for column in columns.values())
-            ids, scopes, changes, live, windows, vectors = rows
+            ids, scopes, changes, live, windows, vectors = columns.values()
             numbers, counts = numbers_of(ids), np.array(windows, np.int64)
             matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(int(counts.sum()), -1)
             marks = np.fromiter((crc32(each.encode()) for each in ids), np.uint32, len(ids))
