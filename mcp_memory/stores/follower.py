@@ -157,7 +157,7 @@ class Follower:
 
 @contextmanager
 def _no_collections() -> Generator[None]:
-    """Pause Python's cyclic collector: it would go through a load's rows, which form no cycles, for a fifth of the time."""
+    """Pause Python's cyclic collector: a fifth of a load would go into it, for rows that form no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
