@@ -8,7 +8,7 @@ are removed or spelled out.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
@@ -91,6 +91,10 @@ _HIDING = re.compile(
 _KEPT = ("flag", "joiner", "virama", "variant", "keycap")
 
 
+SHORT = 400
+"""Characters of a text whose harmless form is kept: of a summary, or a line."""
+
+
 def neutralise(text: str) -> str:
     """Return a stored text as data: it cannot close the fence, or contain a line or a label that reads as one of ours.
 
@@ -98,6 +102,10 @@ def neutralise(text: str) -> str:
     """
     if text.isascii() and text.isprintable() and not _PLAIN_SIGNS.search(text):  # One plain line, as most are.
         return text
+    return _kept_harmless(text) if len(text) <= SHORT else _harmless(text)
+
+
+def _harmless(text: str) -> str:
     text = readable(text)
     if "\n" not in text and not may_open(text) and not _TURNING.search(text):
         return text
@@ -105,6 +113,10 @@ def neutralise(text: str) -> str:
     if "\n" not in text:
         return text
     return "\n  ".join(line for line in _without_open_code(text.split("\n")) if line.strip())
+
+
+_kept_harmless = lru_cache(maxsize=4_096)(_harmless)
+"""Contexts weigh the same short forms again and again, some hundreds each time."""
 
 
 def one_line(text: str, most: int = LINE_CHARACTERS) -> str:
