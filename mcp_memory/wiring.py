@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 SOURCE_THREADS = 4
 INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "index", "windows", "files"
 FORMER_FOLDER = "arrays"
-"""The folder in which versions up to 0.1 kept files of their indexes, which hold what was stored."""
+"""The folder in which earlier builds kept files of their indexes, which hold what was stored."""
 Made = TypeVar("Made")
 
 

@@ -141,7 +141,7 @@ class Follower:
         for index, applied in behind.items():
             with self._turn:
                 self._applied.pop(index, None)
-            if near[applied] and applied:
+            if near[applied]:
                 index.follow(self.records, applied)
             else:
                 with _no_collections():
@@ -150,8 +150,10 @@ class Follower:
                 self._applied[index] = revision
 
     def _is_near(self, applied: int) -> bool:
-        """Return True where telling what changed since costs less than loading all."""
-        changed = self.records.count_changed(applied) if applied else 0
+        """Return True where telling what changed since costs less than loading all; False where nothing was applied."""
+        if not applied:
+            return False
+        changed = self.records.count_changed(applied)
         return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all()
 
 

@@ -46,6 +46,13 @@ def held_against(records: RecordSet, numbers: Numbers) -> Flags:
     return np.frombuffer(records.flags, np.bool_).take(numbers, mode="clip")
 
 
+def run_starts(numbers: NDArray[_Value]) -> Flags:
+    """Return for each of some sorted values whether it is the first of its equals."""
+    is_first = np.ones(numbers.shape, np.bool_)  # `np.unique` imports numpy.ma, a hundredth of a server's start.
+    is_first[1:] = numbers[1:] != numbers[:-1]
+    return is_first
+
+
 def entries(column: NDArray[np.int32], numbers: Numbers) -> NDArray[np.int32]:
     """Return for each number the entry of a column that holds it plus one, NONE where it holds 0 or ends before."""
     known = numbers < len(column)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcp_memory.domain.model.ids import RECORD, make_id, number_of
 from mcp_memory.ports.retrieval import GraphNode
-from mcp_memory.stores.record_numbers import Numbers
+from mcp_memory.stores.record_numbers import Numbers, run_starts
 
 MAX_KEPT = 100_000
 """Links that are kept as they were read from arrays, about 100 bytes each."""
@@ -97,9 +97,7 @@ class LoadedLinks:
 
     def _counted(self) -> tuple[Numbers, Numbers]:
         others = self._begins[self._begins & 1 == 1]
-        is_first = np.ones(len(others), np.bool_)
-        is_first[1:] = others[1:] != others[:-1]
-        first = np.flatnonzero(is_first)
+        first = np.flatnonzero(run_starts(others))
         counts = np.append(first[1:], len(others)) - first if len(first) else first
         order = np.argsort(-counts, kind="stable")
         return counts[order], others[first[order]]

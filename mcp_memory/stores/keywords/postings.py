@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id
-from mcp_memory.stores.record_numbers import NONE, RecordRows, held_against
+from mcp_memory.stores.record_numbers import NONE, RecordRows, held_against, run_starts
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -175,9 +175,7 @@ class ScopePostings:
         """Return the rows of the known records among these, each once."""
         found = self._rows.rows(record_ids, self._shelf)
         known = np.sort(found[found != NONE])
-        is_first = np.ones(known.shape, np.bool_)  # `np.unique` imports numpy.ma, a hundredth of a server's start.
-        is_first[1:] = known[1:] != known[:-1]
-        return known[is_first]
+        return known[run_starts(known)]
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
