@@ -342,13 +342,10 @@ class Wiring:
 
         from mcp_memory.services.retrieval.search import Searcher
 
-        records, reviews = self.records, self.records.reviews()
-        vectors, keywords, filters = self.index, self.keywords, self.filters
+        records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         sources = extensions.sources(records, filters, keywords, vectors, self.graph)
-        return Searcher(
-            records, reviews, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock
-        )
+        return Searcher(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
 
     @made_once
     def _echo_filter(self) -> EchoFilter:

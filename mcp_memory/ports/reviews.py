@@ -29,10 +29,6 @@ class ReviewStore(Protocol):
         """Return those of the records that are in a group of this kind, waiting or settled."""
         ...
 
-    def contradicted(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        """Map those of the records that wait as contradicted by a later one to that one, or to its successor."""
-        ...
-
     def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
         """Return each ground with the records that its change, after `since` and up to `until`, put in doubt.
 

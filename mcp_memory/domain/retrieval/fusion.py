@@ -231,13 +231,8 @@ def _lift(holders: Mapping[str, float], parts: Mapping[str, dict[str, float]]) -
             parts[record_id]["rare"] = lift + LIFT_NATS
 
 
-def below_successors(
-    ranking: Sequence[Fused], successors: Mapping[str, str], contradicted: Collection[str] = ()
-) -> list[Fused]:
-    """Put each superseded record directly below its successor, which is added to the ranking if missing.
-
-    Those that are `contradicted` only seem to be outdated: their successors do not count as replacing them.
-    """
+def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) -> list[Fused]:
+    """Put each superseded record directly below its successor, which is added to the ranking if missing."""
     scores = {hit.id: hit for hit in ranking}
     for old_id, new_id in successors.items():
         if (old := scores.get(old_id)) is None:
@@ -251,7 +246,7 @@ def below_successors(
             score=max(new.score, old.score),
             parts={**new.parts, **lifted},
             raw=raw,
-            replaces=new.replaces if old_id in contradicted else (*new.replaces, old_id),
+            replaces=(*new.replaces, old_id),
             is_admitted=old.is_admitted or new.is_admitted,
             is_certain=old.is_certain or new.is_certain,
         )

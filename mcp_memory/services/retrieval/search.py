@@ -24,7 +24,6 @@ from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
-from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
 
@@ -97,7 +96,6 @@ class Searcher:
     def __init__(
         self,
         records: RecordStore,
-        reviews: ReviewStore,
         vectors: VectorStore,
         keywords: KeywordStore,
         filters: FilterIndex,
@@ -108,7 +106,6 @@ class Searcher:
         clock: Clock,
     ) -> None:
         self._records = records
-        self._reviews = reviews
         self._vectors = vectors
         self._keywords = keywords
         self._filters = filters
@@ -145,9 +142,7 @@ class Searcher:
             traits=evidence.traits,
         )
         if not then:
-            among = {hit.id for hit in hits} - evidence.superseded
-            contradicted = self._contradicted(among, read.query, where.scopes, by_task)
-            hits = self._rank_successors(hits, evidence, where, contradicted)
+            hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
         return Ranking(
             hits=tuple(hits),
@@ -366,44 +361,19 @@ class Searcher:
             known=query.known,
         )
 
-    def _rank_successors(
-        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, contradicted: Mapping[str, str]
-    ) -> list[Fused]:
-        """Rank each replaced record below its successor; drop an earlier summary, which the later one contains.
-
-        What is `contradicted` ranks below the record that contradicts it.
-        """
+    def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
+        """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
         known = {hit.id for hit in hits}
-        successors = {**contradicted, **self._records.successors(evidence.superseded)}
+        successors = self._records.successors(evidence.superseded)
         if not successors:
             return hits
         allowed = known | self._allowed(set(successors.values()) - known, where)
         known_newer = {a: b for a, b in successors.items() if b in allowed and a != b}
-        ranked = below_successors(hits, known_newer, contradicted)
+        ranked = below_successors(hits, known_newer)
         if where.include_inactive:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
-
-    def _contradicted(
-        self, among: Collection[str], query: Query, scopes: Collection[str], by_task: Mapping[str, float]
-    ) -> Mapping[str, str]:
-        """Map those of the records that a later one of them contradicts, as far as a rule can tell, to that one.
-
-        Those nearer to the current task are left out, since what holds in one task need not hold in another; so are
-        those with a number of the query that the later one has not: "build 32" asks for that one.
-        """
-        found = {
-            older: newer
-            for older, newer in self._reviews.contradicted(among).items()
-            if newer in among and by_task.get(older, 0.0) <= by_task.get(newer, 0.0)
-        }
-        numbers = {term for term in query.terms if any(sign.isdigit() for sign in term)}
-        if not found or not numbers:
-            return found
-        records = self._records.get({*found, *found.values()}, scopes)
-        said = {each: numbers.intersection(query_terms(record.text, limit=None)) for each, record in records.items()}
-        return {older: newer for older, newer in found.items() if said.get(older, set()) <= said.get(newer, set())}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Return the successors that pass the same filter as all candidates."""

@@ -44,9 +44,6 @@ class SqliteReviews:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
         return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))
 
-    def contradicted(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        return dict(self._database.rows(statement("contradicted"), (json.dumps(list(record_ids)),)))
-
     def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
         rows = self._database.rows(statement("newly_doubted"), {"since": since, "until": until})
         return [(ground, [row[2] for row in some]) for (ground, _), some in groupby(rows, key=itemgetter(0, 1))]

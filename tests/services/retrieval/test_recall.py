@@ -89,31 +89,12 @@ def test_a_store_of_superseded_records_alone_still_answers(app: App, remember: R
     assert "superseded_by" not in recall(app, "port").results[0]
 
 
-def test_what_a_newer_record_contradicts_ranks_below_it_until_somebody_settles_that(
-    app: App, remember: RememberOne
-) -> None:
-    """N1.2, N2.1: it stays in the answer."""
-    older = remember("Sessions expire after 15 minutes.")
-    newer = remember("Sessions expire after 30 minutes, says the new rule of the board.")
-
-    def found() -> list[str]:
-        return [str(result["id"]) for result in recall(app, "sessions expire after minutes").results]
-
-    assert found() == [newer.id, older.id]
-    assert recall(app, "do sessions expire after 15 minutes").results[0]["id"] == older.id  # It asks for that one.
-    (waiting,) = app.reviews.waiting(app.caller())
-    app.settle(Settling(id=waiting.review.id, settle="unrelated"), app.caller())
-    assert found() == [older.id, newer.id]
-
-
-def test_what_still_says_what_was_corrected_ranks_below_what_holds_now(app: App, remember: RememberOne) -> None:
-    """N1.1: whoever wrote it, also once the correction was corrected itself."""
-    old = remember("The payments service listens on port 8085 in staging.")
-    restated = remember("To reach payments on the staging box, use :8085.")
-    new = remember("Payments in staging moved to port 8110.", supersedes=(old.id,))
-    newer = remember("Payments in staging moved on to port 8120.", supersedes=(new.id,))
-    found = [result["id"] for result in recall(app, "how do I reach payments on the staging box?").results]
-    assert found == [newer.id, restated.id]
+def test_no_supposed_contradiction_reorders(app: App, remember: RememberOne) -> None:
+    """W5.4, N1.2: two customers pay in two ways, however alike the sentences; a queue of reviews moves nothing."""
+    asked = remember("Customer Nordwind pays by invoice within 30 days.")
+    remember("Customer Suedwind no longer pays by invoice but by card.")
+    assert [group.review.kind for group in app.reviews.waiting(app.caller())] == ["contradictions"]
+    assert recall(app, "How does Nordwind pay?").results[0]["id"] == asked.id
 
 
 def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(app: App, remember: RememberOne) -> None:

@@ -89,7 +89,6 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
     with ThreadPoolExecutor(2) as pool:
         searcher = Searcher(
             app.records,
-            app.records.reviews(),
             vectors,
             keywords,
             filters,

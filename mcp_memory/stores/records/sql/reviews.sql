@@ -60,18 +60,6 @@ ORDER BY g.settled_in DESC LIMIT :limit;
 SELECT m.record_id FROM review_records AS m JOIN reviews AS g ON g.id = m.review
 WHERE g.kind = :kind AND m.record_id IN (SELECT value FROM json_each(:ids));
 
--- name: contradicted
--- The first record of a group, or its successor, is what holds. The newest group counts.
-SELECT m.record_id, coalesce(newer.superseded_by, newer.id)
-FROM json_each(?) AS asked
-CROSS JOIN review_records AS m ON m.record_id = asked.value AND m.place > 0
-JOIN reviews AS g ON g.id = m.review
-JOIN records AS r ON r.id = m.record_id
-JOIN review_records AS first ON first.review = g.id AND first.place = 0
-JOIN records AS newer ON newer.id = first.record_id
-WHERE g.way IS NULL AND g.kind = 'contradictions' AND r.content_hash = m.content_hash
-ORDER BY length(g.id), g.id;
-
 -- name: drop_review
 DELETE FROM reviews WHERE id = ?;
 
