@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, SourceTraits, fuse
-from mcp_memory.domain.retrieval.queries import relevance_of
+from mcp_memory.domain.retrieval.gate import relevance_of
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.retrieval.search import Evidence
 from mcp_memory.services.tasks.branch_visibility import visible_to

@@ -16,14 +16,8 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import (
-    GOAL_CHANCE,
-    LEAST_CHANCE,
-    is_above_floor,
-    is_active,
-    is_known,
-    noise_score,
-)
+from mcp_memory.domain.retrieval.gate import GOAL_CHANCE, LEAST_CHANCE, is_above_floor, is_known, noise_score
+from mcp_memory.domain.retrieval.queries import is_active
 from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder

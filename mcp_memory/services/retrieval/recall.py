@@ -14,7 +14,7 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import is_known, noise_score, relevance_of
+from mcp_memory.domain.retrieval.gate import relevance_of
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
@@ -29,8 +29,6 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQu
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
 
-UNRELATED_COSINE = 0.1
-"""Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
 TASK_CHARACTERS = 60
 """Characters of the goal of another task, beside what was noted in it."""
 FACET_VALUES = 30
@@ -114,11 +112,9 @@ class Recall:
         stack = Stack() if then else standing(self._records, caller)
         ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then)
         # One more than is shown tells whether there are more.
-        known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
         # What was replaced stands in brackets behind its successor.
-        replaced = set[str]() if request.include_inactive else {old for hit in known for old in hit.replaces}
-        noise = noise_score(known)
-        relevant = (hit for hit in known if hit.score >= noise and is_relevant(hit) and hit.id not in replaced)
+        replaced = set[str]() if request.include_inactive else {i for hit in ranking.bearing for i in hit.replaces}
+        relevant = (hit for hit in ranking.bearing if hit.id not in replaced)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
@@ -136,7 +132,7 @@ class Recall:
         )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
-        more = end < len(hits) or (bool(known) and max(ranking.found.values(), default=0) >= wanted)
+        more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
         return RecallAnswer(
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
@@ -302,11 +298,6 @@ def _position(text: str) -> Position:
 def is_account(request: RecallRequest) -> bool:
     """Return True for a request for one context's report, which opens none of its records."""
     return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
-
-
-def is_relevant(hit: Fused) -> bool:
-    """Return True above the floor: it or its predecessor is remotely near, or has evidence that admits alone."""
-    return hit.is_admitted or hit.raw.get("vector", 1.0) >= UNRELATED_COSINE
 
 
 def _result(

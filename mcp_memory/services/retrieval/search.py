@@ -16,6 +16,7 @@ from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
+from mcp_memory.domain.retrieval.gate import bearing
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -80,13 +81,16 @@ class Evidence:
 class Ranking:
     """Candidates best first and their kinds, the count of each source's finds, and the sources that failed.
 
-    All of the query's words together carry `information` nats.
+    `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
+    query that no record holds. All of the query's words together carry `information` nats.
     """
 
     hits: tuple[Fused, ...]
+    bearing: tuple[Fused, ...]
     kinds: Mapping[str, Kind]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
     information: float = 0.0
 
 
@@ -123,12 +127,14 @@ class Searcher:
         also: Collection[str] = (),
         stack: Stack | None = None,
         then: PastView | None = None,
+        is_goal: bool = False,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
         `also` names further candidates, which pass the filter. What belongs to the path of the `stack` ranks before
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
+        `is_goal` is True where the query is a task's goal, which asks nothing.
         """
         evidence = self.weigh(read, where, limit, also, then)
         by_task = _by_task(evidence.tasks, stack)
@@ -144,12 +150,14 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
+        information = evidence.background.information
         return Ranking(
             hits=tuple(hits),
+            bearing=bearing(hits, information, read.query.terms, is_goal=is_goal),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
-            information=evidence.background.information,
+            information=information,
         )
 
     def read(self, text: str) -> ParsedQuery:

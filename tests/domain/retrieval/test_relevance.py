@@ -3,17 +3,17 @@
 import pytest
 
 from mcp_memory.domain.retrieval.fusion import Fused, below_successors
-from mcp_memory.domain.retrieval.queries import (
+from mcp_memory.domain.retrieval.gate import (
     FLOOR_COSINE,
     FLOOR_SCORE,
     GOAL_CHANCE,
     chance,
-    coverage,
     is_above_floor,
     is_known,
     noise_score,
     relevance_of,
 )
+from mcp_memory.domain.retrieval.queries import coverage
 
 
 def hit(score: float = 1.0, **raw: float) -> Fused:

@@ -17,7 +17,6 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
-from mcp_memory.services.review.settle import Settling
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.embedders import HashingEmbedder
 
