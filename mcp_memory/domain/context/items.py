@@ -29,7 +29,7 @@ from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
-PASSAGE_TOKENS = (400, 250, 150, 75)
+PASSAGE_TOKENS = (400, 300, 200, 150, 75)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""

@@ -112,7 +112,7 @@ class InformationKeywordStore:
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
                 shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(_numbers(terms), shelves, self._unread))
+                self._last = (asked, _score(_numbers(terms), _wholes(terms), shelves, self._unread))
             return self._last[1]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
@@ -156,10 +156,12 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
-def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: Collection[str]) -> _Scored:
+def _score(
+    terms: Mapping[int, bool], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
+) -> _Scored:
     """Count the terms over all shelves together, and sum each row's information in the order of the terms.
 
-    `terms` maps the number of each to True for an identifier.
+    `terms` maps the number of each to True for an identifier, `wholes` the parts of a compound word to it.
     """
     numbers, identifiers = list(terms), list(terms.values())
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
@@ -168,6 +170,10 @@ def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: 
     mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
     having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
+    for found in matches:
+        for part, whole in wholes.items():  # A text that has the whole word has said all that its parts say.
+            column = numbers.index(part)
+            found[column] = np.setdiff1d(found[column], found[numbers.index(whole)], assume_unique=True)
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
         told = (
@@ -181,7 +187,8 @@ def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: 
             for shelf, found in pairs:
                 for record_id in shelf.live_ids(found[column]):
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
-    information = sum(-log(chance) for chance in chances)
+    known = {number for number, count in zip(numbers, having, strict=True) if count}
+    information = sum(-log(c) for n, c in zip(numbers, chances, strict=True) if wholes.get(n) not in known)
     return _Scored(rarity=Rarity(records=records, information=information, holders=holders), scores=scores)
 
 
@@ -197,6 +204,20 @@ def _numbers(terms: Sequence[str]) -> dict[int, bool]:
         number = term_number(stem)
         found[number] = found.get(number, False) or _is_identifier(term)
     return found
+
+
+def _wholes(terms: Sequence[str]) -> dict[int, int]:
+    """Map the number of each part of a compound word to that of the word, as in "sqlite", "sq", "lite"."""
+    numbers = [term_number(stem) for stem in stems(terms)]
+    wholes: dict[int, int] = {}
+    for place, term in enumerate(terms):
+        end, joined = place + 1, ""
+        while end < len(terms) and len(joined) < len(term):
+            joined += terms[end]
+            end += 1
+        if joined == term:
+            wholes |= {part: numbers[place] for part in numbers[place + 1 : end] if part != numbers[place]}
+    return wholes
 
 
 def _is_identifier(term: str) -> bool:
