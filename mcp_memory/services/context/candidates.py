@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -329,16 +328,14 @@ def _only_warns(censor: Record) -> bool:
 
 
 def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], list[Omission]]:
-    """Return what bears on the question, within the strategy's limits per kind, and why the others stay out."""
+    """Return what bears on the question, without kinds that the strategy wants none of, and why the rest stays out."""
     bearing = {hit.id for hit in ranking.bearing}
     omitted = [Omission(id=hit.id, reason=BELOW) for hit in ranking.hits if hit.id not in bearing]
     kept: list[Fused] = []
-    taken: Counter[Kind | None] = Counter()
     for hit in ranking.bearing:
         kind = ranking.kinds.get(hit.id)  # Unknown for a successor that no source found.
-        taken[kind] += 1
-        if kind and taken[kind] > strategy.limits.get(kind, len(bearing)):
-            omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
+        if kind and strategy.limits.get(kind) == 0:
+            omitted.append(Omission(id=hit.id, reason=f"no {kind}s under this strategy"))
         else:
             kept.append(hit)
     return kept, omitted

@@ -650,7 +650,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     report = context.report
     assert report.metadata["query"] == "Which port?"
     assert report.metadata["candidates"] == {
-        "recent": 0, "keyword": 1, "vector": 2, "time": 0, "graph": 0, "entities": 0, "relations": 0,
+        "keyword": 1, "vector": 2, "time": 0, "graph": 0, "entities": 0, "relations": 0,
     }  # fmt: skip
     assert isinstance(report.metadata["assembly_ms"], float)
     assert [component.text for component in report.components] == [
