@@ -18,7 +18,6 @@ from mcp_memory.domain.context.rendering import (
 )
 from mcp_memory.domain.context.scoring import Scored
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
-from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.records import Detail, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, beside
@@ -148,16 +147,15 @@ class _Frame:
 
 def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail]]:
     """Return the texts that may represent a record, longest first, with their counted tokens (0: not known)."""
-    record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
+    record, passages = each.candidate.record, each.candidate.passages
     is_whole = record.summary.removesuffix(_outcome(record)) == record.text
-    passages = each.candidate.passages if deepest == "full" else None
     bodies: list[tuple[str, int, ShownDetail]] = []
     is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
     if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
         bodies.append((record.text, record.text_tokens, "full"))
     if passages:
         bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
-    elif deepest != "micro":
+    else:
         bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary"))
     if not bodies or record.micro_tokens < record.summary_tokens:
         bodies.append((record.micro, record.micro_tokens, "micro"))
