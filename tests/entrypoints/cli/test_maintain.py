@@ -64,7 +64,7 @@ def test_maintain_compacts_the_logs_that_are_due(
 ) -> None:
     """D1.1, S7.1."""
     monkeypatch.setenv("MCP_MEMORY_COMPACTION_WINDOW", "3000")
-    memory = open_memory(clock=clock)
+    memory = open_memory()
     fed(memory, memory.caller("work"), 20)
     assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 session logs compacted."]
     assert run("maintain").out.splitlines() == ["Done: 1 session logs compacted."]
@@ -94,4 +94,5 @@ def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: Open
     assert (process.returncode, out) == (130, b"")
     assert b"Run `mcp-memory maintain` again" in err
     assert b"Traceback" not in err
+    clock.now = time.time()
     assert 0 < memory.maintain.due().summarized < 500

@@ -59,7 +59,7 @@ DROP INDEX records_in_log;
 def test_episodes_of_the_sixteenth_schema_are_as_old_as_they_are_stored(
     open_memory: Callable[..., App], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G1.1, C8.2, P4.2: what a history's dates had put away comes back, counted; a version keeps its status."""
+    """G1.1, C8.2, P4.2: what a history's dates had archived comes back, counted; a version keeps its status."""
     memory = open_memory()
     ages: list[tuple[Status, float]] = [
         ("archived", 1), ("summarized", 1), ("archived", 40), ("summarized", 40), ("archived", 400), ("active", 1),
