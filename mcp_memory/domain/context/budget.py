@@ -17,13 +17,16 @@ ALWAYS: Mapping[str, Fraction] = {
 the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
 it and the current one, and the tasks finished beside it."""
 STANDING: Mapping[str, Fraction] = {
-    "open": Fraction(5, 100),
+    "open": Fraction(30, 100),
     **{each.share: Fraction(each.standing, 100) for each in SECTIONS if each.standing},
 }
-"""The largest part of what then remains: other open work, the last exchange, what changed since."""
+"""The largest part of what then remains, each before the next: other open work, the last exchange, what its session
+noted, what changed since. They add up to more than there is: a small context holds the first two, whole."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
+KNOWN, MOST_KNOWN = "known", Fraction(1, 2)
+"""The share of what was learnt where nobody asked, and the largest part of the whole budget for it."""
 LEARNT, REST, SPARE = "learnt", "rest", "spare"
 """The shares of learnt records, which the log competes with, of items without a share of their own, and of items beyond
 the strategy's limits, which take what all others leave."""
@@ -139,7 +142,10 @@ def place(
     for share, part in shares.items():
         limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
         ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
-    within = [item for item in items if item.share != SPARE]
+    for part in (FAIR_PART, 1):
+        most = int(budget * MOST_KNOWN) - ledger.spent_on((KNOWN,))
+        ledger.fill(sharing.get(KNOWN, ()), max(most, 0), cheapest_first, part)
+    within = [item for item in items if item.share not in (KNOWN, SPARE)]
     ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
     ledger.deepen([ledger.placed[item.id] for item in within if item.id in ledger.placed])

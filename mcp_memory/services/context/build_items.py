@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item, own_share
+from mcp_memory.domain.context.budget import FOUND, KNOWN, LEARNT, OTHERS, REST, SPARE, Item, own_share
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
     EXCHANGE_SECTION,
+    NOTES_SECTION,
+    OPEN_POSITION,
     OPEN_SHOWN,
+    SESSION_NOTES,
     SINCE,
     Measure,
     approach_item,
@@ -19,6 +23,7 @@ from mcp_memory.domain.context.items import (
     notice_item,
     open_items,
     other_censors_item,
+    outcome_item,
     record_item,
     relation_item,
     retired_item,
@@ -32,10 +37,10 @@ from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
 from mcp_memory.domain.model.tasks import DEAD_ENDS
-from mcp_memory.domain.text.prompt_safety import author, is_own
+from mcp_memory.domain.text.prompt_safety import author, is_own, neutralise
 from mcp_memory.domain.text.times import iso_minute, validity
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.services.context.candidates import NOT_HERE, FoundCandidates
+from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored
@@ -89,6 +94,7 @@ class ItemBuilder:
         more_tasks = tasks_beyond(question.stack, items)
         items += news_items([told_change(each, question.caller) for each in question.stack.news], measure)
         if question.opens:
+            items += self._session_notes()
             open_tasks = self._open()
             items += open_tasks[:OPEN_SHOWN]
             more_tasks += [item.id for item in open_tasks[OPEN_SHOWN:]]
@@ -99,7 +105,8 @@ class ItemBuilder:
     def _earlier_values(self) -> Mapping[str, str]:
         """Map records to what they replaced said otherwise; nothing as of a time, when that was still true."""
         gathered = self._gathered
-        shown = (*gathered.always, *gathered.focus, *gathered.since.changed, *(each.candidate for each in self._ranked))
+        apart = (*gathered.always, *gathered.focus, *gathered.since.changed, *gathered.notes.stored)
+        shown = (*apart, *(each.candidate for each in self._ranked))
         replaced = () if self._question.then else [candidate.record for candidate in shown]
         return earlier_values(replaced, self._question.where, self._records)
 
@@ -157,6 +164,8 @@ class ItemBuilder:
             section = section_of(record)
             title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
             divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
+            if question.opens and record.kind not in LOG_KINDS and each.candidate.source not in BY_HAND:
+                divided = KNOWN
             mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
@@ -188,6 +197,18 @@ class ItemBuilder:
             position=position,
         )
 
+    def _session_notes(self) -> list[Item]:
+        """Return what the last exchange's session stored, then what its tools came to, the latest first."""
+        question, notes, measure = self._question, self._gathered.notes, self._measure
+        items = [
+            self._record(scored(question.strategy, each, question.now), NOTES_SECTION, SESSION_NOTES, place)
+            for place, each in enumerate(notes.stored)
+        ]
+        return items + [
+            outcome_item(each.source, each.kind, each.at, neutralise(each.text), measure, position=place)
+            for place, each in enumerate(notes.outcomes, start=len(items))
+        ]
+
     def _dead_ends(self) -> Mapping[str | None, str]:
         """Map the candidates' tasks that failed or were given up to the mark of what belongs to them.
 
@@ -203,7 +224,9 @@ class ItemBuilder:
         caller = self._question.caller
         tasks = self._records.tasks_near(caller.namespace, (), "open")
         elsewhere = self._elsewhere(caller, self._records.places(caller))
-        return open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
+        items = open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
+        items.sort(key=lambda item: bool(item.author))  # The reader's own first.
+        return [replace(item, position=OPEN_POSITION + place) for place, item in enumerate(items)]
 
 
 def _validity(record: Record, now: Instant) -> str:

@@ -22,8 +22,8 @@ from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
-from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.question import ContextQuestion, among, refused
+from mcp_memory.services.context.current_focus import ALWAYS_KINDS, RAW, CurrentFocus, SessionNotes, Since
+from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
 PER_ORDER = 200  # candidates of each order, at least
@@ -39,6 +39,8 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
+BY_HAND = frozenset({"inherited", "pinned"})
+"""The sources of what somebody chose, whatever is asked."""
 BELOW = "below the relevance floor"
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
@@ -69,6 +71,7 @@ class FoundCandidates:
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
     since: Since = field(default_factory=Since)
+    notes: SessionNotes = field(default_factory=SessionNotes)
     entities: Sequence[EntityFacts] = ()
     relations: Sequence[RelationFacts] = ()
     note: str = ""
@@ -111,7 +114,8 @@ class CandidateFinder:
         pinned = self._pinned(question)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
-        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
+        notes = self._focus.session_notes(question, (*focus, *since.changed))
+        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
@@ -121,9 +125,11 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
+            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+                omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
-        shown = kept.keys() | apart
+        shown = kept.keys() | apart | notes.told
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
         was_limited = any(
             each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
@@ -135,6 +141,7 @@ class CandidateFinder:
             always=always,
             focus=focus,
             since=since,
+            notes=notes,
             entities=entities,
             relations=relations,
             note=self._calibration(question),

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.context.items import EXCHANGE, SINCE
+from mcp_memory.domain.context.items import EXCHANGE, SESSION_NOTES, SINCE
+from mcp_memory.domain.context.rendering import event_body
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.session_log import entry_of, in_order
+from mcp_memory.domain.sessions.outcomes import CallOutcome, call_outcomes
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
@@ -18,8 +21,12 @@ LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
-NO_EXCHANGE: frozenset[Kind] = frozenset({"identity", "censor", "tool_result", "summary", "result"})
-"""Kinds that are neither said nor done: a result has its own place, and a call says more than its output."""
+RAW: frozenset[Kind] = frozenset({"event", "tool_call", "tool_result"})
+"""What tools were given and said: a block that nobody asked for tells what came of it."""
+NO_EXCHANGE: frozenset[Kind] = RAW | frozenset[Kind]({"identity", "censor", "summary", "result"})
+"""Kinds that are not said by anybody: a result has its own place."""
+NOTES_SHOWN, OUTCOMES_SHOWN = 8, 8
+"""Most records that a session stored, and most outcomes, that stand behind the last exchange."""
 TURNS_READ = 200
 """Messages read: between its calls an agent may say a hundred things after what it was asked."""
 CHANGES_READ, CHANGES_SHOWN = 100, 5
@@ -33,6 +40,19 @@ class Since:
 
     changed: Sequence[Candidate] = ()
     retired: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNotes:
+    """What the session of the last exchange left: records that it stored, newest first, and what its tools came to."""
+
+    stored: Sequence[Candidate] = ()
+    outcomes: Sequence[CallOutcome] = ()
+
+    @property
+    def told(self) -> frozenset[str]:
+        """The ids of the events and calls that the outcomes tell of."""
+        return frozenset(each.source for each in self.outcomes)
 
 
 class CurrentFocus:
@@ -80,14 +100,14 @@ class CurrentFocus:
         return recent[::-1]
 
     def _last_exchange(self, question: ContextQuestion) -> Sequence[Record]:
-        """Return what the user last asked, and what the agent said last and did after it, in reading order.
+        """Return what the user last asked, and what the agent said last, in reading order.
 
         Of this session where anything was said in it; else of the agent's session before, else of any agent's.
         """
         where = question.where
         here = replace(where, session_id=question.caller.session_id)
         if spoken := self._spoken(question, here):
-            return _in_order(spoken, self._noted(question, here))
+            return _in_order(spoken, ())
         for those in (replace(where, own_of=question.caller.agent), where):
             noted = [each for each in self._noted(question, those) if each.session_id != here.session_id]
             spoken = self._spoken(question, those)
@@ -108,6 +128,38 @@ class CurrentFocus:
     def _held(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
         records = self._records.list(where, "occurred", TURNS_READ)
         return [record for record in records if not refused(record, question.strategy)]
+
+    def session_notes(self, question: ContextQuestion, focus: Sequence[Candidate]) -> SessionNotes:
+        """Return what was stored and done in the session of the last exchange; else in the one before this."""
+        if not question.opens:
+            return SessionNotes()
+        there = {each.record.id for each in focus}
+        exchange = [each.record for each in focus if each.source == EXCHANGE]
+        last = exchange[-1] if exchange else self._latest_elsewhere(question)
+        if last is None:
+            return SessionNotes()
+        # Sessions of two agents may have one name.
+        where = replace(question.where, session_id=last.session_id)
+        held = [each for each in self._held(question, where) if each.agent == last.agent]
+        lasting = among(where, LASTING_KINDS - NO_EXCHANGE)
+        stored = self._held(question, replace(where, kinds=lasting)) if lasting else []
+        stored = [each for each in stored if each.agent == last.agent and each.id not in there]
+        calls = [each for each in held if each.kind in ("tool_call", "tool_result")]
+        done = [_event_outcome(each) for each in held if each.kind == "event"]
+        done += call_outcomes(in_order(map(entry_of, calls)).entries)
+        once = {each.text: each for each in reversed(done) if each.source not in there}
+        return SessionNotes(
+            stored=[Candidate(record=each, source=SESSION_NOTES, relevance=1.0) for each in stored[:NOTES_SHOWN]],
+            outcomes=[*once.values()][::-1][:OUTCOMES_SHOWN],
+        )
+
+    def _latest_elsewhere(self, question: ContextQuestion) -> Record | None:
+        """Return the newest record of another session, the agent's own first: its tools alone may have left one."""
+        for those in (replace(question.where, own_of=question.caller.agent), question.where):
+            for each in self._held(question, those):
+                if each.session_id != question.caller.session_id and each.kind in RAW:
+                    return each
+        return None
 
     def since(self, question: ContextQuestion, focus: Sequence[Candidate]) -> Since:
         """Return what changed since the last exchange began, by whomever; nothing without one."""
@@ -150,8 +202,13 @@ class CurrentFocus:
         return [record for record in ended if record.details.get("task") not in question.stack.ids]
 
 
+def _event_outcome(event: Record) -> CallOutcome:
+    """Return what an event tells without its output, which may be anybody's words."""
+    return CallOutcome(source=event.id, at=event.occurred_at, text=event_body(event, event.text, "micro"), kind="event")
+
+
 def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]:
-    """Return the last question of the newest session, its last answer, and what was done or noted after both.
+    """Return the last question of the newest session, and its last answer.
 
     Both are newest first. Where nothing was said, the last two notes.
     """
@@ -159,5 +216,4 @@ def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]
         return [each for each in noted if each.session_id == noted[0].session_id][:LAST_EXCHANGE][::-1]
     turns = [each for each in spoken if each.session_id == spoken[0].session_id]
     asked = next((each for each in turns if each.role == "user"), turns[:LAST_EXCHANGE][-1])
-    shown = [asked] if asked is turns[0] else [asked, turns[0]]
-    return [*shown, *noted[:1]] if noted and noted[0].occurred_at > turns[0].occurred_at else shown
+    return [asked] if asked is turns[0] else [asked, turns[0]]
