@@ -114,7 +114,7 @@ def place(
     answer the query best are placed before the shares, and count in their own. An item too large for the space left
     takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two
     sorts hold at least their first item at its shortest: in a small context a constraint
-    matters more than one more record. The rest of a share flows to the others, and the leftover deepens the best before
+    matters more than one more record. What was learnt takes at most half where nobody asked. The rest of a share flows to the others, and the leftover deepens the best before
     it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
@@ -142,9 +142,10 @@ def place(
     for share, part in shares.items():
         limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
         ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
-    for part in (FAIR_PART, 1):
+    known = sharing.get(KNOWN, ())
+    for part, least in ((FAIR_PART, ledger.least(known)), (1, 0)):
         most = int(budget * MOST_KNOWN) - ledger.spent_on((KNOWN,))
-        ledger.fill(sharing.get(KNOWN, ()), max(most, 0), cheapest_first, part)
+        ledger.fill(known, max(most, least), cheapest_first, part)
     within = [item for item in items if item.share not in (KNOWN, SPARE)]
     ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)

@@ -22,7 +22,8 @@ from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
-from mcp_memory.services.context.current_focus import ALWAYS_KINDS, RAW, CurrentFocus, SessionNotes, Since
+from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
+from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
 from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
@@ -71,7 +72,7 @@ class FoundCandidates:
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
     since: Since = field(default_factory=Since)
-    notes: SessionNotes = field(default_factory=SessionNotes)
+    notes: LastSession = field(default_factory=LastSession)
     entities: Sequence[EntityFacts] = ()
     relations: Sequence[RelationFacts] = ()
     note: str = ""
@@ -97,6 +98,7 @@ class CandidateFinder:
         self._takes_guidance = takes_guidance
         self._records = records
         self._focus = CurrentFocus(records)
+        self._last_session = LastSessionReader(records)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters
@@ -114,7 +116,7 @@ class CandidateFinder:
         pinned = self._pinned(question)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
-        notes = self._focus.session_notes(question, (*focus, *since.changed))
+        notes = self._last_session(question, (*focus, *since.changed))
         apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}

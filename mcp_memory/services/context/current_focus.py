@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.context.items import EXCHANGE, SESSION_NOTES, SINCE
-from mcp_memory.domain.context.rendering import event_body
+from mcp_memory.domain.context.items import EXCHANGE, SINCE
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.model.session_log import entry_of, in_order
-from mcp_memory.domain.sessions.outcomes import CallOutcome, call_outcomes
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.services.context.last_session import RAW, held
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
@@ -21,14 +19,8 @@ LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
-RAW: frozenset[Kind] = frozenset({"event", "tool_call", "tool_result"})
-"""What tools were given and said: a block that nobody asked for tells what came of it."""
 NO_EXCHANGE: frozenset[Kind] = RAW | frozenset[Kind]({"identity", "censor", "summary", "result"})
 """Kinds that are not said by anybody: a result has its own place."""
-NOTES_SHOWN, OUTCOMES_SHOWN = 8, 8
-"""Most records that a session stored, and most outcomes, that stand behind the last exchange."""
-TURNS_READ = 200
-"""Messages read: between its calls an agent may say a hundred things after what it was asked."""
 CHANGES_READ, CHANGES_SHOWN = 100, 5
 """Records read that changed last, and most of each sort that are shown; the others compete like any record."""
 RESULTS: frozenset[Kind] = frozenset({"result"})
@@ -40,19 +32,6 @@ class Since:
 
     changed: Sequence[Candidate] = ()
     retired: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNotes:
-    """What the session of the last exchange left: records that it stored, newest first, and what its tools came to."""
-
-    stored: Sequence[Candidate] = ()
-    outcomes: Sequence[CallOutcome] = ()
-
-    @property
-    def told(self) -> frozenset[str]:
-        """The ids of the events and calls that the outcomes tell of."""
-        return frozenset(each.source for each in self.outcomes)
 
 
 class CurrentFocus:
@@ -119,47 +98,11 @@ class CurrentFocus:
     def _spoken(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
         """Return the last messages, newest first."""
         kinds = among(where, SPOKEN)
-        return self._held(question, replace(where, kinds=kinds)) if kinds else []
+        return held(self._records, question, replace(where, kinds=kinds)) if kinds else []
 
     def _noted(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
         """Return the last records of any kind, newest first."""
-        return [record for record in self._held(question, where) if record.kind not in NO_EXCHANGE]
-
-    def _held(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-        records = self._records.list(where, "occurred", TURNS_READ)
-        return [record for record in records if not refused(record, question.strategy)]
-
-    def session_notes(self, question: ContextQuestion, focus: Sequence[Candidate]) -> SessionNotes:
-        """Return what was stored and done in the session of the last exchange; else in the one before this."""
-        if not question.opens:
-            return SessionNotes()
-        there = {each.record.id for each in focus}
-        exchange = [each.record for each in focus if each.source == EXCHANGE]
-        last = exchange[-1] if exchange else self._latest_elsewhere(question)
-        if last is None:
-            return SessionNotes()
-        # Sessions of two agents may have one name.
-        where = replace(question.where, session_id=last.session_id)
-        held = [each for each in self._held(question, where) if each.agent == last.agent]
-        lasting = among(where, LASTING_KINDS - NO_EXCHANGE)
-        stored = self._held(question, replace(where, kinds=lasting)) if lasting else []
-        stored = [each for each in stored if each.agent == last.agent and each.id not in there]
-        calls = [each for each in held if each.kind in ("tool_call", "tool_result")]
-        done = [_event_outcome(each) for each in held if each.kind == "event"]
-        done += call_outcomes(in_order(map(entry_of, calls)).entries)
-        once = {each.text: each for each in reversed(done) if each.source not in there}
-        return SessionNotes(
-            stored=[Candidate(record=each, source=SESSION_NOTES, relevance=1.0) for each in stored[:NOTES_SHOWN]],
-            outcomes=[*once.values()][::-1][:OUTCOMES_SHOWN],
-        )
-
-    def _latest_elsewhere(self, question: ContextQuestion) -> Record | None:
-        """Return the newest record of another session, the agent's own first: its tools alone may have left one."""
-        for those in (replace(question.where, own_of=question.caller.agent), question.where):
-            for each in self._held(question, those):
-                if each.session_id != question.caller.session_id and each.kind in RAW:
-                    return each
-        return None
+        return [record for record in held(self._records, question, where) if record.kind not in NO_EXCHANGE]
 
     def since(self, question: ContextQuestion, focus: Sequence[Candidate]) -> Since:
         """Return what changed since the last exchange began, by whomever; nothing without one."""
@@ -200,11 +143,6 @@ class CurrentFocus:
             return []
         ended = self._records.list(replace(where, kinds=kinds, since=begun), "occurred", CHANGES_SHOWN)
         return [record for record in ended if record.details.get("task") not in question.stack.ids]
-
-
-def _event_outcome(event: Record) -> CallOutcome:
-    """Return what an event tells without its output, which may be anybody's words."""
-    return CallOutcome(source=event.id, at=event.occurred_at, text=event_body(event, event.text, "micro"), kind="event")
 
 
 def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]:

@@ -12,7 +12,7 @@ from mcp_memory.services.retrieval.as_of import PastView
 from mcp_memory.services.retrieval.search import ParsedQuery
 
 OWN_TRAFFIC = "the memory's own traffic"
-RAW_CALL = "a call, told by what came of it"
+RAW_CALL = "a call, of which the result is told"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

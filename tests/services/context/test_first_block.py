@@ -235,6 +235,8 @@ def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock", budget: in
     """F9.1: nobody asked for it."""
     decide(app, 120)
     clock.advance(days=1)
+    say(app, ASKED, ANSWERED)
+    clock.advance(days=1)
     context = first_block(app, budget)
     learnt = [each.tokens for each in context.report.components if each.kind == "decision"]
     assert 0.3 * budget <= sum(learnt) <= budget / 2
