@@ -113,9 +113,10 @@ def place(
     what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. The few that
     answer the query best are placed before the shares, and count in their own. An item too large for the space left
     takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two
-    sorts hold at least their first item at its shortest: in a small context a constraint
-    matters more than one more record. What was learnt takes at most half where nobody asked. The rest of a share flows to the others, and the leftover deepens the best before
-    it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
+    sorts hold at least their first item at its shortest: in a small context a constraint matters more than one more
+    record. What was learnt takes at most half where nobody asked. The rest of a share flows to the others, and the
+    leftover deepens the best before it goes to items beyond the limits. Returns the placed items in the order given,
+    and those left out.
     """
     shares = shares or {}
     ledger = _Ledger(budget, title_tokens)

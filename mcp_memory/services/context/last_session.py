@@ -13,7 +13,8 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import Entry, entry_of, in_order
 from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions
-from mcp_memory.domain.sessions.tool_lines import CallLine, call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import TOOL_CHARACTERS, CallLine, call_line, one_line
+from mcp_memory.domain.sessions.tool_outputs import ends_in_error
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
@@ -43,7 +44,7 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastSession:
-    """The traces of the session of the last exchange: records that it stored, newest first, and results of its tools."""
+    """The traces of the last exchange's session: records that it stored, newest first, and results of its tools."""
 
     stored: Sequence[Candidate] = ()
     outcomes: Sequence[CallOutcome] = ()
@@ -112,7 +113,14 @@ def _call_outcomes(entries: Sequence[Entry]) -> list[CallOutcome]:
     `pytest tests/cargo → failed: KeyError 'phyto'`
     """
     actions = AgentActions(entries)
-    found = [*_unanswered(entries), *_failed(actions), *_went_well(actions), *_files(actions), *_asked(actions)]
+    found = [
+        *_unanswered(entries),
+        *_without_call(entries, actions),
+        *_failed(actions),
+        *_went_well(actions),
+        *_files(actions),
+        *_asked(actions),
+    ]
     return [*{each.text: each for each in reversed(found)}.values()][::-1]
 
 
@@ -120,6 +128,15 @@ def _unanswered(entries: Sequence[Entry]) -> Iterator[CallOutcome]:
     """Yield the command that was running when the session ended."""
     if entries and (last := entries[-1]).kind == "tool_call" and (line := call_line(last)).act == "ran":
         yield _outcome(last, f"{_command(line)} → not known: the session ended while it ran")
+
+
+def _without_call(entries: Sequence[Entry], actions: AgentActions) -> Iterator[CallOutcome]:
+    """Yield the results of tools of which nobody stored the call."""
+    answered = {did.output.id for did in actions.done}
+    for result in reversed(entries):
+        if result.kind == "tool_result" and result.tool and result.id not in answered:
+            ending = " → failed" if result.failed or ends_in_error(result.text) else ""
+            yield _outcome(result, f"called {one_line(result.tool, TOOL_CHARACTERS)}{ending}")
 
 
 def _failed(actions: AgentActions) -> Iterator[CallOutcome]:

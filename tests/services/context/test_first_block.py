@@ -171,6 +171,7 @@ def test_what_the_session_noted_and_what_came_of_its_calls_follow(open_memory: O
     say(ann, ASKED, ANSWERED)
     note = "Shard 4 stopped on a lock of the nightly report."
     ann.remember([NewRecord(text=note, kind="episode")], ann.caller("yesterday"))
+    ann.feed([NewRecord(text="2 errors", kind="tool_result", tool="lint", outcome="failure")], ann.caller("yesterday"))
     for _ in range(3):
         use(ann, "Bash", '{"command":"make shard-4"}', "lock timeout\nexit code 2")
         use(ann, "Bash", '{"command":"pytest -q"}', "FAILED tests/test_locks.py - KeyError: 'x'\n1 failed\nexit code 1")
@@ -186,6 +187,7 @@ def test_what_the_session_noted_and_what_came_of_its_calls_follow(open_memory: O
     stored, *outcomes = section(context, "Session Notes").splitlines()
     assert stored.endswith(note)
     assert [line.partition("] ")[2] for line in outcomes[1:]] == [
+        "called lint → failed",
         "pytest -q → failed: tests/test_locks.py - KeyError: 'x'",
         "make shard-4 → failed",
         "make shard-3 → succeeded",
