@@ -130,7 +130,7 @@ def test_what_failed_is_a_dead_end_with_its_reason_and_no_fact(played: worked_da
     assert ("dead end (failed)", IN_MEMORY) in labels(played.resumed)
     [line] = [line for line in played.resumed.splitlines() if DEAD_END in line]
     assert line in sections(played.resumed)["Task"]
-    assert not any("pandas" in line for line in sections(played.resumed)["Session Notes"])
+    assert not any("pandas" in line for line in sections(played.resumed)["Known Information"])
 
 
 def test_the_next_steps_follow_what_is_done(played: worked_day.Played, later: "ServerProcess") -> None:
@@ -153,7 +153,7 @@ def test_the_log_of_finished_steps_is_left_out_and_recall_finds_it(
 def test_the_decision_the_procedure_and_the_censor_that_matter_now_are_there(played: worked_day.Played) -> None:
     """T2.2, C6.1: also what was decided and learnt in steps that are finished."""
     told = sections(played.resumed)
-    assert any(DECISION in line for line in told["Session Notes"])
+    assert any(DECISION in line for line in told["Relevant Past Decisions"])
     assert any(PROCEDURE in line for line in told["Procedure"])
     assert any(re.search(rf"\*\*BLOCK:\*\* .*{re.escape(CENSOR)}", line) for line in told["Active Constraints"])
     assert any("Ines" in line for line in told["Identity"])

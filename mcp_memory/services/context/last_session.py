@@ -76,6 +76,8 @@ class LastSessionReader:
         lasting = among(where, LASTING_KINDS - NO_NOTES)
         stored = held(self._records, question, replace(where, kinds=lasting)) if lasting else []
         stored = [each for each in stored if each.agent == last.agent and each.id not in there]
+        if question.stack.current:  # What it noted elsewhere competes by the goal.
+            stored = [each for each in stored if each.task_id == question.stack.current.id]
         calls = [each for each in records if each.kind in ("tool_call", "tool_result")]
         done = [_event_outcome(each) for each in records if each.kind == "event"]
         done += _call_outcomes(in_order(map(entry_of, calls)).entries)
