@@ -9,6 +9,8 @@ ANSWERS = "answers"
 """The share of what the question found: all that the others leave."""
 CHOSEN = "chosen"
 """The share of records pinned or handed down by hand."""
+NEAREST = "nearest"
+"""The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
     **{share: ALWAYS[share] for share in ("identity", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
@@ -18,6 +20,7 @@ REQUIRED: Mapping[str, Fraction] = {
 }
 """The largest part of the whole budget for each share that comes before the answers, in this order."""
 BESIDE: Mapping[str, Fraction] = {
+    NEAREST: Fraction(1, 4),
     **{share: ALWAYS[share] for share in ("approach", "focus")},
     "entities": Fraction(5, 100),
     "relations": Fraction(5, 100),

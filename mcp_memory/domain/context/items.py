@@ -18,14 +18,13 @@ from mcp_memory.domain.context.rendering import (
 )
 from mcp_memory.domain.context.scoring import Scored
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
-from mcp_memory.domain.model.lifecycle import deepest_detail
-from mcp_memory.domain.model.records import Detail, Record, ShownDetail
+from mcp_memory.domain.model.records import Detail, Instant, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, beside
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Passages
 from mcp_memory.domain.text.prompt_safety import by
-from mcp_memory.domain.text.times import iso_minute
+from mcp_memory.domain.text.times import iso_day, iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
@@ -37,13 +36,15 @@ NOTHING = "nothing"
 """The id of the line that says that a memory holds nothing."""
 LAST_POSITION = 1_000_000
 """Behind everything else in its section."""
-EXCHANGE, SINCE = "exchange", "since"
-"""The sources of the last exchange and of what changed since, and their shares."""
-EXCHANGE_SECTION, CHANGED_SECTION = "Last Exchange", "Changed Since"
+EXCHANGE, SESSION_NOTES, SINCE = "exchange", "session notes", "since"
+"""The sources of the last exchange, of what its session noted, and of what changed since; and their shares."""
+EXCHANGE_SECTION, NOTES_SECTION, CHANGED_SECTION = "Last Exchange", "Session Notes", "Changed Since"
 EXCHANGE_TOKENS = 800
 """A longer text of the last exchange is shown by its summary."""
 OPEN_SHOWN = 5
 """Most open tasks beside the path, of the reader and of others."""
+OPEN_POSITION = 400
+"""Behind the reader's path, its finished tasks and its plan."""
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
@@ -151,16 +152,15 @@ class _Frame:
 
 def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail]]:
     """Return the texts that may represent a record, longest first, with their counted tokens (0: not known)."""
-    record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
+    record, passages = each.candidate.record, each.candidate.passages
     is_whole = record.summary.removesuffix(_outcome(record)) == record.text
-    passages = each.candidate.passages
     bodies: list[tuple[str, int, ShownDetail]] = []
     is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
     if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
         bodies.append((record.text, record.text_tokens, "full"))
     if passages:
         bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
-    elif deepest != "micro":
+    else:
         bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary"))
     if not bodies or (passages is None and record.micro_tokens < record.summary_tokens):
         bodies.append((record.micro, record.micro_tokens, "micro"))
@@ -234,7 +234,7 @@ def open_items(
             head = f"- yours, open {since} {brackets}; push_task with task_id resumes it: "
         return _task_item(task, head, "open", measure, who, position=position)
 
-    return [item(task, 400 + place) for place, task in enumerate(beside(tasks, stack))]
+    return [item(task, OPEN_POSITION + place) for place, task in enumerate(beside(tasks, stack))]
 
 
 def news_items(said: Sequence[str], measure: Measure) -> list[Item]:
@@ -250,6 +250,13 @@ def retired_item(record_ids: Sequence[str], measure: Measure) -> Item:
     """Make an item of the ids of records that were retired since the last exchange."""
     item = _line_item("retired", "note", CHANGED_SECTION, f"- Retired: {', '.join(record_ids)}.", measure, SINCE, 0.0)
     return replace(item, position=LAST_POSITION)
+
+
+def outcome_item(record_id: str, kind: str, at: Instant, text: str, measure: Measure, *, position: int) -> Item:
+    """Make an item of the result of a call: `- [r000017 2026-11-03] make shard-4 → failed`."""
+    line = f"- [{record_id} {iso_day(at)}] {text}"
+    item = _line_item(record_id, kind, NOTES_SECTION, line, measure, SESSION_NOTES, 0.0)
+    return replace(item, position=position)
 
 
 class _MakeItem(Protocol):
@@ -303,6 +310,11 @@ def other_censors_item(number: int, measure: Measure) -> Item:
     line = f'- {number} more for other work: `recall` with kinds=["censor"].'
     item = _line_item("censors", "note", "Active Constraints", line, measure, "censor", 0.0)
     return replace(item, position=LAST_POSITION)
+
+
+def unknown_item(sentence: str, measure: Measure) -> Item:
+    """Make an item of the sentence that says what no record names."""
+    return _line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:
@@ -360,7 +372,8 @@ def _task_item(
     task: Task, head: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
 ) -> Item:
     full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
-    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
+    says_why = task.is_finished or (task.status == "blocked" and not required)
+    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if says_why else 0)
     return Item(
         id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0,
         forms=_forms(measure, full, brief if brief != full else ""),

@@ -22,6 +22,19 @@ def bearing(
     return tuple(hit for hit in hits if hit.score >= noise and is_relevant(hit))
 
 
+def nothing_names(names: Sequence[str]) -> str:
+    """Return the sentence about what no record names: "Nothing here names Redis or Kafka."; "" without a name."""
+    if not names:
+        return ""
+    *others, last = names
+    return f"Nothing here names {', '.join(others)} or {last}." if others else f"Nothing here names {last}."
+
+
+def is_near(hit: Fused) -> bool:
+    """Return True where a hit has anything to do with the query, however little."""
+    return hit.raw.get("keyword", 0.0) > 0 or hit.raw.get("vector", 0.0) >= FLOOR_COSINE
+
+
 def is_relevant(hit: Fused) -> bool:
     """Return True above the floor: it or its predecessor is remotely near, or has evidence that admits alone."""
     return hit.is_admitted or hit.raw.get("vector", 1.0) >= UNRELATED_COSINE

@@ -224,6 +224,7 @@ class AssembleContext:
             caller=caller,
             budget=budget,
             now=self._clock() if at is None else at,
+            shortens=request.compress,
             opens=not then and not request.query.strip() and chosen.strategy.layout == "by_kind",
         )
         return question, chosen, seen

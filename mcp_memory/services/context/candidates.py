@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.context.budget import FOUND
+from mcp_memory.domain.context.filling import NEAREST
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
@@ -16,13 +17,14 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import is_above_floor
+from mcp_memory.domain.retrieval.gate import is_above_floor, is_near
 from mcp_memory.domain.retrieval.queries import is_active
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.question import ContextQuestion, among, refused
+from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
+from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
 PER_ORDER = 200  # candidates of each order, at least
@@ -38,13 +40,13 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
+BY_HAND = frozenset({"inherited", "pinned"})
+"""The sources of what somebody chose, whatever is asked."""
 BELOW = "below the relevance floor"
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
-NEAREST = "nearest"
-"""The source of what a strategy always wants some of, and that does not bear on the question."""
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
@@ -67,6 +69,7 @@ class FoundCandidates:
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
     since: Since = field(default_factory=Since)
+    notes: LastSession = field(default_factory=LastSession)
     entities: Sequence[EntityFacts] = ()
     relations: Sequence[RelationFacts] = ()
     note: str = ""
@@ -93,6 +96,7 @@ class CandidateFinder:
         self._takes_guidance = takes_guidance
         self._records = records
         self._focus = CurrentFocus(records)
+        self._last_session = LastSessionReader(records)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters
@@ -105,7 +109,8 @@ class CandidateFinder:
         pinned = self._pinned(question)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
-        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
+        notes = self._last_session(question, (*focus, *since.changed))
+        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
@@ -115,9 +120,11 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
+            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+                omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
-        shown = kept.keys() | apart
+        shown = kept.keys() | apart | notes.told
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
         was_limited = any(
             each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
@@ -129,6 +136,7 @@ class CandidateFinder:
             always=always,
             focus=focus,
             since=since,
+            notes=notes,
             entities=entities,
             relations=relations,
             note=self._calibration(question),
@@ -212,7 +220,7 @@ class CandidateFinder:
         for kind, least in question.strategy.least.items():
             missing = least - sum(ranking.kinds.get(hit.id) == kind for hit in kept)
             of_kind = (hit for hit in ranking.hits if ranking.kinds.get(hit.id) == kind and hit.id not in there)
-            nearest += islice(of_kind, max(missing, 0))
+            nearest += islice(filter(is_near, of_kind), max(missing, 0))
         return nearest
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:

@@ -88,17 +88,17 @@ def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> N
     assert [form.tokens for form in item.forms] == sorted((form.tokens for form in item.forms), reverse=True)
 
 
-def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_by_its_micro(
+def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_as_any_other(
     make_record: MakeRecord,
 ) -> None:
-    """F1.1, C8.2."""
+    """F1.1, C2.3, C8.2: a stage shortens nothing."""
     text = "The pump hums. " * 40 + "The valve is red. " + "The pump hums. " * 40
     short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
     weighed = passages(text, "valve")
     for tokens, status, details in (
         (300, "new", ["full", "passage", "passage", "micro"]),
         (9_000, "new", ["passage", "passage", "passage", "micro"]),
-        (300, "archived", ["micro"]),
+        (300, "archived", ["full", "passage", "passage", "micro"]),
     ):
         record = make_record(text, text_tokens=tokens, status=status, **short)
         candidate = Candidate(record=record, source="recall", passages=weighed)
