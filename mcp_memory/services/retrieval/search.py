@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypedDict
 
-from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.gate import bearing
+from mcp_memory.domain.retrieval.log_lines import (
+    COMPARED,
+    SAME_COSINE,
+    Said,
+    behind_answers,
+    behind_stored,
+    echoes,
+    once,
+    words_digest,
+)
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -59,8 +70,9 @@ class Evidence:
     """Evidence about a query's candidates before fusion.
 
     `rankings` holds each source's scores of all candidates, `neighbours` the candidate dialogue turns beside a
-    candidate, `past` the candidates that are not true at the time asked about, `found` the count of each source's
-    finds, `degraded` each source that failed and why.
+    candidate, `past` the candidates that are not true at the time asked about, `said` what each says that was not
+    replaced, `echoes` the prompts that only ask what the query asks, `repeating` those with its very words, `found` the
+    count of each source's finds, `degraded` each source that failed and why.
     """
 
     rankings: Mapping[str, Mapping[str, float]]
@@ -73,6 +85,9 @@ class Evidence:
     past: frozenset[str]
     tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
+    said: Mapping[str, Said]
+    echoes: frozenset[str]
+    repeating: frozenset[str]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
 
@@ -150,6 +165,7 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
+        hits = self._behind_memory(hits, evidence, where)
         information = evidence.background.information
         return Ranking(
             hits=tuple(hits),
@@ -159,6 +175,16 @@ class Searcher:
             degraded=evidence.degraded,
             information=information,
         )
+
+    def _behind_memory(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
+        """Rank the log behind what was stored, and each text once."""
+        hits = behind_answers(hits, evidence.echoes, evidence.repeating)
+        best = [hit.id for hit in hits[:COMPARED] if hit.id in evidence.kinds]
+        if len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
+            with suppress(StoreUnavailable):  # It only orders what was found.
+                pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
+                hits = behind_stored(hits, evidence.kinds, pairs)
+        return once(hits, evidence.said, evidence.kinds)
 
     def read(self, text: str) -> ParsedQuery:
         """Read the query's signals: its words, its time span, and its embedding, which takes time."""
@@ -206,6 +232,9 @@ class Searcher:
             neighbours.update(self._keywords.neighbours(outlines))
         except StoreUnavailable as error:  # Found all the same, only weighed less well.
             degraded.append(f"weighing: {error}")
+        reworded = then.reworded if then else frozenset[str]()
+        lines, query_words = _prompts(outlines, where), words_digest(query.text)
+        said_now = {i: each.said for i, each in outlines.items() if not each.superseded_by and i not in reworded}
         return Evidence(
             rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
             traits={source.name: source.traits for source in self._sources},
@@ -217,6 +246,9 @@ class Searcher:
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
+            said=said_now,
+            echoes=echoes((i for i in lines if outlines[i].form.only_asks), rankings, background.information),
+            repeating=frozenset(i for i in lines if outlines[i].said.words == query_words),
             found=found,
             degraded=tuple(degraded),
         )
@@ -394,6 +426,13 @@ def _past(outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Insta
     """Return what is not true at that time, and what such a record replaced."""
     past = {i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at)}
     return frozenset(past | {i for i, outline in outlines.items() if outline.superseded_by in past})
+
+
+def _prompts(outlines: Mapping[str, Outline], where: RecordFilter) -> list[str]:
+    """Return the messages that are not the assistant's; none where the log alone is searched."""
+    if where.kinds and where.kinds <= LOG_KINDS:
+        return []
+    return [i for i, each in outlines.items() if each.kind == "message" and not each.form.is_assistant]
 
 
 def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, float]:
