@@ -19,6 +19,8 @@ ECHO_COSINE = 0.6
 """Least cosine of a question in the log and a query that asks the same: rewordings have 0.6 to 0.97."""
 ECHO_SHARE = 0.5
 """Least share of the query's information in the words of such a question, where no cosine tells it."""
+BY_CHANCE = 0.5
+"""The score of the best match that chance alone makes once in a store of this size."""
 ECHO_LOSS = 0.75
 """Share that a line which only asks loses of its evidence: any answer that bears on the query is ahead of it."""
 _EVENT_DETAILS = ("type", "command", "path", "message")
@@ -76,9 +78,8 @@ def behind_answers(ranking: Sequence[Fused], asking: Collection[str], repeating:
 
 
 def _asked(hit: Fused) -> Fused:
-    nats = sum(hit.parts.values())
-    score = (1 - ECHO_LOSS) * hit.score / (1 - ECHO_LOSS * hit.score)  # Of so much less evidence: s = n / (n + usual).
-    return hit._replace(score=score, parts={**hit.parts, "asks": -ECHO_LOSS * nats})
+    # Of so much less evidence: s = n / (n + usual).
+    return _of_score(hit, (1 - ECHO_LOSS) * hit.score / (1 - ECHO_LOSS * hit.score), "asks")
 
 
 def behind_stored(
@@ -96,16 +97,38 @@ def behind_stored(
             line, stored = (one, other) if kinds[one] in LOG_KINDS else (other, one)
             if places[line] < places[stored]:
                 lifted[stored] = max(scores[line], lifted.get(stored, 0.0))
-    hits = [_lifted(hit, lifted[hit.id]) if hit.id in lifted else hit for hit in ranking]
+    hits = [_of_score(hit, lifted[hit.id], "said") if hit.id in lifted else hit for hit in ranking]
     return sorted(hits, key=lambda hit: (-hit.score, hit.id not in lifted))
 
 
-def _lifted(hit: Fused, score: float) -> Fused:
-    """Return the hit with a higher score, and the evidence that makes it."""
+def _of_score(hit: Fused, score: float, why: str) -> Fused:
+    """Return the hit with another score, below 1, and the evidence that makes it under the name `why`."""
     nats = sum(hit.parts.values())
     usual = nats * (1 - hit.score) / hit.score if hit.score > 0 else 0.0
-    more = score * usual / (1 - score) - nats if score < 1 else 0.0
-    return hit._replace(score=score, parts={**hit.parts, "said": more})
+    return hit._replace(score=score, parts={**hit.parts, why: score * usual / (1 - score) - nats})
+
+
+def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind]) -> list[Fused]:
+    """Put lines of the log behind the best stored record, where only what was said beside them puts them before it.
+
+    "I will look that up.", said again and again behind one question, is no better an answer than a stored one. Where
+    no stored record is better than chance, the answer may stand beside the question.
+    """
+    best = max((hit.score for hit in ranking if kinds.get(hit.id, "message") not in LOG_KINDS), default=0.0)
+    if best < BY_CHANCE:
+        return list(ranking)
+    capped = [
+        _of_score(hit, best, "beside") if kinds.get(hit.id) in LOG_KINDS and _own_score(hit) < best < hit.score else hit
+        for hit in ranking
+    ]
+    return sorted(capped, key=lambda hit: (-hit.score, kinds.get(hit.id) in LOG_KINDS))
+
+
+def _own_score(hit: Fused) -> float:
+    """Return the score without the evidence of other turns beside it or in its session."""
+    nats = sum(hit.parts.values())
+    own = nats - sum(max(hit.parts.get(name, 0.0), 0.0) for name in ("neighbours", "session"))
+    return own / (own + nats * (1 - hit.score) / hit.score) if own > 0 else 0.0
 
 
 def once(ranking: Sequence[Fused], said: Mapping[str, Said], kinds: Mapping[str, Kind]) -> list[Fused]:
@@ -120,7 +143,7 @@ def once(ranking: Sequence[Fused], said: Mapping[str, Said], kinds: Mapping[str,
         if scores[line] > scores[shown]:
             lifted[shown] = max(scores[line], lifted.get(shown, 0.0))
     kept = (hit for hit in ranking if hit.id not in better)
-    return _in_order(_lifted(hit, lifted[hit.id]) if hit.id in lifted else hit for hit in kept)
+    return _in_order(_of_score(hit, lifted[hit.id], "said") if hit.id in lifted else hit for hit in kept)
 
 
 def repeats(ranked: Iterable[tuple[str, Kind, Said]]) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ class Turn:
 
     `is_other` is True where somebody else spoke than the one whom the query names. `is_brief` is True for a turn
     between people that is too short to tell much. `questions` is the share of questions in such a turn, in [0, 1].
-    `only_asks` is True for any message that is hardly more than a question.
+    `only_asks` is True for a prompt, or an answer to one, that is hardly more than a question.
     """
 
     is_assistant: bool = False
@@ -52,7 +52,7 @@ def read_turn(role: str | None, speaker: str | None, text: str, named: Collectio
         is_assistant=role == "assistant",
         is_brief=is_between_people and len(text.encode("utf-8", "replace")) < BRIEF_BYTES,
         questions=share_of_questions(text) if is_between_people else 0.0,
-        only_asks=only_asks(text),
+        only_asks=not is_between_people and only_asks(text),
     )
     return spoken(turn, speaker, named)
 

@@ -24,6 +24,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     Said,
     behind_answers,
     behind_stored,
+    by_own_evidence,
     echoes,
     once,
     words_digest,
@@ -184,7 +185,7 @@ class Searcher:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
-        return once(hits, evidence.said, evidence.kinds)
+        return once(by_own_evidence(hits, evidence.kinds), evidence.said, evidence.kinds)
 
     def read(self, text: str) -> ParsedQuery:
         """Read the query's signals: its words, its time span, and its embedding, which takes time."""

@@ -388,7 +388,7 @@ def test_without_the_model_words_still_find(app: App, remember: RememberOne, mon
 
 
 def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
-    """R5: the answer stands beside the question; what an assistant said counts less than what the user said."""
+    """R5, W8.1: the answer stands beside the question and ranks before it; an assistant's words count less."""
     turns = [
         ("Ada", "user", "Which colour should the dashboard have?"),
         ("Bot", "assistant", "I would paint the panels teal."),
@@ -396,7 +396,7 @@ def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
     ]
     app.remember([NewRecord(text=t, kind="message", speaker=s, role=r) for s, r, t in turns], app.caller())
     results = recall(app, "dashboard colour", explain=True).results
-    assert results[0]["speaker"] == "Ada"
+    assert results[0]["speaker"] == "Bot"
     signals = {str(result["text"]): result["signals"] for result in results}
     teal = signals["I would paint the panels teal."]
     assert isinstance(teal, Mapping)
