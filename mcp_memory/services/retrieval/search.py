@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypedDict
 
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Record, is_valid
+from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
@@ -43,6 +43,8 @@ from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
+LEAST_STORED = 10
+"""Stored records among the candidates, as far as there are any, however many lines of the log are nearer."""
 
 LEAST_SECONDS = 0.001
 """Seconds between the last moment of a span and its end."""
@@ -221,6 +223,7 @@ class Searcher:
             also = [record_id for record_id in also if record_id in where.passing]
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
+        rankings = self._with_stored(query, where, rankings, limit)
         rankings = self._complete(query, where, rankings, also, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
         outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
@@ -351,6 +354,29 @@ class Searcher:
         if failures and not rankings:
             raise failures[0]
         return {source.name: rankings[source.name] for source in self._sources if source.name in rankings}
+
+    def _with_stored(
+        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]], limit: int
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Ask again for stored records alone, where lines of the log took nearly every place.
+
+        A question that was asked a hundred times fills a search that finds no more than the nearest.
+        """
+        if max(map(len, rankings.values()), default=0) < limit or (
+            where.kinds and where.kinds.isdisjoint(LASTING_KINDS)
+        ):
+            return rankings
+        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        if sum(each.kind in LASTING_KINDS for each in outlines.values()) >= LEAST_STORED:
+            return rankings
+        stored = replace(where, kinds=(where.kinds or LASTING_KINDS) & LASTING_KINDS, passing=None)
+        stored = replace(stored, passing=self._filters.passing(stored))
+        if not stored.passing:
+            return rankings
+        with suppress(StoreUnavailable):
+            more = self._ask_sources(query, stored, LEAST_STORED, [])
+            return {name: {**more.get(name, {}), **scores} for name, scores in rankings.items()}
+        return rankings
 
     def _complete(
         self,
