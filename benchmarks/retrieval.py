@@ -127,7 +127,8 @@ def fused(asked: Asked, choice: Choice | None = None) -> Sequence[Fused]:
         weights=weights,
         traits=traits,
     )
-    return once(behind_answers(hits, evidence.echoes, evidence.repeating), evidence.said, evidence.kinds)
+    hits = behind_answers(hits, evidence.echoes, evidence.repeating)
+    return once(hits, evidence.said, evidence.kinds, evidence.importance)[0]
 
 
 def leg(name: str) -> Ranker:

@@ -19,7 +19,7 @@ from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.marks import Compares, marked
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
-from mcp_memory.domain.retrieval.log_lines import Said, besides, digest_of
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, digest_of
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
 from mcp_memory.ports.changes import ChangeFeed, Columns
 from mcp_memory.ports.retrieval import Facet, Outline, Position
@@ -214,7 +214,8 @@ class _Columns:
             texts["speaker"],
             [_form(*each) for each in forms],
             *([None if each != each else each for each in told[name]] for name in ("valid_from", "valid_until")),
-            map(Said, told["words"], told["besides"]),
+            map(TextDigests, told["words"], told["besides"]),
+            self._importance[rows].tolist(),
         )
         return dict(zip([record_ids[place] for place in there], outlines, strict=True))
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
-from mcp_memory.domain.retrieval.log_lines import Said, besides, words_digest
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, words_digest
 from mcp_memory.domain.retrieval.turns import Turn
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import Facet, FilterIndex, Outline
@@ -147,20 +147,34 @@ def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record
     prompt = added(replace(BLANK, text="Which?", kind="message", role="user"))
     ids = [said, told, noted, old, foreign, event, prompt, "r-unknown", "rzzzzzz"]
     asked = Turn(is_brief=True, questions=1.0)
-    one, two, you = words_digest("one"), words_digest("two"), Said(words_digest("and you"), besides("Ann", None))
-    ran = Said(words_digest("run"), besides(None, "failure", details=command))
-    here_too = partial(Outline, session_id=BLANK.session_id)
+    one, two, you = words_digest("one"), words_digest("two"), TextDigests(words_digest("and you"), besides("Ann", None))
+    ran = TextDigests(words_digest("run"), besides(None, "failure", details=command))
+    here_too = partial(Outline, session_id=BLANK.session_id, importance=BLANK.importance)
     known = {
         said: here_too(
-            kind="fact", form=Turn(is_assistant=True), valid_from=5.0, said=Said(one, besides(None, None, (5.0, None)))
+            kind="fact",
+            form=Turn(is_assistant=True),
+            valid_from=5.0,
+            said=TextDigests(one, besides(None, None, (5.0, None))),
         ),
-        told: Outline(kind="message", task_id="t000001", session_id="s2", speaker="Ann", form=asked, said=you),
+        told: Outline(
+            kind="message",
+            task_id="t000001",
+            session_id="s2",
+            speaker="Ann",
+            form=asked,
+            said=you,
+            importance=BLANK.importance,
+        ),
         noted: here_too(kind="fact", speaker="Ann", said=you),
         old: here_too(
-            kind="decision", superseded_by=said, valid_until=9.0, said=Said(two, besides(None, None, (None, 9.0)))
+            kind="decision",
+            superseded_by=said,
+            valid_until=9.0,
+            said=TextDigests(two, besides(None, None, (None, 9.0))),
         ),
         event: here_too(kind="event", said=ran),
-        prompt: here_too(kind="message", form=Turn(only_asks=True), said=Said(words_digest("which"), 0)),
+        prompt: here_too(kind="message", form=Turn(only_asks=True), said=TextDigests(words_digest("which"), 0)),
     }
     assert index.outlines(ids, [here, "shared/unknown"]) == known
     assert index.outlines(ids, []) == {}
@@ -170,7 +184,7 @@ def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record
         transaction.update(replace(was, superseded_by=told, valid_until=None))
         transaction.erase([said])
     changed = {each: known[each] for each in (told, noted, event, prompt)}
-    changed[old] = known[old]._replace(superseded_by=told, valid_until=None, said=Said(two, 0))
+    changed[old] = known[old]._replace(superseded_by=told, valid_until=None, said=TextDigests(two, 0))
     assert index.outlines(ids, [here]) == changed
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.retrieval.log_lines import Said, besides, repeats, words_digest
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, repeats, words_digest
 
 CLUSTER_COSINE = 0.5
 """Least cosine of two texts about the same matter, with the built-in embedder."""
@@ -19,7 +19,7 @@ def repeated(records: Sequence[Record]) -> Mapping[str, str]:
     decides: "before" and "after", or 5432 and 5433, are near in any embedding, and the difference is all that matters.
     """
     return repeats(
-        (each.id, each.kind, Said(words_digest(each.text), _besides(each))) for each in records if each.holds
+        (each.id, each.kind, TextDigests(words_digest(each.text), _besides(each))) for each in records if each.holds
     )
 
 

@@ -233,7 +233,7 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
 
 
 def said_again(record: Record, item: NewRecord) -> Record:
-    """Return a record whose text is stored again, with all that is said of it now: its kind, details and date as well.
+    """Return a record whose text is stored again, with all that is now said about it, its kind and date too.
 
     A "fact" is no other kind: items have it that name none. Constraints, identities and results stay what they are.
     Of two values of a detail the later one holds; lists are joined.

@@ -26,8 +26,8 @@ ECHO_LOSS = 0.75
 _EVENT_DETAILS = ("type", "command", "path", "message")
 
 
-class Said(NamedTuple):
-    """What a record says, in digests: its words, and whatever else makes two of the same words two statements."""
+class TextDigests(NamedTuple):
+    """Digests of a record: that of its words, and that of whatever else makes two of the same words two statements."""
 
     words: int
     besides: int
@@ -128,25 +128,31 @@ def _own_score(hit: Fused) -> float:
     """Return the score without the evidence of other turns beside it or in its session."""
     nats = sum(hit.parts.values())
     own = nats - sum(max(hit.parts.get(name, 0.0), 0.0) for name in ("neighbours", "session"))
-    return own / (own + nats * (1 - hit.score) / hit.score) if own > 0 else 0.0
+    return own / (own + nats * (1 - hit.score) / hit.score) if own > 0 and hit.score > 0 else 0.0
 
 
-def once(ranking: Sequence[Fused], said: Mapping[str, Said], kinds: Mapping[str, Kind]) -> list[Fused]:
-    """Return each statement once, at the place of its best hit: the stored record, or else that hit.
+def once(
+    ranking: Sequence[Fused],
+    said: Mapping[str, TextDigests],
+    kinds: Mapping[str, Kind],
+    importance: Mapping[str, float],
+) -> tuple[list[Fused], Mapping[str, str]]:
+    """Return each statement once, at the place of its best hit: the stored record, the most important, or that hit.
 
-    What `said` leaves out stays where it is.
+    Hits that `said` leaves out stay where they are. The mapping is that of `repeats`.
     """
-    better = repeats((hit.id, kinds[hit.id], said[hit.id]) for hit in ranking if hit.id in said)
+    preferred = sorted((hit.id for hit in ranking if hit.id in said), key=lambda each: -importance.get(each, 0.0))
+    better = repeats((each, kinds[each], said[each]) for each in preferred)
     scores = {hit.id: hit.score for hit in ranking}
     lifted: dict[str, float] = {}
     for line, shown in better.items():
         if scores[line] > scores[shown]:
             lifted[shown] = max(scores[line], lifted.get(shown, 0.0))
     kept = (hit for hit in ranking if hit.id not in better)
-    return _in_order(_of_score(hit, lifted[hit.id], "said") if hit.id in lifted else hit for hit in kept)
+    return _in_order(_of_score(hit, lifted[hit.id], "said") if hit.id in lifted else hit for hit in kept), better
 
 
-def repeats(ranked: Iterable[tuple[str, Kind, Said]]) -> Mapping[str, str]:
+def repeats(ranked: Iterable[tuple[str, Kind, TextDigests]]) -> Mapping[str, str]:
     """Return, for each record that repeats a better one, the id of that one; give them best first.
 
     Any stored record with its words is better than a line of the log, which is that of a speaker. An event's text
@@ -157,7 +163,7 @@ def repeats(ranked: Iterable[tuple[str, Kind, Said]]) -> Mapping[str, str]:
     for record_id, kind, said in ranked:
         if kind not in LOG_KINDS:
             stored.setdefault(said.words, record_id)
-    first: dict[tuple[bool, Said], str] = {}
+    first: dict[tuple[bool, TextDigests], str] = {}
     repeated: dict[str, str] = {}
     for record_id, kind, said in ranked:
         is_log = kind in LOG_KINDS

@@ -40,6 +40,7 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
 BELOW = "below the relevance floor"
+SAME = "says the same as "
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
@@ -126,7 +127,11 @@ class CandidateFinder:
         shown = kept.keys() | apart
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
         was_limited = any(
-            each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
+            each.reason != BELOW
+            and not each.reason.startswith(SAME)
+            and omitted[each.id] is each
+            and each.id not in shown
+            for each in gathered.omitted
         )
         entities, relations = self._known(question)
         return replace(
@@ -198,6 +203,8 @@ class CandidateFinder:
             kept, spare, omitted = _at_the_door(ordered, kinds, question.strategy, information)
         else:
             kept, spare, omitted = [], frozenset[str](), [Omission(id=hit.id, reason=BELOW) for hit in ordered]
+        repeated = {i: better for ranking in rankings for i, better in ranking.repeated.items() if i not in hits}
+        omitted += [Omission(id=i, reason=f"{SAME}{better}") for i, better in repeated.items()]
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
         best = (ordered[0].score if ordered else 0.0) or 1.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.

@@ -88,7 +88,7 @@ class Remember:
     ) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
-        The same text in the same scope is stored once (`confirmed`), with all that is ever said of it, except in the
+        The same text in the same scope is stored once (`confirmed`), with all that is ever said about it, except in the
         log. What the agent was shown confirms nothing when it comes back. A corrected text does not return
         (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and embedded
         later; so is everything without `embed`. Without `advise` it skips near-duplicates and contradictions, which
@@ -209,7 +209,7 @@ class Remember:
         *,
         is_echo: bool,
     ) -> Remembered:
-        """Add what the item says of a record that holds; an echo adds as much, and confirms nothing."""
+        """Add what the item says about a record that holds; an echo adds as much, and confirms nothing."""
         now = self._clock()
         supersede(item.supersedes, existing, caller, now, transaction)
         merged = self._said_again(existing, item, caller)
@@ -234,7 +234,7 @@ class Remember:
         )
 
     def _said_again(self, existing: Record, item: NewRecord, caller: Caller) -> Record:
-        """Return the record with all that is now said of it; by its new kind it is the caller's."""
+        """Return the record with all that is now said about it; by its new kind it is the caller's."""
         merged = said_again(existing, item)
         if merged.kind != existing.kind:
             merged = rewritten(merged, merged.text, caller.agent)
@@ -245,7 +245,7 @@ class Remember:
     def _echo(
         self, known: Sequence[Record], item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
-        """Answer an echo of this server's own output: it is known, with what is now said of it, and confirms nothing.
+        """Answer an echo of this server's own output: known, with what is now said about it, it confirms nothing.
 
         A block of several records says nothing of any one of them.
         """
@@ -324,7 +324,7 @@ def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction
 
 
 def _is_news(item: NewRecord, known: Record, caller: Caller) -> bool:
-    """Return True where a known text is stored all the same, by the item's kind or for what it says of it.
+    """Return True where a known text is stored all the same, by the item's kind or for what it says about it.
 
     A line of the log becomes a fact, what a task came to a decision; what is only read here can have nothing added.
     """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypedDict
 
@@ -21,7 +21,7 @@ from mcp_memory.domain.retrieval.gate import bearing
 from mcp_memory.domain.retrieval.log_lines import (
     COMPARED,
     SAME_COSINE,
-    Said,
+    TextDigests,
     behind_answers,
     behind_stored,
     by_own_evidence,
@@ -88,7 +88,8 @@ class Evidence:
     past: frozenset[str]
     tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
-    said: Mapping[str, Said]
+    said: Mapping[str, TextDigests]
+    importance: Mapping[str, float]
     echoes: frozenset[str]
     repeating: frozenset[str]
     found: Mapping[str, int]
@@ -100,7 +101,8 @@ class Ranking:
     """Candidates best first and their kinds, the count of each source's finds, and the sources that failed.
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
-    query that no record holds. All of the query's words together carry `information` nats.
+    query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
+    query's words together carry `information` nats.
     """
 
     hits: tuple[Fused, ...]
@@ -109,6 +111,7 @@ class Ranking:
     found: Mapping[str, int]
     degraded: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
 
 
@@ -168,7 +171,7 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
-        hits = self._behind_memory(hits, evidence, where)
+        hits, repeated = self._behind_memory(hits, evidence, where)
         information = evidence.background.information
         return Ranking(
             hits=tuple(hits),
@@ -176,10 +179,13 @@ class Searcher:
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
+            repeated=repeated,
             information=information,
         )
 
-    def _behind_memory(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
+    def _behind_memory(
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter
+    ) -> tuple[list[Fused], Mapping[str, str]]:
         """Rank the log behind what was stored, and each text once."""
         hits = behind_answers(hits, evidence.echoes, evidence.repeating)
         best = [hit.id for hit in hits[:COMPARED] if hit.id in evidence.kinds]
@@ -187,7 +193,8 @@ class Searcher:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
-        return once(by_own_evidence(hits, evidence.kinds), evidence.said, evidence.kinds)
+        hits = by_own_evidence(hits, evidence.kinds)
+        return once(hits, evidence.said, evidence.kinds, evidence.importance)
 
     def read(self, text: str) -> ParsedQuery:
         """Read the query's signals: its words, its time span, and its embedding, which takes time."""
@@ -251,6 +258,7 @@ class Searcher:
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
             said=said_now,
+            importance={i: each.importance for i, each in outlines.items()},
             echoes=echoes((i for i in lines if outlines[i].form.only_asks), rankings, background.information),
             repeating=frozenset(i for i in lines if outlines[i].said.words == query_words),
             found=found,

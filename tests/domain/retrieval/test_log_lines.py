@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import Kind
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.gate import is_known
 from mcp_memory.domain.retrieval.log_lines import (
-    Said,
+    TextDigests,
     behind_answers,
     behind_stored,
     besides,
@@ -37,15 +37,16 @@ def ids(ranking: list[Fused]) -> list[str]:
     return [each.id for each in ranking]
 
 
-def said(**texts: str) -> Mapping[str, Said]:
-    return {record_id: Said(words_digest(text), 0) for record_id, text in texts.items()}
+def said(**texts: str) -> Mapping[str, TextDigests]:
+    return {record_id: TextDigests(words_digest(text), 0) for record_id, text in texts.items()}
 
 
 def test_equal_texts_stand_once_and_a_stored_one_takes_the_place_of_a_line() -> None:
     """W8.1: apart from case, space and punctuation; at the place of the best of them."""
     ranking = [hit("line", 9), hit("decision", 8), hit("other", 7), hit("output", 6), hit("fact", 5)]
     texts = said(line="the port is 7443", decision="Ports are odd.", other="Ok.", output="ok", fact="The port is 7443.")
-    shown = once(ranking, texts, KINDS)
+    shown, repeated = once(ranking, texts, KINDS, {})
+    assert repeated == {"line": "fact", "output": "other"}
     assert ids(shown) == ["fact", "decision", "other"]
     assert (shown[0].score, sum(shown[0].parts.values())) == (ranking[0].score, pytest.approx(9.0))
 
@@ -62,20 +63,30 @@ def test_equal_texts_stand_once_and_a_stored_one_takes_the_place_of_a_line() -> 
 def test_the_same_words_are_two_statements_where_more_tells_them_apart(one: int, other: int) -> None:
     """W8.1: the speaker, how it ended, when it is true, and what an event was about."""
     ranking = [hit("fact", 9), hit("decision", 8)]
-    assert ids(once(ranking, {"fact": Said(1, one), "decision": Said(1, other)}, KINDS)) == ["fact", "decision"]
-    assert ids(once(ranking, {"fact": Said(1, one), "decision": Said(1, one)}, KINDS)) == ["fact"]
+    assert ids(once(ranking, {"fact": TextDigests(1, one), "decision": TextDigests(1, other)}, KINDS, {})[0]) == [
+        "fact",
+        "decision",
+    ]
+    assert ids(once(ranking, {"fact": TextDigests(1, one), "decision": TextDigests(1, one)}, KINDS, {})[0]) == ["fact"]
 
 
 def test_an_event_is_no_repetition_of_a_record_that_reads_like_its_name() -> None:
     """W8.1: "run" is the text of every command that ran."""
     ranking = [hit("event", 9), hit("fact", 8)]
-    assert ids(once(ranking, said(event="run", fact="Run!"), KINDS)) == ["event", "fact"]
+    assert ids(once(ranking, said(event="run", fact="Run!"), KINDS, {})[0]) == ["event", "fact"]
+
+
+def test_of_equal_stored_texts_the_most_important_stands_at_the_place_of_the_best() -> None:
+    """W8.1."""
+    ranking = [hit("fact", 9), hit("line", 8), hit("decision", 7)]
+    shown, repeated = once(ranking, said(fact="x", line="y", decision="x"), KINDS, {"decision": 9.0, "fact": 1.0})
+    assert (ids(shown), repeated) == (["decision", "line"], {"fact": "decision"})
 
 
 def test_what_replaced_another_and_no_source_found_stays() -> None:
     """W8.1: only what is known of a text hides one."""
     ranking = [hit("successor", 9), hit("fact", 8)]
-    assert ids(once(ranking, said(fact="x"), KINDS)) == ["successor", "fact"]
+    assert ids(once(ranking, said(fact="x"), KINDS, {})[0]) == ["successor", "fact"]
 
 
 def test_a_question_of_the_log_ranks_behind_its_answer_and_makes_nothing_known() -> None:
@@ -122,8 +133,12 @@ def test_every_order_goes_by_score_and_loses_only_what_repeats(
 ) -> None:
     """W8.1: scores carry the order for whoever sorts anew, and each kept text was there."""
     ranking = sorted((hit(each, nats) for each, nats in given_hits), key=lambda each: -each.score)
-    texts = {each: Said(word, 0) for each, word in zip(KINDS, words, strict=True)}
-    for shown in (behind_answers(ranking, asking, ()), by_own_evidence(ranking, KINDS), once(ranking, texts, KINDS)):
+    texts = {each: TextDigests(word, 0) for each, word in zip(KINDS, words, strict=True)}
+    for shown in (
+        behind_answers(ranking, asking, ()),
+        by_own_evidence(ranking, KINDS),
+        once(ranking, texts, KINDS, {})[0],
+    ):
         scores = [inf, *(each.score for each in shown)]
         assert scores == sorted(scores, reverse=True)
         assert {texts[each.id].words for each in shown} == {texts[each.id].words for each in ranking}
