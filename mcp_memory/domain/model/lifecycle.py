@@ -14,6 +14,7 @@ from mcp_memory.domain.model.records import (
     Counters,
     Details,
     Instant,
+    Json,
     Kind,
     NewRecord,
     Outcome,
@@ -47,6 +48,8 @@ PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
 ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
 """Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
+_KEPT_KINDS: frozenset[Kind] = frozenset({"identity", "censor", "result"})
+"""Kinds that a record keeps whatever its text is stored as: a rule that becomes a fact would rule no more."""
 _MERGED = marked(Record, MergedBy)
 _CONFIRMED = "stored again, confirmed or used"
 _STAGES: Mapping[Kind, Moves] = {
@@ -226,6 +229,31 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
     merged = replace(record, details={**record.details, **asked_as}, **more)
     outcome = record.outcome if item.outcome == "pending" else item.outcome
     return with_validity(after_outcome(merged, outcome or item.outcome), item)
+
+
+def said_again(record: Record, item: NewRecord) -> Record:
+    """Return a record whose text is stored again, with all that is now said about it, its kind and date too.
+
+    A "fact" is no other kind: items have it that name none. Constraints, identities and results stay what they are.
+    Of two values of a detail the later one holds; lists are joined.
+    """
+    kind = record.kind if item.kind == "fact" or record.kind in _KEPT_KINDS else item.kind
+    if kind != record.kind:
+        status = record.status if record.status in PAST else first_status(kind, record.outcome)
+        record = replace(record, kind=kind, status=status)
+    occurred_at = record.occurred_at if item.occurred_at is None else item.occurred_at
+    details = _joined(record.details, item.details)
+    return replace(with_more_said(record, item), details=details, occurred_at=occurred_at)
+
+
+def _joined(kept: Details, said: Details) -> dict[str, Json]:
+    """Return the details of both; texts of two lists of one name stand once, e.g. two reasons given at two times."""
+    joined = {**kept, **said}
+    for name in kept.keys() & said.keys():
+        lists = [each for each in (kept[name], said[name]) if isinstance(each, list | tuple)]
+        if len(lists) == 2 and name != ASKED_AS:
+            joined[name] = [*lists[0], *(each for each in lists[1] if each not in lists[0])]
+    return joined
 
 
 def promoted(record: Record) -> Record:

@@ -85,9 +85,9 @@ BEST_HITS = 5
 def chance(hits: Sequence[Fused], information: float) -> float:
     """Return the chance in [0, 1] that one of the best hits answers a query of so much information, in nats.
 
-    Hits without a cosine are certain, as are those of a certain source.
+    Hits without a cosine are certain, as are those of a certain source. An echo of the query answers nothing.
     """
-    best = hits[:BEST_HITS]
+    best = [hit for hit in hits if not hit.is_echo][:BEST_HITS]
     if any("vector" not in hit.raw or hit.is_certain for hit in best):
         return 1.0
     cosine = max((hit.raw["vector"] for hit in best), default=-1.0)

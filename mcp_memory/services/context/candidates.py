@@ -43,6 +43,7 @@ TOO_MANY = "more of its kind than are looked at"
 BY_HAND = frozenset({"inherited", "pinned"})
 """The sources of what somebody chose, whatever is asked."""
 BELOW = "below the relevance floor"
+SAME = "says the same as "
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
@@ -127,7 +128,11 @@ class CandidateFinder:
         shown = kept.keys() | apart | notes.told
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
         was_limited = any(
-            each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
+            each.reason != BELOW
+            and not each.reason.startswith(SAME)
+            and omitted[each.id] is each
+            and each.id not in shown
+            for each in gathered.omitted
         )
         entities, relations = self._known(question)
         return replace(
@@ -191,6 +196,7 @@ class CandidateFinder:
             question.read, question.where, limit, stack=question.stack, then=question.then, is_goal=question.opens
         )
         kept, omitted = _at_the_door(ranking, question.strategy)
+        omitted += [Omission(id=i, reason=f"{SAME}{better}") for i, better in ranking.repeated.items()]
         nearest = self._nearest(question, ranking, kept)
         records = self._records.get([hit.id for hit in (*kept, *nearest)], question.where.scopes)
         best = (kept[0].score if kept else 0.0) or 1.0

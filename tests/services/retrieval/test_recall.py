@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.embedders import HashingEmbedder
 
@@ -388,7 +390,7 @@ def test_without_the_model_words_still_find(app: App, remember: RememberOne, mon
 
 
 def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
-    """R5: the answer stands beside the question; what an assistant said counts less than what the user said."""
+    """R5, W8.1: the answer stands beside the question and ranks before it; an assistant's words count less."""
     turns = [
         ("Ada", "user", "Which colour should the dashboard have?"),
         ("Bot", "assistant", "I would paint the panels teal."),
@@ -396,11 +398,58 @@ def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
     ]
     app.remember([NewRecord(text=t, kind="message", speaker=s, role=r) for s, r, t in turns], app.caller())
     results = recall(app, "dashboard colour", explain=True).results
-    assert results[0]["speaker"] == "Ada"
+    assert results[0]["speaker"] == "Bot"
     signals = {str(result["text"]): result["signals"] for result in results}
     teal = signals["I would paint the panels teal."]
     assert isinstance(teal, Mapping)
     assert {"neighbours", "assistant"} <= teal.keys()
+
+
+@pytest.mark.parametrize(
+    ("fact", "asked"),
+    [
+        (
+            "The staging API listens on 7443.",
+            ["Which port does the staging API use?", "What port is the staging API on?"],
+        ),
+        ("Die Staging-API hört auf Port 7443.", ["Welchen Port nutzt die Staging-API?", "Auf welchem Port läuft sie?"]),
+        ("预发布接口监听 7443 端口。", ["预发布接口用哪个端口？", "预发布接口的端口是多少？"]),
+    ],
+)
+def test_an_answer_stands_before_what_was_asked_in_earlier_sessions(
+    app: App, remember: RememberOne, fact: str, asked: list[str]
+) -> None:
+    """W8.1: however often, and each text once."""
+    answer = remember(fact)
+    for number in range(6):
+        for question in asked:
+            remember(question, kind="message", role="user", caller=app.caller(f"s{number}"))
+            remember("I will look that up.", kind="message", role="assistant", caller=app.caller(f"s{number}"))
+    for query in (asked[0], asked[0].rstrip("?？")):
+        shown = texts(recall(app, query))
+        assert (shown[0], len(shown)) == (fact, len(set(shown)))
+    assert recall(app, asked[0], kinds=frozenset({"message"})).results[0]["text"] == asked[0]
+    assert recall(app, asked[0]).results[0]["id"] == answer.id
+
+
+def test_a_question_alone_is_no_answer_to_itself(app: App, remember: RememberOne) -> None:
+    """W8.1: what was only asked is not known; a line that tells it is."""
+    remember("What does the Kafka cluster cost a month?", kind="message", role="user")
+    remember("Lunch is at noon.")
+    assert recall(app, "What does the Kafka cluster cost a month?").results == ()
+    told = remember("The Kafka cluster costs 800 euros a month.", kind="message", role="user")
+    assert recall(app, "What does the Kafka cluster cost a month?").results[0]["id"] == told.id
+
+
+def test_stored_records_are_found_however_many_lines_are_nearer(app: App, remember: RememberOne) -> None:
+    """W8.1: all places of a search taken by the log leave ten for what was stored."""
+    fact = remember("It listens on 7443 there.")
+    said = [NewRecord(text=f"Which port does staging use, round {n}?", kind="message") for n in range(70)]
+    app.remember(said, app.caller())
+    where = visible_to(app.records, app.caller())
+    assert fact.id in app.searcher.gather("Which port does staging use?", where).kinds
+    only_log = replace(where, kinds=frozenset({"message"}))
+    assert fact.id not in app.searcher.gather("Which port does staging use?", only_log).kinds
 
 
 @pytest.mark.parametrize("detail", ["summary", "full"])
