@@ -28,18 +28,18 @@ from mcp_memory.domain.context.items import (
 )
 from mcp_memory.domain.context.rendering import group_title
 from mcp_memory.domain.context.scoring import Scored, scored
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
+from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
-from mcp_memory.domain.model.tasks import DEAD_ENDS
 from mcp_memory.domain.text.prompt_safety import author, is_own
-from mcp_memory.domain.text.times import iso_minute, validity
+from mcp_memory.domain.text.times import iso_minute
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.context.candidates import NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
 CALLER_TEXT_SHARE = 4
@@ -68,7 +68,10 @@ class ItemBuilder:
         self._gathered = gathered
         self._ranked = ranked
         self._measure = measure
-        self._earlier = self._earlier_values()
+        # As of a time, what was replaced since was still true, and no task had ended yet.
+        shown = () if question.then else self._shown()
+        self._earlier = earlier_values(shown, question.where, records)
+        self._marks = task_marks(shown, question.stack, question.caller, records)
 
     def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.
@@ -96,12 +99,10 @@ class ItemBuilder:
             items = [nothing_item(line, measure)]
         return items, more_tasks
 
-    def _earlier_values(self) -> Mapping[str, str]:
-        """Map records to what they replaced said otherwise; nothing as of a time, when that was still true."""
+    def _shown(self) -> Sequence[Record]:
         gathered = self._gathered
         shown = (*gathered.always, *gathered.focus, *gathered.since.changed, *(each.candidate for each in self._ranked))
-        replaced = () if self._question.then else [candidate.record for candidate in shown]
-        return earlier_values(replaced, self._question.where, self._records)
+        return [candidate.record for candidate in shown]
 
     def _stack(self, notice: str, short_notice: str) -> list[Item]:
         """Return the items that come first: notices, the task stack, the approach."""
@@ -150,18 +151,16 @@ class ItemBuilder:
         strategy = question.strategy
         items: list[Item] = []
         has_part = question.read is None and _crowds(ranked, strategy)
-        dead_ends = self._dead_ends()
         groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
         for each in ranked:
             record = each.candidate.record
             section = section_of(record)
             title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
             divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
-            mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
             share = own_share(section) or divided
-            items.append(self._record(each, title, share, int(is_done), mark, groups))
+            items.append(self._record(each, title, share, int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
         return items
@@ -172,7 +171,6 @@ class ItemBuilder:
         section: str,
         share: str,
         position: int,
-        mark: str = "",
         groups: frozenset[str] = frozenset(),
     ) -> Item:
         record = each.candidate.record
@@ -184,32 +182,16 @@ class ItemBuilder:
             author=author(record.author, self._question.caller),
             earlier=self._earlier.get(record.id, ""),
             groups=groups,
-            mark=_validity(record, self._question.now) + mark,
+            mark=self._marks.get(record.id, ""),
             position=position,
+            now=self._question.now,
         )
-
-    def _dead_ends(self) -> Mapping[str | None, str]:
-        """Map the candidates' tasks that failed or were given up to the mark of what belongs to them.
-
-        A result says it itself.
-        """
-        if self._question.then:
-            return {}
-        ids = {each.candidate.record.task_id for each in self._ranked} - {None}
-        tasks = self._records.tasks_near(self._question.caller.namespace, [*filter(None, ids)])
-        return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
 
     def _open(self) -> list[Item]:
         caller = self._question.caller
         tasks = self._records.tasks_near(caller.namespace, (), "open")
         elsewhere = self._elsewhere(caller, self._records.places(caller))
         return open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
-
-
-def _validity(record: Record, now: Instant) -> str:
-    """Return the mark that says from when until when a record is true, and whether it is; "" where nobody said."""
-    told = validity(record.valid_from, record.valid_until, now)
-    return f" ({told})" if told else ""
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:

@@ -153,7 +153,13 @@ def _line(
     texts = {"micro": was.micro, "full": was.text}
     return AccountLine(
         component=component,
-        text=record_line(was, texts.get(component.detail, was.summary), component.detail, component.agent),
+        text=record_line(
+            was,
+            texts.get(component.detail, was.summary),
+            component.detail,
+            author=component.agent,
+            section=component.section,
+        ),
         record=record,
         is_changed=(was.text, was.status) != (record.text, record.status),
         is_shortened=component.detail == "passage",
