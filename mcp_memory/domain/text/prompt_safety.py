@@ -53,14 +53,14 @@ _MARKER = re.compile(
     rf"|{_spelled('task')}(?: {_spelled('failed')}| {_spelled('abandoned')})?:"
     rf"|{_spelled('noted, not confirmed')}|{_spelled('holds')}:|{_spelled('to be checked')}))"
     r"|(?<![a-z])(?=because\s{0,3}:)"
-    rf"|[→⇒⟶➔➜➝➞➡](?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))}))"
+    rf"|>(?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))}))"
 )
 """The markers behind a record's words: `(70 % sure)`, `(before r000017, 2026-03-03: …)`, `Because: …`, `→ failure`.
 
 They are made in domain/context/rendering.py and services/tasks/task_marks.py.
 """
-_BARE_MARKER = re.compile("because|[→⇒⟶➔➜➝➞➡]")
-"""A part of each marker that stands without brackets, in folded text."""
+_BARE_MARKER = re.compile("because|>")
+"""A part of each marker that stands without brackets, in folded text, where an arrow is ">"."""
 _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
 """Quotes and lists that enclose the beginning of a line: `> - 1. `."""
 _BEGINNING = re.compile(
@@ -80,7 +80,7 @@ _FENCED = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 
 # e.g. "[r000017", or any "[" that opens a line
 _ID_BRACKET = re.compile(r"^\[|\[(?=\s*[rt][0-9a-z]{6})")
-_PLAIN_SIGNS = re.compile(r"[<&\\%\[*_(]")
+_PLAIN_SIGNS = re.compile(r"[<>&\\%\[*_(]")
 """Signs of which each pattern above needs at least one, in one line of ASCII."""
 # e.g. "\u202e", which turns the text after it
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
