@@ -53,8 +53,8 @@ def test_what_records_say_is_most_of_an_answer(app: App, remember: RememberOne) 
     """W2.2: 70 % of its tokens at least; no tags, no score, no version, no seconds."""
     for number in range(6):
         remember(
-            f"Berth {number} takes reefers, because quay {number + 7} lost its power twice in October, and the cooling of"
-            " forty containers had to be kept up by two borrowed generators.",
+            f"Berth {number} takes reefers, because quay {number + 7} lost its power twice in October, and the cooling"
+            " of forty containers had to be kept up by two borrowed generators.",
             tags=("quay", "power"), importance=7,
         )  # fmt: skip
     shown = app.recall(RecallRequest(query="which berth takes reefers?"), app.caller()).shown
