@@ -22,7 +22,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.records import Detail, Instant, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
-from mcp_memory.domain.model.tasks import Stack, Task, beside
+from mcp_memory.domain.model.tasks import ATTEMPT_ENDED, Stack, Task, beside
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Excerpt, Passages
 from mcp_memory.domain.text.prompt_safety import by
@@ -91,8 +91,8 @@ def record_item(
     A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
 
     In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent,
-    `earlier` what the record that it replaced said otherwise, for which room is left last. `mark` ends each line, and
-    says nothing of the record itself. Dates and states are told as of `now`.
+    `earlier` what the record that it replaced said otherwise, `mark` the task that it was noted in: room for them is
+    left last, but for the words that the task failed. Dates and states are told as of `now`.
     """
     record = each.candidate.record
     is_said = section == EXCHANGE_SECTION
@@ -100,9 +100,12 @@ def record_item(
     title = group_title(record)
     group = title if title in groups else ""
     among = head(record, now=now, author=author, in_group=True) if group else ""
-    frame = _Frame(record, measure, before, markers(record, now) + in_brackets(mark), among)
+    # That its attempt failed changes what a record means; the task's goal only says where it was noted.
+    failed = in_brackets(mark.partition(":")[0]) if mark.startswith(ATTEMPT_ENDED) else ""
+    frame = _Frame(record, measure, before, markers(record, now), among)
     bodies = _bodies(each, measure, is_said=is_said)
-    forms = [frame.form(*bodies[0], note=in_brackets(earlier))] if earlier else []
+    forms = [frame.form(*bodies[0], note=in_brackets(earlier), ending=in_brackets(mark))] if earlier or mark else []
+    forms += [frame.form(*body, ending=failed) for body in bodies]
     return Item(
         id=record.id,
         kind=record.kind,
@@ -111,7 +114,7 @@ def record_item(
         share=share,
         score=each.score,
         relevance=each.candidate.relevance,
-        forms=(*forms, *(frame.form(*body) for body in bodies)),
+        forms=tuple(forms),
         group=group,
         position=position,
         time=record.occurred_at,
@@ -136,17 +139,22 @@ class _Frame:
         self._tokens = raw + TITLE_PART * bool(self.among)
         self._is_counted = shows_text_alone(self.record)
 
-    def form(self, text: str, tokens: int, detail: ShownDetail, place: str = "", note: str = "") -> Form:
-        """Return the form that shows this text, of so many counted tokens (0: not known)."""
+    def form(
+        self, text: str, tokens: int, detail: ShownDetail, place: str = "", note: str = "", ending: str = ""
+    ) -> Form:
+        """Return the form that shows this text, of so many counted tokens (0: not known).
+
+        A `note` follows the text, and the `ending` all else.
+        """
         body, note = record_body(self.record, text, detail), in_brackets(place) + note
         count = self.measure.count_raw
         # Line breaks inside a text gain an indent each.
         raw = self._tokens + (tokens + 2 * body.count("\n") if self._is_counted and tokens else count(body))
         raw += not body.endswith(ENDING)
-        raw += count(note) if note else 0
-        short = f"{self.among}{body}{note}{self.after}" if self.among else ""
-        full = f"{self.before}{body}{note}{self.after}"
-        return Form(detail=detail, text=full, tokens=self.measure.scaled(raw), short=short)
+        raw += sum(count(part) for part in (note, ending) if part)
+        said = f"{body}{note}{self.after}{ending}"
+        short = f"{self.among}{said}" if self.among else ""
+        return Form(detail=detail, text=f"{self.before}{said}", tokens=self.measure.scaled(raw), short=short)
 
 
 def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail, str]]:

@@ -226,7 +226,7 @@ def said(
     earlier: str = "",
     task: str = "",
 ) -> str:
-    """Return all that a line says of a record: its own words in one of its forms, and the markers behind them.
+    """Return all that a line says about a record: its own words in one of its forms, and the markers behind them.
 
     `place` says which part of a long text it is, `earlier` what it replaced, `task` that it was noted in another task.
     """

@@ -50,7 +50,7 @@ _MARKER = re.compile(
     rf"|(?:{'|'.join(map(_spelled, ('superseded', 'inactive', 'retired', 'ineffective')))})\s{{0,3}}[)\]]"
     rf"|(?:{_spelled('past')}:\s{{0,3}}|{_spelled('not yet')}:\s{{0,3}})?"
     rf"(?:{_spelled('from')}|{_spelled('until')}) [\doil]{{4}}-"
-    rf"|{_spelled('task')}(?: {_spelled('failed')}| {_spelled('abandoned')})?:"
+    rf"|{_spelled('task')}(?::| (?:{_spelled('failed')}|{_spelled('abandoned')})\s{{0,3}}[:)\]])"
     rf"|{_spelled('noted, not confirmed')}|{_spelled('holds')}:|{_spelled('to be checked')}))"
     r"|(?<![a-z])(?=because\s{0,3}:)"
     rf"|>(?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))}))"

@@ -107,7 +107,7 @@ def status_in_words(status: str) -> str:
 
 
 def in_a_line(record: Record, now: Instant) -> str:
-    """Return what a line says of a record, as an agent reads it."""
+    """Return what a line says about a record, as an agent reads it."""
     return said(record, record.summary, now=now)
 
 

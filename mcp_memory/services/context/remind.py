@@ -19,7 +19,7 @@ from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.text.excerpts import Count
 from mcp_memory.domain.text.intent import pick_strategy
-from mcp_memory.domain.text.passages import best_part
+from mcp_memory.domain.text.passages import Excerpt, best_part
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -81,24 +81,27 @@ class _Lines:
 
     def forms(self, hit: Fused, record: Record) -> Iterator[_ShownRecord]:
         """Yield the record in each of its forms, longest first: whole, or what bears on the prompt, more and less."""
+        rooms = PASSAGE_TOKENS if record.is_shortened else PASSAGE_TOKENS[:1]
+        parts = [best_part(record.text, record.text_tokens, self.asked, room, self.count) for room in rooms]
+        for part in dict.fromkeys(each for each in parts if each.text):
+            yield self._form(hit, record, part, "passage" if part.place else "full")
+        if not any(each.text for each in parts):  # One sentence is longer than that.
+            yield self._form(hit, record, Excerpt(text=record.summary, place=""), "summary")
+
+    def _form(self, hit: Fused, record: Record, part: Excerpt, detail: ShownDetail) -> _ShownRecord:
         agent = author(record.author, self.caller)
-        for room in PASSAGE_TOKENS if record.is_shortened else PASSAGE_TOKENS[:1]:
-            part = best_part(record.text, record.text_tokens, self.asked, room, self.count)
-            text = part.text or record.micro
-            line = record_line(
-                record,
-                text,
-                detail="full" if text == record.text else "passage",
-                now=self.now,
-                author=agent,
-                section=section_of(record).title,
-                place=part.place,
-                earlier=self.earlier.get(record.id, ""),
-                task=self.tasks.get(record.id, ""),
-            )
-            yield _ShownRecord(
-                hit=hit, record=record, line=line, detail="passage" if part.place else "full", agent=agent
-            )
+        line = record_line(
+            record,
+            part.text,
+            detail,
+            now=self.now,
+            author=agent,
+            section=section_of(record).title,
+            place=part.place,
+            earlier=self.earlier.get(record.id, ""),
+            task=self.tasks.get(record.id, ""),
+        )
+        return _ShownRecord(hit=hit, record=record, line=line, detail=detail, agent=agent)
 
 
 class RemindSettings(Protocol):

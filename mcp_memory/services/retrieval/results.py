@@ -168,9 +168,9 @@ def stand_in_result(entry: Entry, log: SessionLog | None = None) -> dict[str, Js
 def replacement_result(entry: Entry) -> Result:
     """Return a replacement in a session's log as a result.
 
-    `- [s000017 summary 2026-11-20] … (stands for 12 entries, r000001 to r00000c)`
+    `- [s000017 summary 2026-11-20] … (replaces 12 entries, r000001 to r00000c)`
     """
-    ending = in_brackets(f"stands for {len(entry.covers)} entries, {entry.covers[0]} to {entry.covers[-1]}")
+    ending = in_brackets(f"replaces {len(entry.covers)} entries, {entry.covers[0]} to {entry.covers[-1]}")
     return Result(data=stand_in_result(entry), head=f"- [{entry.id} summary {iso_day(entry.at)}] ", ending=ending)
 
 

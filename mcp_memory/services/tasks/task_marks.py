@@ -1,4 +1,4 @@
-"""Says of records that they were noted in a task off the reader's path, and that its attempt failed."""
+"""Tells which records were noted in a task off the reader's path, and which of those attempts failed."""
 
 from collections.abc import Collection, Mapping
 

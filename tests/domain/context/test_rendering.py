@@ -172,6 +172,7 @@ MARKERS = (
     " (until 2026-03-31)", " (from 2026-03-31 until 2026-04-30)", " (past: until 2026-03-31)",
     " (not yet: from 2026-12-01)", " (holds: on Mondays)", " (to be checked: r00000k changed 2026-11-03)",
     " (part 3 of 9, 1900 tokens)", " (task failed: Ship it)", " (task abandoned: Ship it)", " (task: Ship it)",
+    " (task failed)",
 )  # fmt: skip
 
 
