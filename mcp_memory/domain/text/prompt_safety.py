@@ -53,7 +53,7 @@ _MARKER = re.compile(
     rf"|{_spelled('task')}(?::| (?:{_spelled('failed')}|{_spelled('abandoned')})\s{{0,3}}[:)\]])"
     rf"|{_spelled('noted, not confirmed')}|{_spelled('holds')}:|{_spelled('to be checked')}))"
     r"|(?<![a-z])(?=because\s{0,3}:)"
-    rf"|>(?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))}))"
+    rf"|>(?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))})(?![a-z]))"
 )
 """The markers behind a record's words: `(70 % sure)`, `(before r000017, 2026-03-03: …)`, `Because: …`, `→ failure`.
 

@@ -208,7 +208,15 @@ def test_a_text_that_begins_like_a_head_is_told_from_one(make_record: Callable[.
 
 @pytest.mark.parametrize(
     "text",
-    ["We failed because of it.", "a (b) (c)", "See [r000009].", "80 % of it (about 7 of 9)", "a → b", "It is retired."],
+    [
+        "We failed because of it.",
+        "a (b) (c)",
+        "See [r000009].",
+        "80 % of it (about 7 of 9)",
+        "a → b",
+        "It is retired.",
+        "impl<A> PartialEq",
+    ],
 )
 def test_what_is_no_marker_stays(make_record: Callable[..., Record], text: str) -> None:
     """W2.3."""
