@@ -47,12 +47,16 @@ def own_share(section: Section) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group."""
+    """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group.
+
+    `is_last` is True where it says more than the item itself, for which room is left last.
+    """
 
     detail: ShownDetail
     text: str
     tokens: int
     short: str = ""
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ def fill(
 def _answer(ledger: Ledger, item: Item) -> None:
     """Place an answer at the fullest form that fits and leaves room for others; a text without passages as it is."""
     room = min(ledger.left, FIRST_TOKENS)
-    form = next((form for form in item.forms if ledger.cost(item, form) <= room), item.forms[-1])
+    own = (form for form in item.forms if not form.is_last and ledger.cost(item, form) <= room)
+    form = next(own, item.forms[-1])
     if ledger.cost(item, form) <= ledger.left:
         ledger.place(item, form)

@@ -35,20 +35,20 @@ from mcp_memory.domain.context.items import (
 )
 from mcp_memory.domain.context.rendering import group_title
 from mcp_memory.domain.context.scoring import Scored, scored
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
+from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
-from mcp_memory.domain.model.tasks import DEAD_ENDS
 from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import author, is_own, neutralise
-from mcp_memory.domain.text.times import iso_minute, validity
+from mcp_memory.domain.text.times import iso_minute
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
 CALLER_TEXT_SHARE = 4
@@ -58,7 +58,7 @@ LEAST_NOTES = 20
 AS_OF = "What was believed at {} UTC. It may have changed since."
 LEAST_PASSAGE, LEAST_WEIGHED = 60, 8
 """Tokens of a passage with its frame, at least; and texts of which the passages are weighed in the smallest block."""
-NEAREST_MARK = " (nearest known)"
+NEAREST_MARK = "nearest known"
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
 
@@ -80,7 +80,10 @@ class ItemBuilder:
         self._gathered = gathered
         self._ranked = ranked
         self._measure = measure
-        self._earlier = self._earlier_values()
+        # As of a time, what was replaced since was still true, and no task had ended yet.
+        shown = () if question.then else self._shown()
+        self._earlier = earlier_values(shown, question.where, records)
+        self._marks = task_marks(shown, question.stack, question.caller, records)
 
     def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.
@@ -109,13 +112,10 @@ class ItemBuilder:
             items = [nothing_item(line, measure)]
         return items, more_tasks
 
-    def _earlier_values(self) -> Mapping[str, str]:
-        """Map records to what they replaced said otherwise; nothing as of a time, when that was still true."""
+    def _shown(self) -> Sequence[Record]:
         gathered = self._gathered
         apart = (*gathered.always, *gathered.focus, *gathered.since.changed, *gathered.notes.stored)
-        shown = (*apart, *(each.candidate for each in self._ranked))
-        replaced = () if self._question.then else [candidate.record for candidate in shown]
-        return earlier_values(replaced, self._question.where, self._records)
+        return [candidate.record for candidate in (*apart, *(each.candidate for each in self._ranked))]
 
     def _stack(self, notice: str, short_notice: str) -> list[Item]:
         """Return the items that come first: notices, the task stack, the approach."""
@@ -165,18 +165,14 @@ class ItemBuilder:
         ranked = [*self._weighed()] if question.read else self._ranked
         crowds = question.read is None and _crowds(ranked, question.strategy)
         groups = _groups(ranked) if by_kind else frozenset[str]()
-        dead_ends = self._dead_ends()
         items: list[Item] = []
         for each in ranked:
             record = each.candidate.record
             section = section_of(record)
-            mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
-            mark += NEAREST_MARK if each.candidate.source == NEAREST else ""
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
             title = section.title if by_kind else FLAT_SECTION
-            share = self._share_of(each, section, crowds=crowds)
-            items.append(self._record(each, title, share, int(is_done), mark, groups))
+            items.append(self._record(each, title, self._share_of(each, section, crowds=crowds), int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
         if sentence := nothing_names(self._gathered.unknown):
@@ -217,7 +213,6 @@ class ItemBuilder:
         section: str,
         share: str,
         position: int,
-        mark: str = "",
         groups: frozenset[str] = frozenset(),
     ) -> Item:
         record = each.candidate.record
@@ -229,9 +224,10 @@ class ItemBuilder:
             author=author(record.author, self._question.caller),
             earlier=self._earlier.get(record.id, ""),
             groups=groups,
-            mark=_validity(record, self._question.now) + mark,
+            mark=NEAREST_MARK if share == NEAREST else self._marks.get(record.id, ""),
             position=position,
             is_answer=share in (ANSWERS, NEAREST, CHOSEN) and not self._question.shortens,
+            now=self._question.now,
         )
 
     def _session_notes(self) -> list[Item]:
@@ -246,17 +242,6 @@ class ItemBuilder:
             for place, each in enumerate(notes.outcomes, start=len(items))
         ]
 
-    def _dead_ends(self) -> Mapping[str | None, str]:
-        """Map the candidates' tasks that failed or were given up to the mark of what belongs to them.
-
-        A result says it itself.
-        """
-        if self._question.then:
-            return {}
-        ids = {each.candidate.record.task_id for each in self._ranked} - {None}
-        tasks = self._records.tasks_near(self._question.caller.namespace, [*filter(None, ids)])
-        return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
-
     def _open(self) -> list[Item]:
         caller = self._question.caller
         tasks = self._records.tasks_near(caller.namespace, (), "open")
@@ -264,12 +249,6 @@ class ItemBuilder:
         items = open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
         items.sort(key=lambda item: bool(item.author))  # The reader's own first.
         return [replace(item, position=OPEN_POSITION + place) for place, item in enumerate(items)]
-
-
-def _validity(record: Record, now: Instant) -> str:
-    """Return the mark that says from when until when a record is true, and whether it is; "" where nobody said."""
-    told = validity(record.valid_from, record.valid_until, now)
-    return f" ({told})" if told else ""
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:

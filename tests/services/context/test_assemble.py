@@ -309,7 +309,7 @@ def test_the_planning_case(app: App, remember: RememberOne, clock: "Clock") -> N
     remember("We release every second Tuesday.", kind="decision", importance=9, occurred_at=clock.now - 5 * DAY)
     decisions = ["We build on SQLite.", "We release every second Tuesday."]
     assert shown(app, strategy="important") == [*decisions, "What time is it?"]
-    context = assemble(app, strategy="important", max_tokens=80)
+    context = assemble(app, strategy="important", max_tokens=72)
     assert "What time is it?" not in context.text
     assert all(decision in context.text for decision in decisions)
     assert context.report.truncated
@@ -486,7 +486,7 @@ def test_a_superseded_record_is_left_out_with_its_successor_named(app: App, reme
     new = remember("The port is 6543.", supersedes=(old.id, rule.id))
     for query in ("", "which port"):
         context = assemble(app, query=query)
-        assert shown(app, query=query) == ["The port is 6543. (until 2026-11-20: Never use port 5432.)"]
+        assert shown(app, query=query) == ["The port is 6543. (before r000003, 2026-11-20: Never use port 5432.)"]
         assert sorted((o.id, o.reason) for o in context.report.omitted) == [
             (old.id, f"superseded by {new.id}"),
             (rule.id, f"superseded by {new.id}"),
@@ -503,7 +503,7 @@ def test_the_correction_comes_in_where_only_the_old_value_matches(app: App, reme
     old = remember("The staging database is called penguin.")
     remember("Renamed: it is walrus now.", supersedes=(old.id,))
     assert shown(app, query="staging database penguin") == [
-        "Renamed: it is walrus now. (until 2026-11-20: The staging database is called penguin.)"
+        "Renamed: it is walrus now. (before r000001, 2026-11-20: The staging database is called penguin.)"
     ]
 
 
@@ -525,7 +525,7 @@ def test_excluded_and_filtered_records_never_appear(app: App, remember: Remember
     other = remember("The host is db2.", kind="decision", occurred_at=clock.now - 3 * DAY)
     app.tasks.push(PushRequest(goal="ports", inherit=(new.id,)), app.caller())
     for query in ("", "port host"):
-        new_line = "The port is 6543. (until 2026-11-20: 5432)"
+        new_line = "The port is 6543. (before r000001, 2026-11-11: 5432)"
         everything = {new_line, "The host is db2."}
         assert set(shown(app, query=query)) == everything
         assert shown(app, query=query, exclude=(new.id,)) == ["The host is db2."]

@@ -250,7 +250,7 @@ def test_what_was_learnt_in_a_failed_task_is_marked(app: App, remember: Remember
     remember("The search index is rebuilt at night.")
     lines = section(assemble(app, query="search index").text, "Known Information").splitlines()
     assert sorted(line.partition("] ")[2] for line in lines if line.startswith("- ")) == [
-        "The search index fits into memory. (task failed)",
+        "The search index fits into memory. (task failed: speed up the search)",
         "The search index is rebuilt at night.",
     ]
     assert "(task failed)" not in section(assemble(app, query="search index").text, "Earlier Tasks")

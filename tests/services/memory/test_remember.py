@@ -136,8 +136,10 @@ def test_a_corrected_fact_does_not_come_back(app: App, open_memory: Callable[...
         bob.remember([NewRecord(text="The port is 5432.")], bob.caller())[0],
     ):
         assert (answer.status, answer.id, answer.superseded_by) == ("superseded", old.id, new.id)
-    assert found(app, "which port") == ["The port is 6543."]
-    assert found(app, "which port", include_inactive=True) == ["The port is 6543.", "The port is 5432."]
+    corrected = f"The port is 6543. (before {old.id}, 2026-11-20: 5432)"
+    gone = f"The port is 5432. (superseded by {new.id})"
+    assert found(app, "which port") == [corrected]
+    assert found(app, "which port", include_inactive=True) == [corrected, gone]
 
 
 def test_a_text_corrected_in_place_does_not_come_back(app: App, remember: RememberOne) -> None:
@@ -292,7 +294,7 @@ def test_a_record_keeps_all_it_was_given(app: App, remember: RememberOne, clock:
     assert (record.micro, record.summary, record.text_tokens) == (record.text, record.text, 4)
     assert stored(app, remember("Plain.").id).importance == 1.0
     for name in ("sqlite", "POSTGRES"):
-        assert found(app, "chose", entities=(name,)) == ["We chose SQLite."]
+        assert found(app, "chose", entities=(name,)) == ["We chose SQLite. Because: one file → pending (70 % sure)"]
 
 
 def test_what_is_planned_for_the_future_was_not_accessed_there(app: App, remember: RememberOne, clock: "Clock") -> None:

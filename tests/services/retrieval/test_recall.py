@@ -57,7 +57,7 @@ def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: R
     assert first == {
         "id": fact.id,
         "kind": "decision",
-        "text": "Customer data lives in PostgreSQL. → success",
+        "text": "Customer data lives in PostgreSQL. → success (90 % sure)",
         "occurred_at": "2026-11-20T12:00:00Z",
         "outcome": "success",
         "confidence": 0.9,
@@ -76,7 +76,7 @@ def test_what_has_nothing_to_do_with_the_query_is_not_answered(app: App, remembe
 )
 def test_an_empty_store_answers_every_query(app: App, query: str) -> None:
     """S3.1: with nothing, and without an error."""
-    assert recall(app, query) == RecallAnswer(results=())
+    assert recall(app, query) == RecallAnswer()
 
 
 def test_a_store_of_superseded_records_alone_still_answers(app: App, remember: RememberOne) -> None:
@@ -104,7 +104,7 @@ def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(a
     second = remember("It was renamed to walrus.", supersedes=(first.id,))
     third = remember("Name since June: narwhal.", supersedes=(second.id,))
     [found] = recall(app, "staging database penguin").results
-    assert (found["id"], found["earlier"]) == (third.id, "until 2026-11-20: It was renamed to walrus.")
+    assert (found["id"], found["earlier"]) == (third.id, "before r000003, 2026-11-20: It was renamed to walrus.")
     everything = recall(app, "staging database penguin", include_inactive=True).results
     assert [everything[0]["id"], first.id in [each["id"] for each in everything]] == [third.id, True]
     assert recall(app, "staging database penguin", explain=True).results[0]["signals"]
@@ -160,7 +160,7 @@ def test_facets_narrow_and_are_counted(
     app.forget([gone.id], "retire", app.caller())
     assert texts(recall(app, before="", authors=("bob",))) == ["The port of Redis is 6379."]
     assert texts(recall(app, "port", authors=("bob",))) == ["The port of Redis is 6379."]
-    assert texts(recall(app, before="", statuses=("retired",))) == ["The port was 5431."]
+    assert texts(recall(app, before="", statuses=("retired",))) == ["The port was 5431. (retired)"]
     assert texts(recall(app, "which port", statuses=("new",))) == ["The port is 5432."]
     assert app.facets(RecallRequest(), app.caller()) == {
         "kind": {"decision": 1, "fact": 1},
@@ -248,9 +248,9 @@ def test_ids_open_records_in_the_order_asked_for(app: App, remember: RememberOne
     first, second = remember("One."), remember("Two.")
     app.forget([first.id], "retire", app.caller())
     answer = recall(app, ids=(second.id, "r00zzzz", first.id))
-    assert texts(answer) == ["Two.", "One."]
+    assert texts(answer) == ["Two.", "One. (retired)"]
     assert answer.not_found == ("r00zzzz",)
-    assert recall(app, ids=("r00zzzz",)) == RecallAnswer(results=(), not_found=("r00zzzz",))
+    assert recall(app, ids=("r00zzzz",)) == RecallAnswer(not_found=("r00zzzz",))
     with pytest.raises(InvalidRequest, match="either query or ids"):
         recall(app, "one", ids=(first.id,))
 
@@ -586,7 +586,7 @@ def test_a_correction_says_the_earlier_value_in_its_own_line(
     bob = open_memory(agent="bob")
     for memory in (app, bob):
         results = recall(memory, "What is the retention?").results
-        assert results[0]["earlier"] == "until 2026-11-03: 30 days"
+        assert results[0]["earlier"] == f"before {old.id}, 2026-11-20: 30 days"
         assert [each["id"] == new.id for each in results] == [True, False]
     pages = [recall(app, "What is the retention?", limit=1, offset=n) for n in range(3)]
     assert [[each["id"] == new.id for each in page.results] for page in pages] == [[True], [False], []]
@@ -600,7 +600,7 @@ def test_an_earlier_value_that_only_its_author_may_see_is_told_to_nobody_else(
     old = remember("The budget is 4,000 euros.", visibility="private")
     remember("The budget is 5,000 euros.", supersedes=(old.id,), visibility="user")
     bob = open_memory(agent="bob")
-    assert recall(app, "What is the budget?").results[0]["earlier"] == "until 2026-11-20: 4,000 euros"
+    assert recall(app, "What is the budget?").results[0]["earlier"] == f"before {old.id}, 2026-11-20: 4,000 euros"
     assert "earlier" not in recall(bob, "What is the budget?").results[0]
 
 
