@@ -111,7 +111,7 @@ def record_item(
     forms = [frame.form(*body, ending=failed) for body in bodies]
     if earlier:
         forms.insert(0, frame.form(*bodies[0], note=in_brackets(earlier), ending=failed))
-    if mark and not failed:
+    if mark:
         told = frame.form(*bodies[0], note=in_brackets(earlier), ending=in_brackets(mark))
         forms.insert(0, replace(told, is_last=True))
     return Item(
