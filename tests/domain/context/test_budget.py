@@ -156,47 +156,6 @@ def found(name: str, relevance: float, *tokens: int) -> Item:
     return replace(item(name, *tokens), source=FOUND, relevance=relevance)
 
 
-def test_what_answers_best_is_shown_deep_before_the_next_is_named() -> None:
-    """F5.1: wherever it stands among the items, and in a small block at least a passage; what no query found is not."""
-    others = [item(f"s{n}", 25) for n in range(4)]
-    placed, left_out = place([*others, found("best", 1.0, 100, 20)], 130, TITLES)
-    assert {each.item.id: each.form.tokens for each in placed} == {"s0": 25, "best": 100}
-    assert names(left_out) == ["s1", "s2", "s3"]
-    unasked, _ = place([*others, item("best", 100, 20)], 130, TITLES)
-    assert unasked[-1].form.tokens == 20
-
-
-def test_the_next_best_take_half_the_room_of_the_one_before() -> None:
-    """F5.1: a quarter, an eighth and a sixteenth of 1,600; a fourth waits for its turn."""
-    forms = (400, 200, 100, 20)
-    items = [found(f"f{n}", 1.0 - n / 20, *forms) for n in range(4)]
-    crowd = [item(f"s{n}", 30) for n in range(100)]
-    placed, _ = place([*crowd, *items], 1_600, {})
-    assert {each.item.id: each.form.tokens for each in placed if each.form.tokens != 30} == {
-        "f0": 400,
-        "f1": 200,
-        "f2": 100,
-    }
-
-
-def test_weak_evidence_has_a_line_until_all_others_had_their_turn() -> None:
-    """F5.1: what is left over then deepens it."""
-    weak, others = found("weak", 0.4, 60, 20), [item(f"s{n}", 25) for n in range(4)]
-    placed, _ = place([weak, *others], 125, {})
-    assert [each.form.tokens for each in placed] == [20, 25, 25, 25, 25]
-    placed, _ = place([weak, *others], 160, {})
-    assert [each.form.tokens for each in placed] == [60, 25, 25, 25, 25]
-
-
-def test_what_the_best_take_counts_in_their_share() -> None:
-    """B5.1: a share is no larger because one of its items was placed before the others."""
-    best = replace(found("best", 1.0, 100, 20), share="facts")
-    facts = [item(f"f{n}", 20, share="facts") for n in range(30)]
-    decisions = [item(f"d{n}", 20, share="decisions") for n in range(30)]
-    placed, _ = place([best, *facts, *decisions], 400, {}, shares={"facts": 0.5, "decisions": 0.5})
-    assert (spent(placed, "facts"), spent(placed, "decisions")) == (200, 200)
-
-
 def test_a_share_too_small_for_one_line_still_holds_its_first_item_at_its_shortest() -> None:
     """C7.2: in a small context a constraint stays while records give way."""
     censor = item("censor", 40, 12, share="censor", section="Active Constraints")

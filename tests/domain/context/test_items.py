@@ -88,25 +88,24 @@ def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> N
     assert [form.tokens for form in item.forms] == sorted((form.tokens for form in item.forms), reverse=True)
 
 
-def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_as_any_other(
-    make_record: MakeRecord,
-) -> None:
-    """F1.1, C2.3, C8.2: a stage shortens nothing."""
+def test_an_answer_is_its_text_or_its_passages_and_never_a_title(make_record: MakeRecord) -> None:
+    """W1.1, C2.3, F1.1: whatever its stage; with short forms where nothing was asked."""
     text = "The pump hums. " * 40 + "The valve is red. " + "The pump hums. " * 40
     short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
     weighed = passages(text, "valve")
     for tokens, status, details in (
-        (300, "new", ["full", "passage", "passage", "micro"]),
-        (9_000, "new", ["passage", "passage", "passage", "micro"]),
-        (300, "archived", ["full", "passage", "passage", "micro"]),
+        (250, "new", ["full", "passage", "passage", "passage"]),
+        (9_000, "new", ["passage"] * 5),
+        (250, "archived", ["full", "passage", "passage", "passage"]),
     ):
         record = make_record(text, text_tokens=tokens, status=status, **short)
-        candidate = Candidate(record=record, source="recall", passages=weighed)
-        item = record_item(
-            Scored(candidate=candidate, score=0.5, parts={}), MEASURE, section="Known Information", share="rest"
-        )
+        scored = Scored(candidate=Candidate(record=record, source="recall", passages=weighed), score=0.5, parts={})
+        item = record_item(scored, MEASURE, section="Known Information", share="rest", is_answer=True)
         assert [form.detail for form in item.forms] == details
-        assert all("The valve is red." in form.text for form in item.forms if form.detail == "passage")
+        assert all("The valve is red." in form.text for form in item.forms)
+    unasked = replace(scored, candidate=replace(scored.candidate, passages=None))
+    item = record_item(unasked, MEASURE, section="Known Information", share="rest")
+    assert [form.detail for form in item.forms] == ["summary", "micro"]
 
 
 def test_the_estimate_of_an_item_covers_its_line(make_record: MakeRecord) -> None:

@@ -91,9 +91,8 @@ def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
     assert 0 < tasks[stack.path[0].id].tokens + tasks[stack.path[-1].id].tokens <= 400
     assert 0 < sum(above) <= 1_200
     assert 0 < sum(around) <= 1_000  # 800, and what was left of the whole.
-    assert headings(context) == [
-        "Identity", "Active Constraints", "Current Approach", "Task", "Relevant Past Decisions", "Known Information",
-        "Applicable Patterns", "Past Experience",
+    assert headings(context)[:5] == [
+        "Identity", "Active Constraints", "Current Approach", "Task", "Relevant Past Decisions",
     ]  # fmt: skip
     order = [CONTEXT_TITLES.index(title) for title in headings(context) if title in CONTEXT_TITLES]
     assert order == sorted(order)

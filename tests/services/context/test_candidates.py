@@ -104,7 +104,7 @@ def test_what_is_not_relevant_is_dropped_however_fresh_and_successful(
 
 def test_a_strategy_may_keep_some_of_a_kind_below_the_floor_or_take_none_of_it(app: App, remember: RememberOne) -> None:
     """C4.2, C3.1: `least` and `limits`, here as a call gives them (A6.5)."""
-    oven, soup = remember("The canteen got a new oven for bills."), remember("Soup is served on Mondays.")
+    oven, soup = remember("The canteen pays its suppliers late."), remember("Soup is served on Mondays.")
     rules = {remember(f"Billing rule {n}: invoices go out on day {n}.", kind="decision").id for n in range(1, 5)}
     query = "When do billing invoices go out?"
     found = fates(app, query=query, strategy="decision")

@@ -1,0 +1,96 @@
+"""Filling a block that answers a question."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.context.budget import Form, Item, Placed
+from mcp_memory.domain.context.filling import ANSWERS, BEST, CHOSEN, FIRST_TOKENS, NEAREST, fill
+
+SHARES = (ANSWERS, ANSWERS, ANSWERS, CHOSEN, NEAREST, "identity", "censor", "root", "focus", "entities", "approach")
+
+
+def item(name: str, *tokens: int, share: str = ANSWERS, relevance: float = 1.0, required: bool = False) -> Item:
+    """An item with one form for each number of tokens, fullest first."""
+    forms = tuple(Form(detail="full", text=f"{name}{n}", tokens=cost) for n, cost in enumerate(tokens))
+    return Item(
+        id=name, kind="fact", source="recall", section="Known Information", share=share, score=1.0, forms=forms,
+        relevance=relevance, required=required,
+    )  # fmt: skip
+
+
+def shown(placed: list[Placed]) -> dict[str, int]:
+    return {each.item.id: each.form.tokens for each in placed}
+
+
+def test_the_best_is_whole_before_the_next_is_named() -> None:
+    """W1.1, F5.1: a smaller one behind it still enters, a larger one does not shorten it."""
+    placed, left_out = fill([item("best", 200, 100), item("next", 90), item("small", 40)], 250, {})
+    assert shown(placed) == {"best": 200, "small": 40}
+    assert [each.id for each in left_out] == ["next"]
+
+
+def test_a_long_text_leaves_room_for_others_and_takes_what_they_leave() -> None:
+    """W1.1, A3.3: first a passage, then depth, of the best alone."""
+    long, weak = item("long", 3_000, 400), replace(item("weak", 900, 400), relevance=0.2)
+    others = [item(f"o{n}", 100) for n in range(4)]
+    placed, _ = fill([long, *others, weak], 1_500, {})
+    assert shown(placed) == {"long": 400, **{f"o{n}": 100 for n in range(4)}, "weak": 400}
+    placed, _ = fill([long, *others, weak], 8_000, {})
+    assert shown(placed) == {"long": 3_000, **{f"o{n}": 100 for n in range(4)}, "weak": 400}
+
+
+def test_nothing_is_added_to_use_a_budget_up() -> None:
+    """W1.1, F5.2."""
+    placed, left_out = fill([item("one", 40), item("two", 30)], 8_000, {})
+    assert (shown(placed), left_out) == ({"one": 40, "two": 30}, [])
+
+
+def test_what_must_be_there_takes_a_third_of_a_small_block() -> None:
+    """W1.1: identity, constraints and the path of the task; more of a large one, each up to its part."""
+    before = [item(f"{share}{n}", 30, share=share) for share in ("identity", "censor", "ancestors") for n in range(20)]
+    answers = [item(f"a{n}", 20) for n in range(60)]
+    for budget in (200, 600, 900):
+        placed, _ = fill([*before, *answers], budget, {})
+        taken = sum(each.form.tokens for each in placed if each.item.share != ANSWERS)
+        assert 30 <= taken <= budget // 3
+    placed, _ = fill([*before, *answers], 4_000, {})
+    assert sum(each.form.tokens for each in placed if each.item.share == "ancestors") == 600
+
+
+def test_the_nearest_of_a_kind_come_behind_the_best_five() -> None:
+    """C4.2: and before the sixth, in a quarter of the room."""
+    answers = [item(f"a{n}", 50) for n in range(20)]
+    nearest = [item(f"n{n}", 50, share=NEAREST) for n in range(5)]
+    placed, _ = fill([*answers, *nearest], 400, {})
+    assert [*shown(placed)] == [*(f"a{n}" for n in range(BEST + 1)), "n0", "n1"]
+
+
+def test_the_flexible_part_can_be_held_down() -> None:
+    """C1.3."""
+    placed, _ = fill([item(f"a{n}", 50) for n in range(20)], 4_000, {}, flexible=200)
+    assert len(placed) == 4
+
+
+def test_where_it_was_noted_costs_no_answer_its_place() -> None:
+    """W1.1, W2.1: a form that says more than the record itself comes last."""
+    told = item("told", 60, 40)
+    told = replace(told, forms=(replace(told.forms[0], is_last=True), told.forms[1]))
+    assert shown(fill([told, item("next", 50)], 100, {})[0]) == {"told": 40, "next": 50}
+    assert shown(fill([told, item("next", 50)], 110, {})[0]) == {"told": 60, "next": 50}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(SHARES), st.lists(st.integers(1, 600), min_size=1, max_size=3)), max_size=30),
+    st.integers(0, 2_000),
+)
+def test_answers_cost_no_more_than_the_budget_and_nothing_gets_lost(
+    drawn: list[tuple[str, list[int]]], budget: int
+) -> None:
+    """A3.1: required ones apart, which stand at their shortest."""
+    items = [item(f"i{n}", *sorted(t, reverse=True), share=share) for n, (share, t) in enumerate(drawn)]
+    placed, left_out = fill(items, budget, {"Known Information": 4})
+    assert sorted([each.item.id for each in placed] + [each.id for each in left_out]) == sorted(i.id for i in items)
+    assert sum(each.form.tokens for each in placed) + 4 * bool(placed) <= max(budget, 0)
+    assert FIRST_TOKENS < 500
