@@ -30,11 +30,6 @@ def nothing_names(names: Sequence[str]) -> str:
     return f"Nothing here names {', '.join(others)} or {last}." if others else f"Nothing here names {last}."
 
 
-def is_near(hit: Fused) -> bool:
-    """Return True where a hit has anything to do with the query, however little."""
-    return hit.raw.get("keyword", 0.0) > 0 or hit.raw.get("vector", 0.0) >= FLOOR_COSINE
-
-
 def is_relevant(hit: Fused) -> bool:
     """Return True above the floor: it or its predecessor is remotely near, or has evidence that admits alone."""
     return hit.is_admitted or hit.raw.get("vector", 1.0) >= UNRELATED_COSINE

@@ -17,7 +17,7 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import is_above_floor, is_near
+from mcp_memory.domain.retrieval.gate import is_above_floor
 from mcp_memory.domain.retrieval.queries import is_active
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
@@ -226,7 +226,7 @@ class CandidateFinder:
         for kind, least in question.strategy.least.items():
             missing = least - sum(ranking.kinds.get(hit.id) == kind for hit in kept)
             of_kind = (hit for hit in ranking.hits if ranking.kinds.get(hit.id) == kind and hit.id not in there)
-            nearest += islice(filter(is_near, of_kind), max(missing, 0))
+            nearest += islice(of_kind, max(missing, 0))
         return nearest
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:

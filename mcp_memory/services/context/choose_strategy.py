@@ -75,8 +75,8 @@ class StrategyChooser:
         strategy = base
         if base.name == AUTO:
             strategy = blended(base, named_strategy(self._strategies, picked))
-            # `auto` weighs: it leaves nothing out, and gives no advice that nobody asked for.
-            strategy = replace(strategy, questions=(), failures=True, limits={})
+            # `auto` weighs: it leaves nothing out, and gives neither advice nor records that nobody asked for.
+            strategy = replace(strategy, questions=(), failures=True, limits={}, least={})
         return _within(self._overridden(strategy, overrides) if overrides else strategy, budget)
 
 
