@@ -112,7 +112,7 @@ class InformationKeywordStore:
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
                 shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(_numbers(terms), shelves, self._unread))
+                self._last = (asked, _score(terms, shelves, self._unread))
             return self._last[1]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
@@ -156,12 +156,10 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
-def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: Collection[str]) -> _Scored:
-    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
-
-    `terms` maps the number of each to True for an identifier.
-    """
-    numbers, identifiers = list(terms), list(terms.values())
+def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Collection[str]) -> _Scored:
+    """Count the terms over all shelves together, and sum each row's information in the order of the terms."""
+    by_number = _by_number(terms)
+    numbers, identifiers = list(by_number), [any(map(_is_identifier, same)) for same in by_number.values()]
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
@@ -182,7 +180,9 @@ def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: 
                 for record_id in shelf.live_ids(found[column]):
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
     information = sum(-log(chance) for chance in chances)
-    return _Scored(rarity=Rarity(records=records, information=information, holders=holders), scores=scores)
+    absent = frozenset(term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same)
+    rarity = Rarity(records=records, information=information, holders=holders, absent=absent)
+    return _Scored(rarity=rarity, scores=scores)
 
 
 def _information(chance: float, relative: Scores) -> Scores:
@@ -190,12 +190,11 @@ def _information(chance: float, relative: Scores) -> Scores:
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
 
 
-def _numbers(terms: Sequence[str]) -> dict[int, bool]:
-    """Return the numbers of the terms' stems, each once, with True for an identifier."""
-    found: dict[int, bool] = {}
+def _by_number(terms: Sequence[str]) -> dict[int, list[str]]:
+    """Return the terms by the number of their stem, in the order of the first of each."""
+    found: dict[int, list[str]] = {}
     for stem, term in zip(stems(terms), terms, strict=True):
-        number = term_number(stem)
-        found[number] = found.get(number, False) or _is_identifier(term)
+        found.setdefault(term_number(stem), []).append(term)
     return found
 
 

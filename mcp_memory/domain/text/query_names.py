@@ -1,0 +1,85 @@
+"""Reads a query's language, and the names in it: what a store either holds or does not know."""
+
+import re
+from collections.abc import Collection, Set
+
+from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.entity_extraction import find_names
+from mcp_memory.domain.text.words import query_terms, split_words
+
+MOST_WORDS = 24
+"""A longer query is a pasted text, which names much that nobody asks about."""
+LEAST_LETTERS = 3
+
+# e.g. "Kafka-Version", "datasette.io", "C++"
+_WORD = re.compile(r"[^\W_](?:[\w.+#/-]*[\w+#])?")
+# e.g. "SAML", "parseConfig", "log4j", "max_rows"; not "20th", "5min"
+_TECHNICAL = re.compile(r"[A-Z]{2,}s?|\w*[a-z][A-Z]\w*|[^\W\d_]\w*\d\w*|\w+_\w+")
+# e.g. "the `vault` role", "„Kranich“"
+_QUOTED = re.compile(r"(?<!\w)[\"“”„«`'‘]([^\W_][\w .+-]{1,38}[\w+])[\"“”»`'’](?!\w)")
+# e.g. "Kafka-Version", where German puts a name before a noun
+_COMPOUND = re.compile(r"(?<![\w-])([A-Z][\w.]+)-[A-ZÄÖÜ]\w+")
+# e.g. "Redis" in Chinese or Russian
+_LATIN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9+#]{2,}")
+_UNSPACED = re.compile(f"[{lexicon.UNSPACED}]")
+
+
+def is_english(text: str) -> bool:
+    """Return False where more words are another Latin-script language's function words than are English ones."""
+    words = [word.lower() for word in split_words(text[:1_000])]
+    return sum(word in lexicon.FOREIGN for word in words) <= sum(word in lexicon.STOP_WORDS for word in words)
+
+
+def names_in(query: str) -> list[str]:
+    """Return what looks like a name, an identifier or a quotation in a query, each once, in order.
+
+    In English and other languages that write nouns small, that is a capitalised word; in German, which does not, only
+    a technical word or the first part of "Kafka-Version"; in other scripts every Latin word.
+    """
+    found = dict.fromkeys(match.group(1) for match in _QUOTED.finditer(query))
+    if not query.isascii() and _is_other_script(query):
+        found |= dict.fromkeys(match.group() for match in _LATIN.finditer(query))
+        return [*found]
+    found |= dict.fromkeys(word for word in _WORD.findall(query) if _is_technical(word))
+    words = query.lower().split()
+    if any(word in lexicon.GERMAN for word in words) and not is_english(query):
+        found |= dict.fromkeys(match.group(1) for match in _COMPOUND.finditer(query))
+    else:
+        first = next(iter(_WORD.findall(query)), "")
+        found |= dict.fromkeys(name for _, name in find_names(query) if name != first and _is_name(name))
+    return [name for name in found if not any(name != other and name in other.split() for other in found)]
+
+
+def is_absent(name: str, absent: Set[str]) -> bool:
+    """Return True where a word of the name is absent: both "PostgreSQL" and a part of it. `absent` are query terms."""
+    return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
+
+
+def absent_words(terms: Collection[str], absent: Set[str]) -> list[str]:
+    """Return the absent query terms that may be a subject: of letters, and no function words."""
+    return [term for term in terms if term in absent and _is_subject(term)]
+
+
+def _is_word_absent(word: str, absent: Set[str]) -> bool:
+    terms = query_terms(word)
+    if terms[:1] == [word.lower()]:  # The word itself, and then its parts: "postgresql", "postgre", "sql".
+        return terms[0] in absent and (len(terms) == 1 or not absent.isdisjoint(terms[1:]))
+    return not absent.isdisjoint(terms)
+
+
+def _is_subject(term: str) -> bool:
+    return len(term) > LEAST_LETTERS and term.isalpha() and term not in lexicon.FOREIGN and not _UNSPACED.match(term)
+
+
+def _is_technical(word: str) -> bool:
+    bare = word.rstrip("s")
+    return bool(_TECHNICAL.fullmatch(word)) and bare.lower() not in lexicon.SHOUTED and word.lower() not in lexicon.NEVER_NAMES
+
+
+def _is_name(name: str) -> bool:
+    return name.lower() not in lexicon.FOREIGN
+
+
+def _is_other_script(query: str) -> bool:
+    letters = [letter for letter in query if letter.isalpha()]
+    return sum(ord(letter) > 0x36F for letter in letters) * 2 > len(letters)
