@@ -1,7 +1,5 @@
 """Summaries of chosen sentences: what was planted comes out where it belongs, in any size, whatever the texts hold."""
 
-import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -19,7 +17,8 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.ports.text import SummaryRequest
 from mcp_memory.summarizers.extractive import MOST_RANKED, ExtractiveSummarizer
-from tests.summarizers.spans import CHINESE, MIGRATION, PLANTED, TURNED, Line, Planted, entry, span_of
+from tests.summarizers.spans import MIGRATION, PLANTED, TURNED, Line, Planted, entry, span_of
+from tests.tallied import TalliedCounter
 
 
 def asking(
@@ -270,35 +269,36 @@ def test_any_texts_give_a_summary_that_can_be_read_back(
     assert parsed(rendered(made.summary)) == made.summary
 
 
+def _tallied(span: tuple[Entry, ...], max_tokens: int) -> tuple[StructuredSummary, int]:
+    """The summary, and how many characters were encoded for it."""
+    counter = TalliedCounter()
+    return ExtractiveSummarizer(counter).summarize(asking(span, max_tokens)).summary, counter.encoded
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["x" * 1_000_000, "ok " * 300_000, "a. " * 300_000, "- " * 300_000, "[GOAL BATCH " * 80_000, "、" * 500_000,
-     "must not " * 100_000, "I tried it " * 100_000, "\x00\ud800" * 1_000, "[SUMMARIZED" + " " * 1_000_000],
-    ids=lambda text: text[:8].encode("ascii", "backslashreplace").decode(),
+    ("opening", "unit"),
+    [("", "x"), ("", "ok "), ("", "a. "), ("", "- "), ("", "[GOAL BATCH "), ("", "、"), ("", "must not "),
+     ("", "I tried it "), ("", "\x00\ud800"), ("[SUMMARIZED", " ")],
+    ids=lambda text: text.encode("ascii", "backslashreplace").decode(),
 )  # fmt: skip
-def test_a_huge_line_takes_no_time(text: str, extractive: ExtractiveSummarizer) -> None:
-    """E6.1: whoever says it."""
-    extractive.summarize(asking(CHINESE.entries))
+@pytest.mark.parametrize("form", ["original", "tools"])
+def test_of_a_huge_text_a_bounded_part_is_read_and_counted(opening: str, unit: str, form: str) -> None:
+    """E6.1: whoever says it, four times the characters make the same summary from no more counting."""
     for who in ("user", "assistant", "failed"):
-        for form in ("original", "tools"):
-            span = (*span_of(("user", "Fix the parser.")), entry(7, who, text, form=form))
-            begun = time.process_time()
-            extractive.summarize(asking(span, 300))
-            assert time.process_time() - begun < 0.5
+        made: list[tuple[StructuredSummary, int]] = []
+        for characters in (250_000, 1_000_000):
+            half = unit * (characters // len(unit) // 2)
+            text = f"{opening}{half}\n\nWe decided to use Redis.\n\n{half}"
+            made.append(_tallied((*span_of(("user", "Fix the parser.")), entry(7, who, text, form=form)), 300))
+        assert made[0] == made[1]
+        assert "Redis" not in every_line(made[0][0])
 
 
-def _renamed(text: str, n: int) -> str:
-    """The same of other tables, files and tools."""
-    return re.sub(r"\b[a-z_]{6,}\b", lambda word: f"{word[0]}{chr(97 + n % 26)}{chr(97 + n // 26)}", text)
-
-
-def test_a_long_span_takes_seconds(extractive: ExtractiveSummarizer) -> None:
-    """E6.1: half a million tokens; what is chosen from is bounded."""
-    span = tuple(
-        entry(100 * n + k, each.kind.replace("message", each.role), _renamed(each.text, n))
-        for n in range(200)
-        for k, each in enumerate(MIGRATION.entries)
-        if each.kind == "message"
-    )
+def test_of_a_long_span_a_bounded_number_of_slots_is_counted() -> None:
+    """E6.1: the last decisions of a span make the same summary, from no more counting, whatever came before them."""
+    decided = [f"We decided to keep table t{n} as it is." for n in range(10_000, 10_300 + MOST_RANKED)]
+    span, longer = (span_of(*(("assistant", text) for text in texts)) for texts in (decided[200:], decided))
     assert len(slots_of(span)) > MOST_RANKED
-    assert extractive.summarize(asking(span)).summary.of("decisions")
+    summary, encoded = _tallied(span, 2_000)
+    assert summary.of("decisions")[-1] == decided[-1]
+    assert (summary, encoded) == _tallied(longer, 2_000)

@@ -115,7 +115,7 @@ def place(
     it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
-    ledger = _Ledger(budget, title_tokens)
+    ledger = Ledger(budget, title_tokens)
     ledger.require([item for item in items if item.required])
     sharing: dict[str, list[Item]] = {}
     for item in items:
@@ -154,29 +154,29 @@ def _most_relevant(items: Sequence[Item]) -> Sequence[Item]:
     return sorted(found, key=lambda item: -item.relevance)[:DEEP_ITEMS]
 
 
-class _Ledger:
+class Ledger:
     """The items placed so far and their cost, section titles included."""
 
     def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:
         self.placed: dict[str, Placed] = {}
-        self._left = budget
+        self.left = budget
         self._titles = title_tokens
         self._opened: set[str] = set()
 
     def limit_to(self, tokens: int | None) -> int:
         """Spend no more than `tokens` from now on, where given; return the tokens left to spend."""
         if tokens is not None:
-            self._left = min(self._left, tokens)
-        return max(self._left, 0)
+            self.left = min(self.left, tokens)
+        return max(self.left, 0)
 
     def require(self, items: Sequence[Item]) -> None:
         """Place each at its shortest, whatever is left."""
         for item in items:
-            self._place(item, item.forms[-1])
+            self.place(item, item.forms[-1])
 
     def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool, part: int = 1) -> None:
         """Place the items that fit, spending at most `limit` of the rest; placed ones may take a fuller form."""
-        allowance = min(limit, self._left)
+        allowance = min(limit, self.left)
         most = 0 if cheapest_first else allowance // part
         for item in items:
             standing = self.placed.get(item.id)
@@ -184,12 +184,12 @@ class _Ledger:
                 continue
             # Weak evidence gets a line: what is left over deepens it last.
             fair = 0 if part > 1 and item.source == FOUND and item.relevance < LINE_RELEVANCE else min(most, allowance)
-            shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
-            fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
+            shortest = item.forms[-1:] if self.cost(item, item.forms[-1]) <= allowance else ()
+            fuller = [form for form in item.forms[:-1] if self.cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)
             if form is not None:
-                allowance -= self._cost(item, form)
-                self._place(item, form)
+                allowance -= self.cost(item, form)
+                self.place(item, form)
 
     def spent_on(self, shares: Collection[str]) -> int:
         """Return the tokens of the items placed on these shares."""
@@ -198,16 +198,16 @@ class _Ledger:
     def least(self, items: Sequence[Item]) -> int:
         """Return the cost of the first unplaced item at its shortest; 0 without one."""
         waiting = (item for item in items if item.id not in self.placed)
-        return next((self._cost(item, item.forms[-1]) for item in waiting), 0)
+        return next((self.cost(item, item.forms[-1]) for item in waiting), 0)
 
-    def _cost(self, item: Item, form: Form) -> int:
+    def cost(self, item: Item, form: Form) -> int:
         """Return the form's cost beyond the tokens already spent on its item and section."""
         if item.id in self.placed:
             return form.tokens - self.placed[item.id].form.tokens
         return form.tokens + (0 if item.section in self._opened else self._titles.get(item.section, 0))
 
-    def _place(self, item: Item, form: Form) -> None:
-        self._left -= self._cost(item, form)
+    def place(self, item: Item, form: Form) -> None:
+        self.left -= self.cost(item, form)
         self.placed[item.id] = Placed(item=item, form=form)
         self._opened.add(item.section)
 
@@ -216,9 +216,9 @@ class _Ledger:
         for each in placed:
             if each.form is each.item.forms[0]:
                 continue
-            spare = max(self._left, 0)
+            spare = max(self.left, 0)
             form = next(form for form in each.item.forms if form.tokens - each.form.tokens <= spare)
-            self._place(each.item, form)
+            self.place(each.item, form)
 
 
 def arranged(placed: Sequence[Placed], order: str) -> list[Placed]:

@@ -29,7 +29,7 @@ from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
-PASSAGE_TOKENS = (400, 200, 100)
+PASSAGE_TOKENS = (400, 250, 150, 75)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
@@ -83,6 +83,7 @@ def record_item(
     groups: Container[str] = frozenset[str](),
     mark: str = "",
     position: int = 0,
+    is_answer: bool = False,
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
@@ -99,6 +100,8 @@ def record_item(
     group = title if title in groups else ""
     frame = _Frame(record, measure, before, after + mark, frame_in_group(record, author) if group else "")
     bodies = _bodies(each, measure, is_said=is_said)
+    if is_answer and len(bodies) > 1:
+        bodies = [body for body in bodies if body[2] not in ("summary", "micro")] or bodies[:1]
     forms = [frame.form(*bodies[0], note=f" ({earlier})")] if earlier else []
     return Item(
         id=record.id,
@@ -150,7 +153,7 @@ def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str,
     """Return the texts that may represent a record, longest first, with their counted tokens (0: not known)."""
     record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
     is_whole = record.summary.removesuffix(_outcome(record)) == record.text
-    passages = each.candidate.passages if deepest == "full" else None
+    passages = each.candidate.passages
     bodies: list[tuple[str, int, ShownDetail]] = []
     is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
     if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
@@ -159,7 +162,7 @@ def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str,
         bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
     elif deepest != "micro":
         bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary"))
-    if not bodies or record.micro_tokens < record.summary_tokens:
+    if not bodies or (passages is None and record.micro_tokens < record.summary_tokens):
         bodies.append((record.micro, record.micro_tokens, "micro"))
     return bodies
 

@@ -21,8 +21,7 @@ class Candidate:
     """A record that might enter a context, and its match with the query.
 
     `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `source` is the
-    source that found it first. `passages` are those of a long text, weighed for the query. `is_spare` is True beyond
-    the strategy's limits: it takes only room that all others leave.
+    source that found it first. `passages` are those of a long text, weighed for the query.
     """
 
     record: Record
@@ -30,7 +29,6 @@ class Candidate:
     relevance: float = 0.0
     cosine: float | None = None
     passages: Passages | None = None
-    is_spare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

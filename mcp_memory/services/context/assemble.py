@@ -153,12 +153,7 @@ class AssembleContext:
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen, excluded = self._question(request, read, caller)
-        find = self._finder_over(reader_at(self._records, question.then))
-        gathered = find(question)
-        voted = self._strategy_chooser.vote(chosen, gathered.candidates)
-        if voted is not chosen:  # Its limits and shares decide what is gathered.
-            chosen, question = voted, replace(question, strategy=voted.strategy)
-            gathered = find(question)
+        gathered = self._finder_over(reader_at(self._records, question.then))(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, question.now), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         builder = ItemBuilder(self._records, self._elsewhere, question, gathered, ranked, measure)
@@ -172,6 +167,7 @@ class AssembleContext:
             strategy=chosen.strategy.name,
             crowded_out=crowded_out,
             is_cut=bool(beyond) or gathered.is_cut,
+            answers=question.is_asked,
             order=request.order,
             shares={**OF_WHAT_IS_NAMED, **OF_WHAT_WAS_LEARNT, **question.strategy.shares},
             flexible=_flexible(request, question.strategy, measure),

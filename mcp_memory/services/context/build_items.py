@@ -1,9 +1,11 @@
 """Builds the items that compete for a context's budget: of the stack, what is at hand, and every candidate."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item, own_share
+from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, Item, own_share
+from mcp_memory.domain.context.filling import ANSWERS, CHOSEN
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
@@ -32,6 +34,7 @@ from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
 from mcp_memory.domain.model.tasks import DEAD_ENDS
+from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.domain.text.times import iso_minute, validity
 from mcp_memory.ports.records import RecordStore
@@ -47,6 +50,10 @@ CALLER_TEXT_SHARE = 4
 LEAST_NOTES = 20
 """A note on confidence has a place where at least so many would fit."""
 AS_OF = "What was believed at {} UTC. It may have changed since."
+BY_HAND = frozenset({"inherited", "pinned"})
+"""The sources of what somebody chose, whatever is asked."""
+LEAST_PASSAGE, LEAST_WEIGHED = 60, 8
+"""Tokens of a passage with its frame, at least; and texts of which the passages are weighed in the smallest block."""
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
 
@@ -152,19 +159,34 @@ class ItemBuilder:
         has_part = question.read is None and _crowds(ranked, strategy)
         dead_ends = self._dead_ends()
         groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
-        for each in ranked:
+        for each in self._weighed() if question.is_asked else ranked:
             record = each.candidate.record
             section = section_of(record)
             title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
-            divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
+            if question.is_asked:
+                divided = CHOSEN if each.candidate.source in BY_HAND else ANSWERS
+            else:
+                divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
             mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
-            share = own_share(section) or divided
-            items.append(self._record(each, title, share, int(is_done), mark, groups))
+            share = divided if question.is_asked else own_share(section) or divided
+            items.append(self._record(each, title, share, int(is_done), mark, groups, question.is_asked))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
         return items
+
+    def _weighed(self) -> Iterator[Scored]:
+        """Yield the ranked candidates with the passages of long texts, as far as any budget could show them."""
+        most = max(self._question.budget // LEAST_PASSAGE, LEAST_WEIGHED)
+        for each in self._ranked:
+            record = each.candidate.record
+            if not record.is_shortened:
+                yield each
+            elif most:
+                most -= 1
+                weighed = replace(each.candidate, passages=passages(record.text, self._question.text))
+                yield replace(each, candidate=weighed)
 
     def _record(
         self,
@@ -174,6 +196,7 @@ class ItemBuilder:
         position: int,
         mark: str = "",
         groups: frozenset[str] = frozenset(),
+        is_answer: bool = False,
     ) -> Item:
         record = each.candidate.record
         return record_item(
@@ -186,6 +209,7 @@ class ItemBuilder:
             groups=groups,
             mark=_validity(record, self._question.now) + mark,
             position=position,
+            is_answer=is_answer,
         )
 
     def _dead_ends(self) -> Mapping[str | None, str]:
@@ -227,8 +251,6 @@ def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
 
 def _share(each: Scored, section: Section, strategy: Strategy) -> str:
     """Name the candidate's share of the budget: its section's or its source's, as the strategy divides it."""
-    if each.candidate.is_spare:
-        return SPARE
     if strategy.shares.keys() & SECTION_SHARES:
         return section.share if section.share in SECTION_SHARES else REST
     return SHARE_OF_SOURCE.get(each.candidate.source, REST)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.context.budget import FOUND
@@ -16,9 +17,8 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import GOAL_CHANCE, LEAST_CHANCE, is_above_floor, is_known, noise_score
+from mcp_memory.domain.retrieval.gate import is_above_floor
 from mcp_memory.domain.retrieval.queries import is_active
-from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
@@ -44,10 +44,8 @@ NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
-WEIGHED = 16
-"""Long texts of which the passages are weighed; those below are mentioned at most."""
-ENOUGH = 3
-"""With fewer of a kind among the candidates, search looks for that kind separately."""
+NEAREST = "nearest"
+"""The source of what a strategy always wants some of, and that does not bear on the question."""
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
@@ -61,7 +59,8 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
 class FoundCandidates:
     """Candidates in no order; separately those that always compete, are at hand or changed; and the omissions.
 
-    `found` counts each source's finds, `degraded` names each failed source and why. `is_cut` is True where the limits
+    `found` counts each source's finds, `unknown` are names in the query that no record holds, `degraded` names each
+    failed source and why. `is_cut` is True where the limits
     left out relevant records.
     """
 
@@ -74,6 +73,7 @@ class FoundCandidates:
     note: str = ""
     omitted: list[Omission] = field(default_factory=list[Omission])
     found: Mapping[str, int] = field(default_factory=dict[str, int])
+    unknown: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     is_cut: bool = False
 
@@ -101,12 +101,7 @@ class CandidateFinder:
     def __call__(self, question: ContextQuestion) -> FoundCandidates:
         """Return every candidate within the filter; a larger budget gets more of them."""
         stack = question.stack
-        # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
-        # formula that goes by one thing alone has its own order.
-        strategy = question.strategy
-        wants_recent = "recent" in strategy.shares or (not question.read and strategy.formula == "weighted")
-        recent = self._recent(question) if wants_recent else {}
-        gathered = self._ranked(question, recent) if question.read else self._listed(question, recent)
+        gathered = self._ranked(question) if question.read else self._listed(question)
         always, inactive = self._always(question)
         pinned = self._pinned(question)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
@@ -181,54 +176,49 @@ class CandidateFinder:
         best = self._records.best_of_sessions(where, others, OF_OTHER_SESSION) if others else ()
         return dict.fromkeys((*own, *best), "recent")
 
-    def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
+    def _ranked(self, question: ContextQuestion) -> FoundCandidates:
+        """Return what bears on the question, as recall ranks it, and the nearest of kinds that the strategy wants."""
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // LEAST_ITEM_TOKENS)
-        rank = partial(self._searcher.rank, question.read, stack=question.stack, then=question.then)
-        rankings = [rank(question.where, limit, also=recent)]
-        if missing := self._missing_kinds(question, rankings[0]):
-            most = min(max(question.strategy.limits[kind] for kind in missing), CANDIDATES_PER_SOURCE)
-            rankings.append(rank(replace(question.where, kinds=missing), most))
-        hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
-        kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
-        ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
-        information = rankings[0].information
-        least = GOAL_CHANCE if question.opens else LEAST_CHANCE
-        if is_known(ordered, information, question.terms, least):
-            kept, spare, omitted = _at_the_door(ordered, kinds, question.strategy, information)
-        else:
-            kept, spare, omitted = [], frozenset[str](), [Omission(id=hit.id, reason=BELOW) for hit in ordered]
-        records = self._records.get([hit.id for hit in kept], question.where.scopes)
-        best = (ordered[0].score if ordered else 0.0) or 1.0
-        there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
-        long = [hit.id for hit in there if records[hit.id].is_shortened][:WEIGHED]
-        weighed = {i: passages(records[i].text, question.text) for i in long}
+        ranking = self._searcher.rank(
+            question.read, question.where, limit, stack=question.stack, then=question.then, is_goal=question.opens
+        )
+        kept, omitted = _at_the_door(ranking, question.strategy)
+        nearest = self._nearest(question, ranking, kept)
+        records = self._records.get([hit.id for hit in (*kept, *nearest)], question.where.scopes)
+        best = (kept[0].score if kept else 0.0) or 1.0
         candidates = [
             Candidate(
                 record=records[hit.id],
-                source=recent.get(hit.id, FOUND) if "recent" in question.strategy.shares else FOUND,
+                source=NEAREST if hit in nearest else FOUND,
                 relevance=min(max(hit.score / best, 0.0), 1.0),
                 cosine=hit.raw.get("vector"),
-                passages=weighed.get(hit.id),
-                is_spare=hit.id in spare,
             )
-            for hit in there
+            for hit in (*kept, *nearest)
+            if hit.id in records  # Not what was erased meanwhile.
         ]
-        found = {"recent": len(recent), **rankings[0].found}
-        degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
         return FoundCandidates(
-            candidates=candidates, omitted=omitted, found=found, degraded=degraded, is_cut=len(kept) >= limit
+            candidates=candidates,
+            omitted=omitted,
+            found=dict(ranking.found),
+            unknown=ranking.unknown,
+            degraded=ranking.degraded,
+            is_cut=len(kept) >= limit,
         )
 
-    def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
-        """Return kinds that the strategy wants and of which search found hardly any."""
-        limits: dict[Kind, int] = {kind: most for kind, most in question.strategy.limits.items() if most}
-        if not limits:
-            return frozenset()
-        found = {kind: sum(each == kind for each in ranking.kinds.values()) for kind in limits}
-        return frozenset(kind for kind in among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
+    def _nearest(self, question: ContextQuestion, ranking: Ranking, kept: Sequence[Fused]) -> list[Fused]:
+        """Return the nearest records of each kind of which the strategy always wants some, as many as are missing."""
+        there = {hit.id for hit in kept}
+        nearest: list[Fused] = []
+        for kind, least in question.strategy.least.items():
+            missing = least - sum(ranking.kinds.get(hit.id) == kind for hit in kept)
+            of_kind = (hit for hit in ranking.hits if ranking.kinds.get(hit.id) == kind and hit.id not in there)
+            nearest += islice(of_kind, max(missing, 0))
+        return nearest
 
-    def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
+    def _listed(self, question: ContextQuestion) -> FoundCandidates:
+        # A formula that goes by one thing alone has its own order.
+        recent = self._recent(question) if question.strategy.formula == "weighted" else {}
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         is_cut = False
@@ -338,33 +328,20 @@ def _only_warns(censor: Record) -> bool:
     return censor.details.get("action") != "block"
 
 
-def _at_the_door(
-    hits: Sequence[Fused], kinds: Mapping[str, Kind], strategy: Strategy, information: float
-) -> tuple[list[Fused], frozenset[str], list[Omission]]:
-    """Keep the relevant hits, and the best of each kind the strategy always wants.
-
-    The ids are of those beyond its limits. A limit of 0 keeps none of its kind.
-    """
+def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], list[Omission]]:
+    """Return what bears on the question, within the strategy's limits per kind, and why the others stay out."""
+    bearing = {hit.id for hit in ranking.bearing}
+    omitted = [Omission(id=hit.id, reason=BELOW) for hit in ranking.hits if hit.id not in bearing]
     kept: list[Fused] = []
-    spare: set[str] = set()
-    omitted: list[Omission] = []
-    taken: dict[Kind | None, int] = {}
-    noise = noise_score(hits)
-    for hit in hits:
-        kind = kinds.get(hit.id)  # Unknown for a successor that no source found.
-        so_far = taken.get(kind, 0)
-        most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
-        is_noise = hit.score < noise
-        if so_far >= least and (is_noise or not is_above_floor(hit, information)):
-            omitted.append(Omission(id=hit.id, reason=BELOW))
-        elif not most:
-            omitted.append(Omission(id=hit.id, reason=f"no {kind}s under this strategy"))
+    taken: Counter[Kind | None] = Counter()
+    for hit in ranking.bearing:
+        kind = ranking.kinds.get(hit.id)  # Unknown for a successor that no source found.
+        taken[kind] += 1
+        if kind and taken[kind] > strategy.limits.get(kind, len(bearing)):
+            omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
         else:
-            taken[kind] = so_far + 1
             kept.append(hit)
-            if so_far >= most:
-                spare.add(hit.id)
-    return kept, frozenset(spare), omitted
+    return kept, omitted
 
 
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:

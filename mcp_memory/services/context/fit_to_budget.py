@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.context.budget import LEARNT, REST, Item, Placed, arranged, place
+from mcp_memory.domain.context.filling import fill
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.rendering import Line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
@@ -26,7 +27,8 @@ class BlockDraft:
     """All items that compete for a block, best first within each share, and the layout.
 
     `crowded_out` are candidates behind more items than could ever fit; `is_cut` marks earlier omissions. `digest` tells
-    requests apart in the block's id; `link` is in the fence and names the block that this one continues.
+    requests apart in the block's id; `link` is in the fence and names the block that this one continues. `answers` is
+    True where a question fills the block.
     """
 
     items: Sequence[Item]
@@ -37,6 +39,7 @@ class BlockDraft:
     link: str = ""
     crowded_out: Sequence[str] = ()
     is_cut: bool = False
+    answers: bool = False
     order: Order = "best_first"
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
     flexible: int | None = None
@@ -118,6 +121,8 @@ def _place(draft: BlockDraft, measure: Measure, aimed: int, *, explain: bool) ->
     titles = {section: measure.count(f"## {section}\n") for section in {item.section for item in draft.items}}
     fence = _most(render([], "", draft.link), measure)
     note = measure.scaled(NOTE_TOKENS) if explain else 0
+    if draft.answers and not draft.cheapest_first:
+        return fill(draft.items, aimed - fence - note, titles, flexible=draft.flexible)
     return place(
         draft.items,
         aimed - fence - note,

@@ -33,6 +33,11 @@ class ContextQuestion:
     then: PastView | None = None
 
     @property
+    def is_asked(self) -> bool:
+        """True where the caller asked something: then relevance fills the block."""
+        return self.read is not None and not self.opens
+
+    @property
     def text(self) -> str:
         return self.read.query.text if self.read else ""
 

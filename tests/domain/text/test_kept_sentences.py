@@ -1,10 +1,8 @@
 """What of an agent's words is told where its work is told in short."""
 
-import time
-
 import pytest
 
-from mcp_memory.domain.text.statements import telling
+from mcp_memory.domain.text.statements import MAX_MESSAGE, telling
 
 TOLD = (
     "We decided to use a queue, because two workers raced.",
@@ -79,8 +77,7 @@ def test_what_no_piece_says_alike_is_told_as_it_was_stated() -> None:
     assert "We decided here to keep the old queue for all of it." in [each.text for each in telling(decided)]
 
 
-def test_a_long_text_takes_no_time() -> None:
-    for text in ("a" * 1_000_000, "Next step " * 100_000, "We decided to go. " * 50_000, "\n" * 1_000_000):
-        began = time.process_time()
-        telling(text)
-        assert time.process_time() - began < 1.0
+@pytest.mark.parametrize("unit", ["a", "Next step ", "We decided to go. ", "\n"])
+def test_of_a_long_text_only_the_beginning_is_read(unit: str) -> None:
+    begun = f"{TOLD[0]} {unit * (MAX_MESSAGE // len(unit))}"
+    assert telling(begun + unit * 100_000 + TOLD[1]) == telling(begun[:MAX_MESSAGE])

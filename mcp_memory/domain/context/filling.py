@@ -1,0 +1,76 @@
+"""Fills a context that answers a question: by relevance, whatever the kind, then in depth. Pure arithmetic."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Item, Ledger, Placed
+
+ANSWERS = "answers"
+"""The share of what the question found: all that the others leave."""
+CHOSEN = "chosen"
+"""The share of records pinned or handed down by hand."""
+REQUIRED: Mapping[str, Fraction] = {
+    **{share: ALWAYS[share] for share in ("identity", "censor")},
+    OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
+    **{share: ALWAYS[share] for share in ("root", "ancestors", "finished")},
+    CHOSEN: Fraction(1, 3),
+    REST: Fraction(1, 4),
+}
+"""The largest part of the whole budget for each share that comes before the answers, in this order."""
+BESIDE: Mapping[str, Fraction] = {
+    **{share: ALWAYS[share] for share in ("approach", "focus")},
+    "entities": Fraction(5, 100),
+    "relations": Fraction(5, 100),
+    "open": Fraction(5, 100),
+    "episodes": Fraction(5, 100),
+}
+"""The same for what helps to read them, behind the best answers."""
+SMALL_BUDGET, SMALL_PART = 1_000, 3
+"""Below this budget at most a third of it goes to what comes before the answers."""
+BEST = 5
+"""The answers that come before anything beside them."""
+PART = Fraction(2, 3)
+"""An answer first takes at most two thirds of the room left, or its shortest passage."""
+DEEP_RELEVANCE = 0.5
+"""Evidence, as a share of the best one's, from which an answer is deepened."""
+
+
+def fill(
+    items: Sequence[Item], budget: int, title_tokens: Mapping[str, int], *, flexible: int | None = None
+) -> tuple[list[Placed], list[Item]]:
+    """Choose forms for items, answers given best first, so that the estimates stay within the budget.
+
+    First what must be there, each share up to its part; then the passages of the best answers, and what helps to read
+    them; then the passages of the others, best first. What is left deepens the best. Nothing is added to use a budget
+    up. The answers take at most `flexible` tokens, where given. Returns the placed items in the order given, and those
+    left out.
+    """
+    ledger = Ledger(budget, title_tokens)
+    ledger.require([item for item in items if item.required])
+    sharing: dict[str, list[Item]] = {}
+    for item in items:
+        sharing.setdefault(item.share, []).append(item)
+    before = budget // SMALL_PART if budget < SMALL_BUDGET else budget
+    for share, part in REQUIRED.items():
+        waiting = sorted(sharing.get(share, ()), key=lambda item: item.id in ledger.placed)
+        limit = max(int(budget * part), ledger.least(waiting))
+        ledger.fill(waiting, min(limit, max(before - ledger.spent_on(REQUIRED), 0)), cheapest_first=False)
+    remaining = ledger.limit_to(flexible)
+    answers = sharing.get(ANSWERS, [])
+    for item in answers[:BEST]:
+        _answer(ledger, item)
+    for share, part in BESIDE.items():
+        ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
+    for item in answers[BEST:]:
+        _answer(ledger, item)
+    ledger.deepen([ledger.placed[i.id] for i in answers if i.id in ledger.placed and i.relevance >= DEEP_RELEVANCE])
+    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
+    return placed, [item for item in items if item.id not in ledger.placed]
+
+
+def _answer(ledger: Ledger, item: Item) -> None:
+    """Place an answer at the fullest form that leaves room for others, or at its shortest if that fits."""
+    fair = int(ledger.left * PART)
+    form = next((form for form in item.forms if ledger.cost(item, form) <= fair), item.forms[-1])
+    if ledger.cost(item, form) <= ledger.left:
+        ledger.place(item, form)
