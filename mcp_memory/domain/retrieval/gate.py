@@ -134,7 +134,10 @@ def noise_score(hits: Sequence[Fused]) -> float:
 
 def nothing_names(names: Sequence[str]) -> str:
     """Return the sentence about what no record names: "Nothing here names Redis or Kafka."; "" without a name."""
-    return f"Nothing here names {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}." if names else ""
+    if not names:
+        return ""
+    *others, last = names
+    return f"Nothing here names {', '.join(others)} or {last}." if others else f"Nothing here names {last}."
 
 
 _RELEVANCE_OFFSET, _RELEVANCE_SCORE = -8.9, 11.4

@@ -72,8 +72,8 @@ def _is_subject(term: str) -> bool:
 
 
 def _is_technical(word: str) -> bool:
-    bare = word.rstrip("s")
-    return bool(_TECHNICAL.fullmatch(word)) and bare.lower() not in lexicon.SHOUTED and word.lower() not in lexicon.NEVER_NAMES
+    is_shouted = word.rstrip("s").lower() in lexicon.SHOUTED or word.lower() in lexicon.NEVER_NAMES
+    return bool(_TECHNICAL.fullmatch(word)) and not is_shouted
 
 
 def _is_name(name: str) -> bool:

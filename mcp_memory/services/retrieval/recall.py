@@ -42,7 +42,8 @@ class RecallAnswer:
     """Results as JSON objects for display, best first, within the request's token budget.
 
     `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
-    `next_offset` continues a long text or list, `next_before` a list that was asked for by position.
+    `next_offset` continues a long text or list, `next_before` a list that was asked for by position. `unknown` are
+    names in the query that no record holds.
     """
 
     results: tuple[Mapping[str, Json], ...]
@@ -51,6 +52,7 @@ class RecallAnswer:
     next_offset: int | None = None
     next_before: str | None = None
     not_found: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Recall:
@@ -134,7 +136,11 @@ class Recall:
         end = request.offset + len(results)
         more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
         return RecallAnswer(
-            results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
+            results=results,
+            truncated=more,
+            degraded=ranking.degraded,
+            next_offset=end if more and results else None,
+            unknown=ranking.unknown,
         )
 
     def _elsewhere(self, records: Iterable[Record], stack: Stack, caller: Caller) -> Mapping[str | None, str]:

@@ -168,11 +168,11 @@ def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Colle
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
-        told = (
+        informed = (
             (rows, _information(chance, np.clip(shelf.lengths[rows] / mean_length, 1.0, MOST_RELATIVE)))
             for rows, chance in zip(found, chances, strict=True)
         )
-        scores.append((shelf, shelf.summed(told, READ_ON, shelf.heard(unread))))
+        scores.append((shelf, shelf.summed(informed, READ_ON, shelf.heard(unread))))
     holders: dict[str, float] = {}
     for column, (chance, count) in enumerate(zip(chances, having, strict=True)):
         if 0 < count <= max(records // FEW_IN, RARE_IDENTIFIER * identifiers[column]):
@@ -180,8 +180,11 @@ def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Colle
                 for record_id in shelf.live_ids(found[column]):
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
     information = sum(-log(chance) for chance in chances)
-    absent = frozenset(term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same)
-    rarity = Rarity(records=records, information=information, holders=holders, absent=absent)
+    told = {term: -log(chance) for same, chance in zip(by_number.values(), chances, strict=True) for term in same}
+    absent = frozenset(
+        term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same
+    )
+    rarity = Rarity(records=records, information=information, holders=holders, nats=told, absent=absent)
     return _Scored(rarity=rarity, scores=scores)
 
 

@@ -8,6 +8,7 @@ from mcp.types import CallToolResult
 from mcp_memory.domain.context.rendering import to_be_checked, value_line
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.domain.text.prompt_safety import by, neutralise, one_line
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.arguments import Arguments
@@ -41,7 +42,7 @@ def build(app: "App") -> StrictTool:
         caller = asking(app, client.name, asked.session_id)
         found = app.recall(asked, caller)
         is_empty = not found.results and not found.not_found
-        nothing = nothing_stored(app.records, caller) or _none(asked) if is_empty else ""
+        nothing = nothing_stored(app.records, caller) or ("" if found.unknown else _none(asked)) if is_empty else ""
         return with_text(_lines(found, nothing), "recall", _show(found), shows_text=not client.hides_text)
 
     return make_tool("recall", "Recall", DESCRIPTION, RecallArguments, answer, annotations(read_only=True))
@@ -52,7 +53,8 @@ def _lines(answer: RecallAnswer, nothing: str) -> str:
 
     `- [r000017 fact 2026-11-20 by bob] text (status: superseded)`
     """
-    lines = [nothing] if nothing else [_line(result) for result in answer.results]
+    names_nothing = [nothing_names(answer.unknown)] if answer.unknown else []
+    lines = [nothing] if nothing else [*names_nothing, *(_line(result) for result in answer.results)]
     if answer.not_found:
         lines.append(f"Not found: {', '.join(answer.not_found[:NOT_FOUND_SHOWN])}.")
     if answer.next_offset is not None:
@@ -91,4 +93,4 @@ def _show(answer: RecallAnswer) -> dict[str, Json]:
     }
     if answer.next_offset is not None:
         shown["next_offset"] = answer.next_offset
-    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]))
+    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]), unknown=list(answer.unknown))

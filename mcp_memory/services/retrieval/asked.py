@@ -1,0 +1,61 @@
+"""Reads what a query asks for, and names what it names and no record does: what the gate needs beside the hits."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mcp_memory.domain.retrieval.fusion import Background, Fused
+from mcp_memory.domain.retrieval.gate import DOUBTFUL, Asked, chance, is_doubtful, is_known
+from mcp_memory.domain.retrieval.queries import Query, coverage
+from mcp_memory.domain.text.intent import pick_strategy
+from mcp_memory.domain.text.query_names import MOST_WORDS, absent_words, is_absent, names_in
+from mcp_memory.domain.text.words import letters_in_common, query_terms
+
+BEST_READ = 10
+"""Records read where their words matter: for a language that the embedder hardly knows, or a name that is nowhere."""
+BEST_ALIKE = 5
+READ_CHARACTERS = 5_000
+"""Characters read of each."""
+MOST_NAMED = 3
+LEAST_SHARED = 5
+"""Letters at the beginning that two forms of a name share at least: "Redis" is no form of "redirect"."""
+
+
+def asked_about(
+    query: Query, hits: Sequence[Fused], background: Background, best: Callable[[], Sequence[str]], *, is_goal: bool
+) -> tuple[Asked, tuple[str, ...]]:
+    """Return the query as the gate sees it, and the names in it that nothing visible holds, at most three.
+
+    `best` reads the texts of the best hits, best first. In doubt, other words count as names too: "penetration" in
+    a question about a test that never was.
+    """
+    asked = Asked(words=len(query.terms), information=background.information, understood=query.known)
+    texts: list[str] = []
+    if asked.is_foreign:
+        texts = [text[:READ_CHARACTERS] for text in best()]
+        alike = max((coverage(query.terms, text, background.nats) for text in texts[:BEST_ALIKE]), default=0.0)
+        asked = replace(asked, alike=alike)
+    if is_goal or len(query.terms) > MOST_WORDS:
+        return asked, ()
+    unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
+    strictest = replace(asked, seeks_fact=True, names_unknown=True)
+    if not unknown and chance(hits, strictest) >= DOUBTFUL:
+        return asked, ()  # As most questions: no need to read more.
+    texts = texts or [text[:READ_CHARACTERS] for text in best()]
+    unknown = [name for name in unknown if not _is_said(name, texts)]
+    asked = replace(asked, seeks_fact=pick_strategy(query.text).strategy == "question", names_unknown=bool(unknown))
+    if is_known(hits, asked) and is_doubtful(hits, asked):
+        said = " ".join(unknown).lower()
+        words = absent_words(query.terms, background.absent)
+        unknown += [word for word in words if word not in said and not _is_said(word, texts)]
+    return asked, tuple(unknown[:MOST_NAMED])
+
+
+def _is_said(name: str, texts: Sequence[str]) -> bool:
+    """Return True where one of the texts has all words of the name in another form: "Postgres" for PostgreSQL."""
+    said = {word for text in texts for word in query_terms(text, limit=None)}
+    return all(any(_is_form(word, other) for other in said) for word in name.lower().split())
+
+
+def _is_form(name: str, word: str) -> bool:
+    shared = max(LEAST_SHARED, letters_in_common(min(len(name), len(word))))
+    return name[:shared] == word[:shared]
