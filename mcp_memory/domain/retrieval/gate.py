@@ -40,7 +40,7 @@ _OFFSET, _COSINE, _SHARE, _SEEKS_FACT, _UNKNOWN_NAME = -5.22, 11.2, 1.86, -0.82,
 """A logistic regression over 1,900 questions, half of which their memory could answer (docs/decisions/0073): the best
 cosine among the best hits, the best share of the query's information in one record's words, the kind of question, and
 an unknown name in it."""
-_FOREIGN_OFFSET, _ALIKE, _LEAD = -6.5, 8.9, 15.0
+_FOREIGN_OFFSET, _ALIKE, _LEAD = -4.7, 8.9, 15.0
 """The same for languages that the model hardly knows, over 1,400 Spanish and Russian ones: the share of the words in
 one of the best records, and how far the best score is ahead of the fifth."""
 BEARS = 0.17
@@ -91,7 +91,8 @@ def is_known(hits: Sequence[Fused], asked: Asked) -> bool:
 
 def is_doubtful(hits: Sequence[Fused], asked: Asked) -> bool:
     """Return True for a question that one fact would answer, where the chance is small that it is stored."""
-    return asked.seeks_fact and asked.words >= FEW_WORDS and chance(hits, asked) < DOUBTFUL
+    is_question = asked.seeks_fact and asked.words >= FEW_WORDS and not asked.is_foreign
+    return is_question and chance(hits, asked) < DOUBTFUL
 
 
 def chance(hits: Sequence[Fused], asked: Asked) -> float:

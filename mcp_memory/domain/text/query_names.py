@@ -1,7 +1,7 @@
 """Reads a query's language, and the names in it: what a store either holds or does not know."""
 
 import re
-from collections.abc import Collection, Set
+from collections.abc import Set
 
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.entity_extraction import find_names
@@ -30,6 +30,16 @@ def is_english(text: str) -> bool:
     return sum(word in lexicon.FOREIGN for word in words) <= sum(word in lexicon.STOP_WORDS for word in words)
 
 
+def is_unspaced(word: str) -> bool:
+    """Return True for a word in a script without spaces between words, such as Chinese."""
+    return bool(_UNSPACED.match(word))
+
+
+def is_german(text: str) -> bool:
+    """Return True for German, which writes every noun with a capital."""
+    return not is_english(text) and any(word in lexicon.GERMAN for word in text.lower().split())
+
+
 def names_in(query: str) -> list[str]:
     """Return what looks like a name, an identifier or a quotation in a query, each once, in order.
 
@@ -41,8 +51,7 @@ def names_in(query: str) -> list[str]:
         found |= dict.fromkeys(match.group() for match in _LATIN.finditer(query))
         return [*found]
     found |= dict.fromkeys(word for word in _WORD.findall(query) if _is_technical(word))
-    words = query.lower().split()
-    if any(word in lexicon.GERMAN for word in words) and not is_english(query):
+    if is_german(query):
         found |= dict.fromkeys(match.group(1) for match in _COMPOUND.finditer(query))
     else:
         first = next(iter(_WORD.findall(query)), "")
@@ -55,9 +64,10 @@ def is_absent(name: str, absent: Set[str]) -> bool:
     return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
 
 
-def absent_words(terms: Collection[str], absent: Set[str]) -> list[str]:
-    """Return the absent query terms that may be a subject: of letters, and no function words."""
-    return [term for term in terms if term in absent and _is_subject(term)]
+def absent_subjects(query: str, absent: Set[str]) -> list[str]:
+    """Return the words of a query that may be its subject and are absent; in German nouns. `absent` are query terms."""
+    words = dict.fromkeys(word for word in _WORD.findall(query) if word.lower() in absent and _is_subject(word.lower()))
+    return [word for word in words if word[0].isupper()] if is_german(query) else [*words]
 
 
 def _is_word_absent(word: str, absent: Set[str]) -> bool:
@@ -67,8 +77,8 @@ def _is_word_absent(word: str, absent: Set[str]) -> bool:
     return not absent.isdisjoint(terms)
 
 
-def _is_subject(term: str) -> bool:
-    return len(term) > LEAST_LETTERS and term.isalpha() and term not in lexicon.FOREIGN and not _UNSPACED.match(term)
+def _is_subject(word: str) -> bool:
+    return len(word) > LEAST_LETTERS and word.isalpha() and word not in lexicon.ASKING and not is_unspaced(word)
 
 
 def _is_technical(word: str) -> bool:

@@ -7,7 +7,8 @@ from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.domain.retrieval.gate import DOUBTFUL, Asked, chance, is_doubtful, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
-from mcp_memory.domain.text.query_names import MOST_WORDS, absent_words, is_absent, names_in
+from mcp_memory.domain.text.lexicon import ASKING
+from mcp_memory.domain.text.query_names import MOST_WORDS, absent_subjects, is_absent, is_unspaced, names_in
 from mcp_memory.domain.text.words import letters_in_common, query_terms
 
 BEST_READ = 10
@@ -32,22 +33,36 @@ def asked_about(
     texts: list[str] = []
     if asked.is_foreign:
         texts = [text[:READ_CHARACTERS] for text in best()]
-        alike = max((coverage(query.terms, text, background.nats) for text in texts[:BEST_ALIKE]), default=0.0)
-        asked = replace(asked, alike=alike)
+        asked = replace(asked, alike=_alike(query.terms, texts[:BEST_ALIKE], background))
     if is_goal or len(query.terms) > MOST_WORDS:
         return asked, ()
     unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
     strictest = replace(asked, seeks_fact=True, names_unknown=True)
-    if not unknown and chance(hits, strictest) >= DOUBTFUL:
+    if not unknown and (asked.is_foreign or chance(hits, strictest) >= DOUBTFUL):
         return asked, ()  # As most questions: no need to read more.
     texts = texts or [text[:READ_CHARACTERS] for text in best()]
     unknown = [name for name in unknown if not _is_said(name, texts)]
     asked = replace(asked, seeks_fact=pick_strategy(query.text).strategy == "question", names_unknown=bool(unknown))
     if is_known(hits, asked) and is_doubtful(hits, asked):
-        said = " ".join(unknown).lower()
-        words = absent_words(query.terms, background.absent)
-        unknown += [word for word in words if word not in said and not _is_said(word, texts)]
+        words = absent_subjects(query.text, background.absent)
+        unknown += [word for word in words if word not in " ".join(unknown) and not _is_said(word, texts)]
     return asked, tuple(unknown[:MOST_NAMED])
+
+
+def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -> float:
+    """Return the share of the query's words, function words aside, in the text that has most of them.
+
+    In scripts without spaces, pairs of characters are a word's parts, so the mean of their share and the characters'.
+    """
+    told = [term for term in terms if term not in ASKING]
+    characters = [*dict.fromkeys(sign for term in told if is_unspaced(term) for sign in term)]
+    shares = [coverage(told, text, background.nats) for text in texts]
+    if characters:
+        shares = [
+            (share + sum(sign in text for sign in characters) / len(characters)) / 2
+            for share, text in zip(shares, texts, strict=True)
+        ]
+    return max(shares, default=0.0)
 
 
 def _is_said(name: str, texts: Sequence[str]) -> bool:
