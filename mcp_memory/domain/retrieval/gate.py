@@ -54,6 +54,8 @@ OUTSTANDING_SCORE, NOISE_SHARE = 0.7, 0.65
 ten it costs 0 of 407 in conversations, and 1 to 3 in 100 of several facts together (docs/decisions/0073)."""
 FLOOR_SCORE = 0.15
 """Least score: a weaker match has less than a fifth of the evidence of the best chance match in the store."""
+FOREIGN_FLOOR = 0.5
+"""Share of that score where the embedder's model understands little: meaning counts less in it."""
 FLOOR_COSINE = 0.12
 """Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
@@ -72,8 +74,8 @@ def bearing(hits: Sequence[Fused], asked: Asked) -> tuple[Fused, ...]:
     """Return the hits, best first, that bear on the query; none where nothing stored does, and few where in doubt."""
     if not hits or not is_known(hits, asked):
         return ()
-    noise = noise_score(hits)
-    kept = tuple(hit for hit in hits if hit.score >= noise and is_above_floor(hit, asked.information))
+    noise, floor = noise_score(hits), FLOOR_SCORE * (FOREIGN_FLOOR if asked.is_foreign else 1.0)
+    kept = tuple(hit for hit in hits if hit.score >= noise and is_above_floor(hit, asked.information, floor))
     return kept[:SHOWN_IN_DOUBT] if is_doubtful(hits, asked) else kept
 
 
@@ -114,11 +116,11 @@ def chance(hits: Sequence[Fused], asked: Asked) -> float:
     return _logistic(nats)
 
 
-def is_above_floor(hit: Fused, information: float) -> bool:
+def is_above_floor(hit: Fused, information: float, floor: float = FLOOR_SCORE) -> bool:
     """Return True where meaning or words are near enough. `information` is that of all query words, in nats."""
     if hit.is_certain or (hit.is_admitted and "vector" not in hit.raw):
         return True
-    if _score_alone(hit) >= FLOOR_SCORE and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
+    if _score_alone(hit) >= floor and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
     words = hit.raw.get("keyword", 0.0)
     return words > 0 and words >= FLOOR_SHARE * information
