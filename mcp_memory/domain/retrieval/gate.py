@@ -34,7 +34,7 @@ class Asked:
 UNDERSTOOD = 0.6
 BEST_HITS = 5
 FEW_WORDS = 3
-"""A query of fewer words, e.g. "postgres port", looks for what mentions them, and its cosines say little."""
+"""A query of fewer words, e.g. "postgres port", looks for what mentions one of them; its cosines say little."""
 
 _OFFSET, _COSINE, _SHARE, _SEEKS_FACT, _UNKNOWN_NAME = -5.22, 11.2, 1.86, -0.82, -1.1
 """A logistic regression over 1,900 questions, half of which their memory could answer (docs/decisions/0073): the best
@@ -75,7 +75,7 @@ def bearing(hits: Sequence[Fused], asked: Asked) -> tuple[Fused, ...]:
     if not hits or not is_known(hits, asked):
         return ()
     noise, floor = noise_score(hits), FLOOR_SCORE * (FOREIGN_FLOOR if asked.is_foreign else 1.0)
-    kept = tuple(hit for hit in hits if hit.score >= noise and is_above_floor(hit, asked.information, floor))
+    kept = tuple(hit for hit in hits if not _is_noise(hit, noise) and is_above_floor(hit, asked.information, floor))
     return kept[:SHOWN_IN_DOUBT] if is_doubtful(hits, asked) else kept
 
 
@@ -86,7 +86,7 @@ def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
 
 def is_known(hits: Sequence[Fused], asked: Asked) -> bool:
     """Return True where anything stored may bear on the query, judged by its best hits."""
-    if asked.words < FEW_WORDS and any(hit.raw.get("keyword") for hit in hits[:BEST_HITS]):
+    if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in hits[:BEST_HITS]):
         return True
     return chance(hits, asked) >= BEARS
 
@@ -117,13 +117,13 @@ def chance(hits: Sequence[Fused], asked: Asked) -> float:
 
 
 def is_above_floor(hit: Fused, information: float, floor: float = FLOOR_SCORE) -> bool:
-    """Return True where meaning or words are near enough. `information` is that of all query words, in nats."""
+    """Return True where meaning, words or relations are near enough. All query words carry `information` nats."""
     if hit.is_certain or (hit.is_admitted and "vector" not in hit.raw):
         return True
     if _score_alone(hit) >= floor and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
-    words = hit.raw.get("keyword", 0.0)
-    return words > 0 and words >= FLOOR_SHARE * information
+    told = max(hit.raw.get("keyword", 0.0), hit.raw.get("graph", 0.0))
+    return told > 0 and told >= FLOOR_SHARE * information
 
 
 def noise_score(hits: Sequence[Fused]) -> float:
@@ -170,9 +170,13 @@ def _lead(hits: Sequence[Fused]) -> float:
     return scores[0] - (scores[BEST_HITS - 1] if len(scores) >= BEST_HITS else scores[0] / 2)
 
 
+def _is_noise(hit: Fused, noise: float) -> bool:
+    return max(hit.score, _score_alone(hit)) < noise
+
+
 def _score_alone(hit: Fused) -> float:
-    """Return the score without what the task stack adds: a place in it makes nothing relevant."""
-    added = max(hit.parts.get("stack", 0.0), 0.0)
+    """Return the score without what the task stack adds, which makes nothing relevant, or being past takes away."""
+    added = max(hit.parts.get("stack", 0.0), 0.0) + hit.parts.get("past", 0.0)
     nats = sum(hit.parts.values())
     if not added or nats <= 0:
         return hit.score

@@ -34,7 +34,7 @@ def asked_about(
     if asked.is_foreign:
         texts = [text[:READ_CHARACTERS] for text in best()]
         asked = replace(asked, alike=_alike(query.terms, texts[:BEST_ALIKE], background))
-    if is_goal or len(query.terms) > MOST_WORDS:
+    if is_goal or not background.records or len(query.terms) > MOST_WORDS:
         return asked, ()
     unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
     strictest = replace(asked, seeks_fact=True, names_unknown=True)

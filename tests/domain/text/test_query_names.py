@@ -1,0 +1,57 @@
+"""The language of a query, and the names in it."""
+
+import pytest
+
+from mcp_memory.domain.text.query_names import absent_subjects, is_absent, is_english, names_in
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("Which Kafka version feeds the cluster?", ["Kafka"]),
+        ("Who owns parse_config and log4j?", ["parse_config", "log4j"]),
+        ("What did the 'vault' role do in the UK?", ["vault", "UK"]),
+        ("What is the office's rule on Monday?", []),
+        ("Terraform module staging environment", []),
+        ("IMPORTANT: where is the TODO list?", []),
+        ("Was kostet ein Tag an der Laserablation?", []),
+        ("Wer betreut den SAML-Anbieter und die Redis-Caches?", ["SAML", "Redis"]),
+        ("¿Cuántas veces ganó la copa el Polonia?", ["Polonia"]),
+        ("Redis 的缓存策略是什么？", ["Redis"]),
+        ("Где хранится ключ от Redis?", ["Redis"]),
+    ],
+)
+def test_names_in_a_query(query: str, names: list[str]) -> None:
+    """W3.1: capitals in languages that write nouns small, technical words, quotations, Latin words in other scripts."""
+    assert names_in(query) == names
+
+
+@pytest.mark.parametrize(
+    ("query", "english"),
+    [
+        ("What was in the box on Monday?", True),
+        ("postgres port", True),
+        ("Was war in der Kiste am Montag?", False),
+        ("¿Dónde está la llave?", False),
+        ("Où est la clé ?", False),
+    ],
+)
+def test_the_language_shows_in_function_words(query: str, english: bool) -> None:
+    """W3.1: "was" and "in" are words of both languages."""
+    assert is_english(query) is english
+
+
+def test_a_name_written_with_parts_is_absent_where_both_are() -> None:
+    """W3.1: "sql" alone names no PostgreSQL, and "git hub" names GitHub."""
+    assert is_absent("PostgreSQL", {"postgresql", "postgre"})
+    assert not is_absent("PostgreSQL", {"postgre"})
+    assert not is_absent("GitHub", {"github"})
+    assert is_absent("Sistine Chapel", {"sistine"})
+    assert not is_absent("Redis", {"kafka"})
+
+
+def test_the_subject_of_a_question_is_none_of_its_asking_words() -> None:
+    """W3.1: and in German a noun."""
+    absent = {"many", "hives", "viele", "bienen", "wohnen"}
+    assert absent_subjects("How many hives do we have?", absent) == ["hives"]
+    assert absent_subjects("Wie viele Bienen wohnen hier und wo?", absent) == ["Bienen"]
