@@ -43,11 +43,12 @@ an unknown name in it."""
 _FOREIGN_OFFSET, _ALIKE, _LEAD = -4.7, 8.9, 15.0
 """The same for languages that the model hardly knows, over 1,400 Spanish and Russian ones: the share of the words in
 one of the best records, and how far the best score is ahead of the fifth."""
-BEARS = 0.17
-"""Least chance: below it nothing stored bears on the query."""
-DOUBTFUL = 0.38
-"""Below it a question is in doubt: then the nearest few are shown, and said what no record names."""
-SHOWN_IN_DOUBT = 3
+BEARS, BEARS_ON_FACT = 0.17, 0.35
+"""Least chances: below them nothing stored bears on the query, and on one that seeks a fact.
+
+Of questions in their record's words none is below, of those made to share no word with it a quarter, and of foreign
+ones about the memory's own subjects half.
+"""
 
 OUTSTANDING_SCORE, NOISE_SHARE = 0.7, 0.65
 """Beside a best hit above that score, one with less than that share of it is noise: of the right ones among the first
@@ -71,12 +72,11 @@ commit this" had 0.64 and 0.35 at most.
 
 
 def bearing(hits: Sequence[Fused], asked: Asked) -> tuple[Fused, ...]:
-    """Return the hits, best first, that bear on the query; none where nothing stored does, and few where in doubt."""
+    """Return the hits, best first, that bear on the query; none where nothing stored does."""
     if not hits or not is_known(hits, asked):
         return ()
     noise, floor = noise_score(hits), FLOOR_SCORE * (FOREIGN_FLOOR if asked.is_foreign else 1.0)
-    kept = tuple(hit for hit in hits if not _is_noise(hit, noise) and is_above_floor(hit, asked.information, floor))
-    return kept[:SHOWN_IN_DOUBT] if is_doubtful(hits, asked) else kept
+    return tuple(hit for hit in hits if not _is_noise(hit, noise) and is_above_floor(hit, asked.information, floor))
 
 
 def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
@@ -88,13 +88,7 @@ def is_known(hits: Sequence[Fused], asked: Asked) -> bool:
     """Return True where anything stored may bear on the query, judged by its best hits."""
     if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in hits[:BEST_HITS]):
         return True
-    return chance(hits, asked) >= BEARS
-
-
-def is_doubtful(hits: Sequence[Fused], asked: Asked) -> bool:
-    """Return True for a question that one fact would answer, where the chance is small that it is stored."""
-    is_question = asked.seeks_fact and asked.words >= FEW_WORDS and not asked.is_foreign
-    return is_question and chance(hits, asked) < DOUBTFUL
+    return chance(hits, asked) >= (BEARS_ON_FACT if asked.seeks_fact else BEARS)
 
 
 def chance(hits: Sequence[Fused], asked: Asked) -> float:

@@ -61,4 +61,3 @@ VERBS_BEHIND_NAMES = word_set("verbs_behind_names")
 GERMAN = word_set("function_words")
 FOREIGN = word_set("foreign_function_words")
 """Function words of the Latin-script languages that are not English."""
-ASKING = FOREIGN | word_set("asking_words")

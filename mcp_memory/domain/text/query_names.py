@@ -9,7 +9,6 @@ from mcp_memory.domain.text.words import query_terms, split_words
 
 MOST_WORDS = 24
 """A longer query is a pasted text, which names much that nobody asks about."""
-LEAST_LETTERS = 3
 
 # e.g. "Kafka-Version", "datasette.io", "C++"
 _WORD = re.compile(r"[^\W_](?:[\w.+#/-]*[\w+#])?")
@@ -43,8 +42,9 @@ def is_german(text: str) -> bool:
 def names_in(query: str) -> list[str]:
     """Return what looks like a name, an identifier or a quotation in a query, each once, in order.
 
-    In English and other languages that write nouns small, that is a capitalised word; in German, which does not, only
-    a technical word or the first part of "Kafka-Version"; in other scripts every Latin word.
+    In English and other languages that write nouns small, that is a capitalised word, also the first of "Terraform
+    module staging"; in German, which does not, only a technical word or the first part of "Kafka-Version"; in other
+    scripts every Latin word.
     """
     found = dict.fromkeys(match.group(1) for match in _QUOTED.finditer(query))
     if not query.isascii() and _is_other_script(query):
@@ -54,20 +54,16 @@ def names_in(query: str) -> list[str]:
     if is_german(query):
         found |= dict.fromkeys(match.group(1) for match in _COMPOUND.finditer(query))
     else:
-        first = next(iter(_WORD.findall(query)), "")
+        first, *others = _WORD.findall(query) or [""]
         found |= dict.fromkeys(name for _, name in find_names(query) if name != first and _is_name(name))
+        if others and first.istitle() and first.lower() not in lexicon.OPENERS and not _is_sentence([first, *others]):
+            found |= {first: None}
     return [name for name in found if not any(name != other and name in other.split() for other in found)]
 
 
 def is_absent(name: str, absent: Set[str]) -> bool:
     """Return True where a word of the name is absent: both "PostgreSQL" and a part of it. `absent` are query terms."""
     return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
-
-
-def absent_subjects(query: str, absent: Set[str]) -> list[str]:
-    """Return the words of a query that may be its subject and are absent; in German nouns. `absent` are query terms."""
-    words = dict.fromkeys(word for word in _WORD.findall(query) if word.lower() in absent and _is_subject(word.lower()))
-    return [word for word in words if word[0].isupper()] if is_german(query) else [*words]
 
 
 def _is_word_absent(word: str, absent: Set[str]) -> bool:
@@ -77,10 +73,6 @@ def _is_word_absent(word: str, absent: Set[str]) -> bool:
     return not absent.isdisjoint(terms)
 
 
-def _is_subject(word: str) -> bool:
-    return len(word) > LEAST_LETTERS and word.isalpha() and word not in lexicon.ASKING and not is_unspaced(word)
-
-
 def _is_technical(word: str) -> bool:
     is_shouted = word.rstrip("s").lower() in lexicon.SHOUTED or word.lower() in lexicon.NEVER_NAMES
     return bool(_TECHNICAL.fullmatch(word)) and not is_shouted
@@ -88,6 +80,11 @@ def _is_technical(word: str) -> bool:
 
 def _is_name(name: str) -> bool:
     return name.lower() not in lexicon.FOREIGN
+
+
+def _is_sentence(words: list[str]) -> bool:
+    """Return False for words to search, as in "Terraform module staging", of which only a name has a capital."""
+    return any(word.lower() in lexicon.NEVER_NAMES for word in words) or words[1:] != [*map(str.lower, words[1:])]
 
 
 def _is_other_script(query: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.retrieval.fusion import Background, Fused
-from mcp_memory.domain.retrieval.gate import DOUBTFUL, Asked, chance, is_doubtful, is_known
+from mcp_memory.domain.retrieval.gate import Asked, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
-from mcp_memory.domain.text.lexicon import ASKING
-from mcp_memory.domain.text.query_names import MOST_WORDS, absent_subjects, is_absent, is_unspaced, names_in
+from mcp_memory.domain.text.lexicon import FOREIGN
+from mcp_memory.domain.text.query_names import MOST_WORDS, is_absent, is_unspaced, names_in
 from mcp_memory.domain.text.words import letters_in_common, query_terms
 
 BEST_READ = 10
@@ -26,8 +26,7 @@ def asked_about(
 ) -> tuple[Asked, tuple[str, ...]]:
     """Return the query as the gate sees it, and the names in it that nothing visible holds, at most three.
 
-    `best` reads the texts of the best hits, best first. In doubt, other words count as names too: "penetration" in
-    a question about a test that never was.
+    `best` reads the texts of the best hits, best first.
     """
     asked = Asked(words=len(query.terms), information=background.information, understood=query.known)
     texts: list[str] = []
@@ -37,15 +36,13 @@ def asked_about(
     if is_goal or not background.records or len(query.terms) > MOST_WORDS:
         return asked, ()
     unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
-    strictest = replace(asked, seeks_fact=True, names_unknown=True)
-    if not unknown and (asked.is_foreign or chance(hits, strictest) >= DOUBTFUL):
-        return asked, ()  # As most questions: no need to read more.
-    texts = texts or [text[:READ_CHARACTERS] for text in best()]
-    unknown = [name for name in unknown if not _is_said(name, texts)]
-    asked = replace(asked, seeks_fact=pick_strategy(query.text).strategy == "question", names_unknown=bool(unknown))
-    if is_known(hits, asked) and is_doubtful(hits, asked):
-        words = absent_subjects(query.text, background.absent)
-        unknown += [word for word in words if word not in " ".join(unknown) and not _is_said(word, texts)]
+    if unknown:
+        texts = texts or [text[:READ_CHARACTERS] for text in best()]
+        unknown = [name for name in unknown if not _is_said(name, texts)]
+    strictest = replace(asked, seeks_fact=True, names_unknown=bool(unknown))
+    if not asked.is_foreign and not is_known(hits, strictest):  # Most are: then the kind of question does not matter.
+        seeks_fact = pick_strategy(query.text).strategy == "question"
+        asked = replace(strictest, seeks_fact=seeks_fact)
     return asked, tuple(unknown[:MOST_NAMED])
 
 
@@ -54,7 +51,7 @@ def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -
 
     In scripts without spaces, pairs of characters are a word's parts, so the mean of their share and the characters'.
     """
-    told = [term for term in terms if term not in ASKING]
+    told = [term for term in terms if term not in FOREIGN]
     characters = [*dict.fromkeys(sign for term in told if is_unspaced(term) for sign in term)]
     shares = [coverage(told, text, background.nats) for text in texts]
     if characters:

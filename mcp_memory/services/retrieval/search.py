@@ -83,7 +83,7 @@ class Ranking:
     """Candidates best first and their kinds, the count of each source's finds, and the sources that failed.
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
-    query, or in doubt other words of it, that no record holds. All of the query's words together carry `information`
+    query that no record holds. All of the query's words together carry `information`
     nats.
     """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.text.query_names import absent_subjects, is_absent, is_english, names_in
+from mcp_memory.domain.text.query_names import is_absent, is_english, names_in
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,8 @@ from mcp_memory.domain.text.query_names import absent_subjects, is_absent, is_en
         ("Who owns parse_config and log4j?", ["parse_config", "log4j"]),
         ("What did the 'vault' role do in the UK?", ["vault", "UK"]),
         ("What is the office's rule on Monday?", []),
-        ("Terraform module staging environment", []),
+        ("Terraform module staging environment", ["Terraform"]),
+        ("Show the module of staging", []),
         ("IMPORTANT: where is the TODO list?", []),
         ("Was kostet ein Tag an der Laserablation?", []),
         ("Wer betreut den SAML-Anbieter und die Redis-Caches?", ["SAML", "Redis"]),
@@ -48,10 +49,3 @@ def test_a_name_written_with_parts_is_absent_where_both_are() -> None:
     assert not is_absent("GitHub", {"github"})
     assert is_absent("Sistine Chapel", {"sistine"})
     assert not is_absent("Redis", {"kafka"})
-
-
-def test_the_subject_of_a_question_is_none_of_its_asking_words() -> None:
-    """W3.1: and in German a noun."""
-    absent = {"many", "hives", "viele", "bienen", "wohnen"}
-    assert absent_subjects("How many hives do we have?", absent) == ["hives"]
-    assert absent_subjects("Wie viele Bienen wohnen hier und wo?", absent) == ["Bienen"]
