@@ -28,7 +28,12 @@ def asked_about(
 
     `best` reads the texts of the best hits, best first.
     """
-    asked = Asked(words=len(query.terms), information=background.information, understood=query.known)
+    asked = Asked(
+        records=background.records,
+        words=len(query.terms),
+        information=background.information,
+        understood=query.known,
+    )
     texts: list[str] = []
     if asked.is_foreign:
         texts = [text[:READ_CHARACTERS] for text in best()]
