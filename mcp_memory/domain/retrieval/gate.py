@@ -8,11 +8,11 @@ from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Fused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedQuery:
     """A query as the gate sees it.
 
-    It is asked of so many visible `records`. Its `words` together carry `information` nats. `understood` is the share of
-    them that the embedder's model knows, in [0, 1]; `alike` the share of their information, in [0, 1], that inflections
+    It is asked of so many visible `records`. Its `words` together carry `information` nats. `understood` is the share
+    of them that the embedder's model knows, in [0, 1]; `alike` the share of their information, in [0, 1], that inflections
     of them in one of the best records carry, needed where the model understands little. `seeks_fact` is True for a
     question that one fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown`
     is True where it names what no record does.
@@ -73,7 +73,7 @@ commit this" had 0.64 and 0.35 at most.
 """
 
 
-def bearing(hits: Sequence[Fused], asked: Asked) -> tuple[Fused, ...]:
+def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
     """Return the hits, best first, that bear on the query; none where nothing stored does."""
     if not hits or not is_known(hits, asked):
         return ()
@@ -86,14 +86,14 @@ def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
     return tuple(hit for hit in hits if _stands_out(hit))
 
 
-def is_known(hits: Sequence[Fused], asked: Asked) -> bool:
+def is_known(hits: Sequence[Fused], asked: AskedQuery) -> bool:
     """Return True where anything stored may bear on the query, judged by its best hits."""
     if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in hits[:BEST_HITS]):
         return True
     return chance(hits, asked) >= (BEARS_ON_FACT if asked.seeks_fact else BEARS)
 
 
-def chance(hits: Sequence[Fused], asked: Asked) -> float:
+def chance(hits: Sequence[Fused], asked: AskedQuery) -> float:
     """Return the chance in [0, 1] that one of the best hits answers the query.
 
     Hits without a cosine are certain, as are those of a certain source.

@@ -1,11 +1,10 @@
 """Reads a query's language, and the names in it: what a store either holds or does not know."""
 
 import re
-from collections.abc import Set
 
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.entity_extraction import find_names
-from mcp_memory.domain.text.words import query_terms, split_words
+from mcp_memory.domain.text.words import split_words
 
 MOST_WORDS = 24
 """A longer query is a pasted text, which names much that nobody asks about."""
@@ -59,18 +58,6 @@ def names_in(query: str) -> list[str]:
         if others and first.istitle() and first.lower() not in lexicon.OPENERS and not _is_sentence([first, *others]):
             found |= {first: None}
     return [name for name in found if not any(name != other and name in other.split() for other in found)]
-
-
-def is_absent(name: str, absent: Set[str]) -> bool:
-    """Return True where a word of the name is absent: both "PostgreSQL" and a part of it. `absent` are query terms."""
-    return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
-
-
-def _is_word_absent(word: str, absent: Set[str]) -> bool:
-    terms = query_terms(word)
-    if terms[:1] == [word.lower()]:  # The word itself, and then its parts: "postgresql", "postgre", "sql".
-        return terms[0] in absent and (len(terms) == 1 or not absent.isdisjoint(terms[1:]))
-    return not absent.isdisjoint(terms)
 
 
 def _is_technical(word: str) -> bool:

@@ -1,14 +1,15 @@
 """Reads what a query asks for, and names what it names and no record does: what the gate needs beside the hits."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from mcp_memory.domain.retrieval.fusion import Background, Fused
-from mcp_memory.domain.retrieval.gate import Asked, is_known
+from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.lexicon import FOREIGN
-from mcp_memory.domain.text.query_names import MOST_WORDS, is_absent, is_unspaced, names_in
+from mcp_memory.domain.text.query_names import MOST_WORDS, is_unspaced, names_in
 from mcp_memory.domain.text.words import letters_in_common, query_terms
 
 BEST_READ = 10
@@ -23,12 +24,12 @@ LEAST_SHARED = 5
 
 def asked_about(
     query: Query, hits: Sequence[Fused], background: Background, best: Callable[[], Sequence[str]], *, is_goal: bool
-) -> tuple[Asked, tuple[str, ...]]:
+) -> tuple[AskedQuery, tuple[str, ...]]:
     """Return the query as the gate sees it, and the names in it that nothing visible holds, at most three.
 
     `best` reads the texts of the best hits, best first.
     """
-    asked = Asked(
+    asked = AskedQuery(
         records=background.records,
         words=len(query.terms),
         information=background.information,
@@ -76,3 +77,15 @@ def _is_said(name: str, texts: Sequence[str]) -> bool:
 def _is_form(name: str, word: str) -> bool:
     shared = max(LEAST_SHARED, letters_in_common(min(len(name), len(word))))
     return name[:shared] == word[:shared]
+
+
+def is_absent(name: str, absent: Set[str]) -> bool:
+    """Return True where a word of the name is absent: both "PostgreSQL" and a part of it. `absent` are query terms."""
+    return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
+
+
+def _is_word_absent(word: str, absent: Set[str]) -> bool:
+    terms = query_terms(word)
+    if terms[:1] == [word.lower()]:  # The word itself, and then its parts: "postgresql", "postgre", "sql".
+        return terms[0] in absent and (len(terms) == 1 or not absent.isdisjoint(terms[1:]))
+    return not absent.isdisjoint(terms)

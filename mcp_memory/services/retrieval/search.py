@@ -16,7 +16,7 @@ from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
-from mcp_memory.domain.retrieval.gate import Asked, bearing, bearing_unasked
+from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -138,7 +138,7 @@ class Searcher:
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
         `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
-        asks others: then only what stands out bears on it.
+        asks others: then only outstanding hits bear on it.
         """
         evidence = self.weigh(read, where, limit, also, then)
         by_task = _by_task(evidence.tasks, stack)
@@ -154,7 +154,7 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
-        asked, unknown = Asked(), tuple[str, ...]()
+        asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then)
             asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)

@@ -8,7 +8,7 @@ from mcp_memory.domain.retrieval.gate import (
     FLOOR_COSINE,
     FLOOR_SCORE,
     NOISE_SHARE,
-    Asked,
+    AskedQuery,
     bearing,
     bearing_unasked,
     chance,
@@ -31,9 +31,9 @@ def hits(*cosines: float, score: float = 0.5, is_certain: bool = False, **raw: f
     return [best, *(Fused(id=f"r{n}", score=score, raw={"vector": cosine}) for n, cosine in enumerate(cosines[1:], 1))]
 
 
-ASKED = Asked(records=420, words=6, information=20.0)
-FACT = Asked(records=420, words=6, information=20.0, seeks_fact=True)
-SPANISH = Asked(records=420, words=6, information=20.0, understood=0.5)
+ASKED = AskedQuery(records=420, words=6, information=20.0)
+FACT = AskedQuery(records=420, words=6, information=20.0, seeks_fact=True)
+SPANISH = AskedQuery(records=420, words=6, information=20.0, understood=0.5)
 
 
 def test_meaning_alone_is_enough() -> None:
@@ -101,17 +101,20 @@ def test_nothing_known_is_told_from_something() -> None:
     assert bearing(hits(0.4, 0.39), ASKED)
     assert bearing(hits(*far, keyword=15.0), ASKED)
     assert bearing(hits(*far, is_certain=True), ASKED)
-    assert is_known(hits(*far, keyword=1.0), Asked(records=420, words=2, information=20.0))
-    assert not is_known(hits(*far), Asked(records=420, words=2, information=20.0)), (
+    assert is_known(hits(*far, keyword=1.0), AskedQuery(records=420, words=2, information=20.0))
+    assert not is_known(hits(*far), AskedQuery(records=420, words=2, information=20.0)), (
         "no record mentions one of the words"
     )
     assert chance([Fused(id="r0", score=0.5, raw={"keyword": 1.0})], ASKED) == 1.0
-    assert 0 < chance(hits(0.1), Asked(records=420, words=6)) < BEARS
+    assert 0 < chance(hits(0.1), AskedQuery(records=420, words=6)) < BEARS
 
 
 def test_a_question_of_fact_needs_more_than_a_request_and_more_where_it_names_what_is_nowhere() -> None:
     """W3.1: advice is helped by what is loosely related, and a goal by earlier work; a fact is stored or is not."""
-    near, named = hits(0.45, 0.3), Asked(records=420, words=6, information=20.0, seeks_fact=True, names_unknown=True)
+    near, named = (
+        hits(0.45, 0.3),
+        AskedQuery(records=420, words=6, information=20.0, seeks_fact=True, names_unknown=True),
+    )
     assert chance(near, named) < chance(near, FACT) < chance(near, ASKED)
     assert (bearing(near, FACT), bearing(near, ASKED)) == ((), tuple(near))
     assert bearing(hits(0.53), FACT)
@@ -120,13 +123,13 @@ def test_a_question_of_fact_needs_more_than_a_request_and_more_where_it_names_wh
 
 def test_chance_finds_a_nearer_record_among_many() -> None:
     """W3.1: what is near enough in a memory of ten records is not in one of a hundred thousand."""
-    few, many = (Asked(records=records, words=6, information=20.0) for records in (10, 100_000))
+    few, many = (AskedQuery(records=records, words=6, information=20.0) for records in (10, 100_000))
     assert (bearing(hits(0.36), few), bearing(hits(0.36), many)) == (tuple(hits(0.36)), ())
 
 
 def test_words_lead_where_the_model_understands_little() -> None:
     """W3.1: cosines between any two texts in Spanish are high; words, and a lead over the others, tell more."""
-    alike = Asked(records=420, words=6, information=20.0, understood=0.5, alike=0.6)
+    alike = AskedQuery(records=420, words=6, information=20.0, understood=0.5, alike=0.6)
     assert not is_known(hits(*[0.6] * 6), SPANISH)
     assert is_known(hits(*[0.6] * 6), alike)
     ahead = [Fused(id="r9", score=0.8, raw={"vector": 0.6}), *hits(*[0.6] * 6)]

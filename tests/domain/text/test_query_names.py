@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.text.query_names import is_absent, is_english, names_in
+from mcp_memory.domain.text.query_names import is_english, names_in
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,3 @@ def test_names_in_a_query(query: str, names: list[str]) -> None:
 def test_the_language_shows_in_function_words(query: str, english: bool) -> None:
     """W3.1: "was" and "in" are words of both languages."""
     assert is_english(query) is english
-
-
-def test_a_name_written_with_parts_is_absent_where_both_are() -> None:
-    """W3.1: "sql" alone names no PostgreSQL, and "git hub" names GitHub."""
-    assert is_absent("PostgreSQL", {"postgresql", "postgre"})
-    assert not is_absent("PostgreSQL", {"postgre"})
-    assert not is_absent("GitHub", {"github"})
-    assert is_absent("Sistine Chapel", {"sistine"})
-    assert not is_absent("Redis", {"kafka"})
