@@ -12,10 +12,10 @@ class AskedQuery:
     """A query as the gate sees it.
 
     It is asked of so many visible `records`. Its `words` together carry `information` nats. `understood` is the share
-    of them that the embedder's model knows, in [0, 1]; `alike` the share of their information, in [0, 1], that inflections
-    of them in one of the best records carry, needed where the model understands little. `seeks_fact` is True for a
-    question that one fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown`
-    is True where it names what no record does.
+    of them that the embedder's model knows, in [0, 1]. Where that is little, `alike` is the share of their information,
+    in [0, 1], that inflections of them in one of the best records carry. `seeks_fact` is True for a question that one
+    fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown` is True where it
+    names what no record does.
     """
 
     records: int = 0
