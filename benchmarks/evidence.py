@@ -68,12 +68,13 @@ def recalled(group: Group, question: Question, counter: TokenCounter) -> Iterato
     """In what recall's ranking fills each size with, best first, until the first that does not fit."""
     group.clock.at(question.asked_at)
     request = RecallRequest(query=question.text, limit=DEPTH, detail="full", max_tokens=BOUNDLESS)
-    results = group.app.recall(request, group.app.caller()).results
+    found = group.app.recall(request, group.app.caller())
+    results = found.results
     fence = counter.count(render(())[0])
     lines = _sizes(results, lambda result: f"{_label(result)} {_spoken(result, group)}\n", counter)
     bare = _sizes(results, lambda result: f"{_spoken(result, group)}\n", counter)
     for budget in BUDGETS:
-        shown = fit(results, budget - ENVELOPE_TOKENS, counter)
+        shown = [each.data for each in fit(found.shown, budget - ENVELOPE_TOKENS, counter)]
         ids = {str(each["id"]) for each in shown if each["text"] == group.items[str(each["id"])].text.strip()}
         answer: Result = {"results": shown, "truncated": True, "degraded": []}
         yield _held(question, JSON, budget, ids, tokens_of(answer, counter))

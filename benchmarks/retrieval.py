@@ -27,6 +27,7 @@ from tokenizers import Tokenizer
 from benchmarks.groups import DEPTH, Group, lines, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, SourceTraits, fuse
 from mcp_memory.domain.retrieval.gate import relevance_of
+from mcp_memory.domain.retrieval.log_lines import behind_answers, once
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.retrieval.search import Evidence
 from mcp_memory.services.tasks.branch_visibility import visible_to
@@ -164,7 +165,7 @@ def fused(asked: Asked, choice: Choice | None = None) -> Sequence[Fused]:
         chosen = dict(zip(GRID, choice, strict=True))
         traits["graph"] = SourceTraits(weight=chosen.pop("graph"))
         weights = replace(WEIGHTS, **chosen)
-    return fuse(
+    hits = fuse(
         evidence.rankings,
         evidence.background,
         neighbours=evidence.neighbours,
@@ -173,6 +174,8 @@ def fused(asked: Asked, choice: Choice | None = None) -> Sequence[Fused]:
         weights=weights,
         traits=traits,
     )
+    hits = behind_answers(hits, evidence.echoes, evidence.repeating)
+    return once(hits, evidence.said, evidence.kinds, evidence.importance)[0]
 
 
 def leg(name: str) -> Ranker:

@@ -20,7 +20,7 @@ from tools.worked_day_story import ASKED, DAY, NEXT_MORNING, Call, Scene
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, README = ROOT / "docs" / "worked-day.md", ROOT / "README.md"
 BEGIN, END = "<!-- the worked day: begin -->", "<!-- the worked day: end -->"
-PRINTED_DAY, PRINTED_ID = "2026-03-03", "c0123456789"
+PRINTED_DAY, PRINTED_TIME, PRINTED_ID = "2026-03-03", "10:42", "c0123456789"
 """What stands on the pages for the day on which it was played, and for the block's id, which depends on it."""
 EXCERPT = (
     "## Active Constraints", "- [r00000m ", "## Task", "- now ", "- dead end ", "- done [t00001w]", "- next [t00001y]",
@@ -116,6 +116,8 @@ def readme(text: str, played: Played) -> str:
 def printed(block: str, day: str) -> str:
     """The block as the pages show it: always of the same day, long lines wrapped."""
     same = re.sub(r'(?<=<memory-context id=")c\w+', PRINTED_ID, block).replace(day, PRINTED_DAY)
+    same = re.sub(rf"(- \[\w+ (?:\w+ )?){day[5:]}", rf"\g<1>{PRINTED_DAY[5:]}", same)
+    same = re.sub(r"(- \[\w+ (?:\w+ )?)\d\d:\d\d", rf"\g<1>{PRINTED_TIME}", same)
     return "\n".join(_wrapped(line) for line in same.splitlines())
 
 

@@ -146,7 +146,10 @@ class UpkeepReader(Protocol):
         ...
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
-        """Yield records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
+        """Yield records of all scopes, of this kind and one of these statuses, stored and last opened by then.
+
+        In no order.
+        """
         ...
 
     def tasks_without_result(self, namespace: str) -> Sequence[Task]:
@@ -363,6 +366,10 @@ class StoreUpkeep(Protocol):
 
     def engine(self) -> str:
         """Return the database library, its version and its known bugs."""
+        ...
+
+    def migrated(self) -> str:
+        """Return what the last migrations counted, a few words; "" where they counted nothing."""
         ...
 
     def stale_terms(self) -> Sequence[str]:

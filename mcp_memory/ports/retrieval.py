@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import Instant, Kind
+from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Instant, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import SourceTraits
+from mcp_memory.domain.retrieval.log_lines import TextDigests
 from mcp_memory.domain.retrieval.queries import Query, Vector
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 
@@ -22,7 +23,8 @@ Facet = Literal["kind", "status", "author", "session_id", "tag"]
 class Outline(NamedTuple):
     """The fields of a record that ranking needs: its kind, what replaced it, its task, session, speaker and validity.
 
-    `form` is that of a turn, where nobody is named. A tuple, since a recall reads hundreds.
+    `form` is that of a turn, where nobody is named; `said` tells two statements apart. A tuple, since a recall reads
+    hundreds.
     """
 
     kind: Kind
@@ -33,6 +35,8 @@ class Outline(NamedTuple):
     form: Turn = PLAIN
     valid_from: Instant | None = None
     valid_until: Instant | None = None
+    said: TextDigests = TextDigests(0, 0)
+    importance: float = DEFAULT_IMPORTANCE
 
 
 class FilterIndex(Protocol):

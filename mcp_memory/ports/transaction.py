@@ -192,6 +192,13 @@ class RecordWriter(Protocol):
         """
         ...
 
+    def mention(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> bool:
+        """Add entities and relations that a caller gave to a record; those found in its text are left out.
+
+        Return True where the record did not mention one of the entities before.
+        """
+        ...
+
     def confirm(self, record: Record, session_id: str) -> bool:
         """Note that this session met the record again. Return False where the session was counted already."""
         ...

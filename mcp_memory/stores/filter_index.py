@@ -19,6 +19,7 @@ from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.marks import Compares, marked
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, digest_of
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
 from mcp_memory.ports.changes import ChangeFeed, Columns
 from mcp_memory.ports.retrieval import Facet, Outline, Position
@@ -39,10 +40,13 @@ _OUTLINED: Mapping[str, type[np.generic]] = {
     "is_assistant": np.bool_,
     "is_brief": np.bool_,
     "questions": np.float64,
+    "only_asks": np.bool_,
+    "words": np.int64,
+    "besides": np.int64,
     "valid_from": np.float64,
     "valid_until": np.float64,
 }
-"""The number of what replaced a record, 0 for nothing; the form of a turn; instants, NaN for none."""
+"""The number of what replaced a record, 0 for nothing; the form of a turn; what is said; instants, NaN for none."""
 _FEW = 16
 """Up to this many values, one comparison each is faster than a look-up for every record."""
 
@@ -159,6 +163,9 @@ class _Columns:
     def _outline(self, numbers: Numbers, columns: Columns) -> None:
         outlined, said = self._outlined, zip(columns["role"], columns["speaker"], columns["opening"], strict=True)
         forms = [read_turn(*each) if any(each) else PLAIN for each in said]
+        outlined["only_asks"][numbers] = [form.only_asks for form in forms]
+        outlined["words"][numbers] = [digest_of(each) for each in columns["normal_hash"]]
+        outlined["besides"][numbers] = [*_besides(columns)]
         outlined["is_assistant"][numbers] = [form.is_assistant for form in forms]
         outlined["is_brief"][numbers] = [form.is_brief for form in forms]
         outlined["questions"][numbers] = [form.questions for form in forms]
@@ -197,7 +204,7 @@ class _Columns:
         codes: dict[str, list[int]] = {name: self._texts[name][rows].tolist() for name in _OUTLINE_TEXTS}
         texts: dict[str, list[Any]] = {name: [self._names[code] for code in some] for name, some in codes.items()}
         told: dict[str, list[Any]] = {name: column[rows].tolist() for name, column in self._outlined.items()}
-        forms = zip(told["is_assistant"], told["is_brief"], told["questions"], strict=True)
+        forms = zip(*(told[name] for name in ("is_assistant", "is_brief", "questions", "only_asks")), strict=True)
         outlines = map(
             Outline,
             texts["kind"],
@@ -205,8 +212,10 @@ class _Columns:
             texts["task_id"],
             texts["session_id"],
             texts["speaker"],
-            [Turn(is_assistant=a, is_brief=b, questions=q) if a or b or q else PLAIN for a, b, q in forms],
+            [_form(*each) for each in forms],
             *([None if each != each else each for each in told[name]] for name in ("valid_from", "valid_until")),
+            map(TextDigests, told["words"], told["besides"]),
+            self._importance[rows].tolist(),
         )
         return dict(zip([record_ids[place] for place in there], outlines, strict=True))
 
@@ -315,3 +324,17 @@ class _Columns:
         self._occurred, self._live = grown(self._occurred, size), grown(self._live, size)
         self._pinned, self._importance = grown(self._pinned, size), grown(self._importance, size)
         self._is_tagged = grown(self._is_tagged, size)
+
+
+def _form(is_assistant: bool, is_brief: bool, questions: float, only_asks: bool) -> Turn:
+    if not (is_assistant or is_brief or questions or only_asks):
+        return PLAIN
+    return Turn(is_assistant=is_assistant, is_brief=is_brief, questions=questions, only_asks=only_asks)
+
+
+def _besides(columns: Columns) -> Iterator[int]:
+    """Return of each record what tells it apart from another one of the same words."""
+    validity = zip(columns["valid_from"], columns["valid_until"], strict=True)
+    told = zip(columns["speaker"], columns["outcome"], validity, columns["details"], strict=True)
+    for speaker, outcome, valid, details in told:
+        yield besides(speaker, outcome, valid, json.loads(details) if details != "{}" else None)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, words_digest
 from mcp_memory.domain.retrieval.turns import Turn
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import Facet, FilterIndex, Outline
@@ -125,7 +126,7 @@ def balanced(truth: RecordStore, where: RecordFilter, at: float, decay_hours: fl
 def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record(
     make: Make, open_store: Callable[..., RecordStore]
 ) -> None:
-    """R5, R8: whatever its status; nothing of other scopes or unknown ids; as it is after a change."""
+    """R5, R8, W8.1: whatever its status; nothing of other scopes or unknown ids; as it is after a change."""
     store = open_store()
     index = make(store)
     here = BLANK.scope
@@ -141,15 +142,39 @@ def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record
     noted = added(replace(BLANK, text="And you?", speaker="Ann"))  # Only of a message the text is read.
     old = added(replace(BLANK, text="two", kind="decision", superseded_by=said, valid_until=9.0))
     foreign = added(replace(BLANK, text="three", scope="shared/there"))
-    ids = [said, told, noted, old, foreign, "r-unknown", "rzzzzzz"]
+    command = {"command": "pytest", "stdout": "ok"}
+    event = added(replace(BLANK, text="run", kind="event", outcome="failure", details=command))
+    prompt = added(replace(BLANK, text="Which?", kind="message", role="user"))
+    ids = [said, told, noted, old, foreign, event, prompt, "r-unknown", "rzzzzzz"]
     asked = Turn(is_brief=True, questions=1.0)
+    one, two, you = words_digest("one"), words_digest("two"), TextDigests(words_digest("and you"), besides("Ann", None))
+    ran = TextDigests(words_digest("run"), besides(None, "failure", details=command))
+    here_too = partial(Outline, session_id=BLANK.session_id, importance=BLANK.importance)
     known = {
-        said: Outline(
-            kind="fact", session_id=BLANK.session_id, speaker=None, form=Turn(is_assistant=True), valid_from=5.0
+        said: here_too(
+            kind="fact",
+            form=Turn(is_assistant=True),
+            valid_from=5.0,
+            said=TextDigests(one, besides(None, None, (5.0, None))),
         ),
-        told: Outline(kind="message", task_id="t000001", session_id="s2", speaker="Ann", form=asked),
-        noted: Outline(kind="fact", session_id=BLANK.session_id, speaker="Ann"),
-        old: Outline(kind="decision", superseded_by=said, session_id=BLANK.session_id, valid_until=9.0),
+        told: Outline(
+            kind="message",
+            task_id="t000001",
+            session_id="s2",
+            speaker="Ann",
+            form=asked,
+            said=you,
+            importance=BLANK.importance,
+        ),
+        noted: here_too(kind="fact", speaker="Ann", said=you),
+        old: here_too(
+            kind="decision",
+            superseded_by=said,
+            valid_until=9.0,
+            said=TextDigests(two, besides(None, None, (None, 9.0))),
+        ),
+        event: here_too(kind="event", said=ran),
+        prompt: here_too(kind="message", form=Turn(only_asks=True), said=TextDigests(words_digest("which"), 0)),
     }
     assert index.outlines(ids, [here, "shared/unknown"]) == known
     assert index.outlines(ids, []) == {}
@@ -158,8 +183,8 @@ def test_an_outline_tells_the_kind_the_form_of_a_turn_and_what_replaced_a_record
         assert was is not None
         transaction.update(replace(was, superseded_by=told, valid_until=None))
         transaction.erase([said])
-    changed = {each: known[each] for each in (told, noted)}
-    changed[old] = known[old]._replace(superseded_by=told, valid_until=None)
+    changed = {each: known[each] for each in (told, noted, event, prompt)}
+    changed[old] = known[old]._replace(superseded_by=told, valid_until=None, said=TextDigests(two, 0))
     assert index.outlines(ids, [here]) == changed
 
 

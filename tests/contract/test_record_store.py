@@ -593,14 +593,15 @@ def test_a_record_that_becomes_private_takes_its_entities_along(store: RecordSto
 
 
 def test_what_may_be_due_is_found_in_every_scope(store: RecordStore, add: Add) -> None:
-    """C8.2, C8.7: by kind, status and when it happened."""
+    """C8.2, C8.7: by kind, status and when it was stored or last opened, not by when it happened."""
     assert list(store.to_maintain("episode", ("active",), 1e9)) == []
     due = [
-        add(f"day in {scope}", kind="episode", status="active", scope=scope, occurred_at=100.0)
+        add(f"day in {scope}", kind="episode", status="active", scope=scope, created_at=100.0, accessed_at=40.0)
         for scope in ("shared/here", "shared/there", "private/ann/here", "user")
     ]
-    add("today", kind="episode", status="active", occurred_at=300.0)
-    summarized = add("last month", kind="episode", status="summarized")
+    add("today", kind="episode", status="active", created_at=300.0, occurred_at=1.0)
+    add("opened today", kind="episode", status="active", created_at=100.0, accessed_at=300.0)
+    summarized = add("last month", kind="episode", status="summarized", created_at=100.0, accessed_at=100.0)
     add("last year", kind="episode", status="archived")
     add("no episode", kind="procedure", status="active")
     assert ids([*store.to_maintain("episode", ("active",), 200.0)]) == ids(due)

@@ -17,27 +17,22 @@ ALWAYS: Mapping[str, Fraction] = {
 the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
 it and the current one, and the tasks finished beside it."""
 STANDING: Mapping[str, Fraction] = {
-    "open": Fraction(5, 100),
+    "open": Fraction(30, 100),
     **{each.share: Fraction(each.standing, 100) for each in SECTIONS if each.standing},
 }
-"""The largest part of what then remains: other open work, the last exchange, what changed since."""
+"""The largest part of what then remains, each before the next: other open work, the last exchange, what its session
+noted, what changed since. They add up to more than there is: a small context holds the first two, whole."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
-LEARNT, REST, SPARE = "learnt", "rest", "spare"
-"""The shares of learnt records, which the log competes with, of items without a share of their own, and of items beyond
-the strategy's limits, which take what all others leave."""
+KNOWN, MOST_KNOWN = "known", Fraction(1, 2)
+"""The share of what was learnt where nobody asked, and the largest part of the whole budget for it."""
+LEARNT, REST = "learnt", "rest"
+"""The shares of learnt records, which the log competes with, and of items without a share of their own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
 FOUND = "recall"
 """The source of what the query found."""
-DEEP_ITEMS, DEEP_RELEVANCE = 3, 0.7
-"""Depth before breadth: the few items with nearly the evidence of the best one are placed first, in up to a quarter of
-the room, an eighth and a sixteenth."""
-LINE_RELEVANCE = 0.5
-"""Less evidence than this, as a share of the best item's, earns a line, and more only of what is left at the end."""
-DEEP_TOKENS = 160
-"""The best item may take as much however small the block: one passage in place of three hints."""
 FAIR_PART = 4
 """The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
 
@@ -52,12 +47,16 @@ def own_share(section: Section) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group."""
+    """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group.
+
+    `is_last` is True where it says more than the item itself, for which room is left last.
+    """
 
     detail: ShownDetail
     text: str
     tokens: int
     short: str = ""
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +106,11 @@ def place(
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
     Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
-    what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. The few that
-    answer the query best are placed before the shares, and count in their own. An item too large for the space left
-    takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two
-    sorts hold at least their first item at its shortest: in a small context a constraint
-    matters more than one more record. The rest of a share flows to the others, and the leftover deepens the best before
-    it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
+    what remains, at most `flexible` tokens), then all items. An item too large for the space left takes a shorter form
+    or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two sorts hold at least
+    their first item at its shortest: in a small context a constraint matters more than one more record. What was learnt
+    takes at most half where nobody asked. The rest of a share flows to the others, and the leftover deepens the best.
+    Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
     ledger = Ledger(budget, title_tokens)
@@ -133,25 +131,19 @@ def place(
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())
         ledger.fill(waiting, max(int(remaining * fraction), ledger.least(waiting)), cheapest_first, 2)
-    if not cheapest_first:
-        for halvings, item in enumerate(_most_relevant(items)):
-            ledger.fill([item], max(remaining >> halvings + 2, 0 if halvings else DEEP_TOKENS), cheapest_first)
     for share, part in shares.items():
         limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
         ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
-    within = [item for item in items if item.share != SPARE]
+    known = sharing.get(KNOWN, ())
+    for part, least in ((FAIR_PART, ledger.least(known)), (1, 0)):
+        most = int(budget * MOST_KNOWN) - ledger.spent_on((KNOWN,))
+        ledger.fill(known, max(most, least), cheapest_first, part)
+    within = [item for item in items if item.share != KNOWN]
     ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
     ledger.deepen([ledger.placed[item.id] for item in within if item.id in ledger.placed])
-    ledger.fill(sharing.get(SPARE, ()), budget, cheapest_first, FAIR_PART)
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
     return placed, [item for item in items if item.id not in ledger.placed]
-
-
-def _most_relevant(items: Sequence[Item]) -> Sequence[Item]:
-    """Return the few items that the query found and that answer it about as well as the best one."""
-    found = [item for item in items if item.source == FOUND and item.relevance >= DEEP_RELEVANCE]
-    return sorted(found, key=lambda item: -item.relevance)[:DEEP_ITEMS]
 
 
 class Ledger:
@@ -182,8 +174,7 @@ class Ledger:
             standing = self.placed.get(item.id)
             if standing is not None and standing.form is item.forms[0]:
                 continue
-            # Weak evidence gets a line: what is left over deepens it last.
-            fair = 0 if part > 1 and item.source == FOUND and item.relevance < LINE_RELEVANCE else min(most, allowance)
+            fair = min(most, allowance)
             shortest = item.forms[-1:] if self.cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self.cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)

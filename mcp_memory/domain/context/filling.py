@@ -9,6 +9,8 @@ ANSWERS = "answers"
 """The share of what the question found: all that the others leave."""
 CHOSEN = "chosen"
 """The share of records pinned or handed down by hand."""
+NEAREST = "nearest"
+"""The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
     **{share: ALWAYS[share] for share in ("identity", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
@@ -18,6 +20,7 @@ REQUIRED: Mapping[str, Fraction] = {
 }
 """The largest part of the whole budget for each share that comes before the answers, in this order."""
 BESIDE: Mapping[str, Fraction] = {
+    NEAREST: Fraction(1, 4),
     **{share: ALWAYS[share] for share in ("approach", "focus")},
     "entities": Fraction(5, 100),
     "relations": Fraction(5, 100),
@@ -29,8 +32,8 @@ SMALL_BUDGET, SMALL_PART = 1_000, 3
 """Below this budget at most a third of it goes to what comes before the answers."""
 BEST = 5
 """The answers that come before anything beside them."""
-PART = Fraction(2, 3)
-"""An answer first takes at most two thirds of the room left, or its shortest passage."""
+FIRST_TOKENS = 450
+"""An answer first takes at most as much, and more only of what all have left."""
 DEEP_RELEVANCE = 0.5
 """Evidence, as a share of the best one's, from which an answer is deepened."""
 
@@ -69,8 +72,9 @@ def fill(
 
 
 def _answer(ledger: Ledger, item: Item) -> None:
-    """Place an answer at the fullest form that leaves room for others, or at its shortest if that fits."""
-    fair = int(ledger.left * PART)
-    form = next((form for form in item.forms if ledger.cost(item, form) <= fair), item.forms[-1])
+    """Place an answer at the fullest form that fits and leaves room for others; a text without passages as it is."""
+    room = min(ledger.left, FIRST_TOKENS)
+    own = (form for form in item.forms if not form.is_last and ledger.cost(item, form) <= room)
+    form = next(own, item.forms[-1])
     if ledger.cost(item, form) <= ledger.left:
         ledger.place(item, form)

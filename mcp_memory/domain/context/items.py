@@ -8,28 +8,28 @@ from typing import Protocol
 from mcp_memory.domain.context.budget import REST, Form, Item
 from mcp_memory.domain.context.rendering import (
     entity_line,
-    frame_in_group,
     group_title,
+    head,
+    in_brackets,
+    markers,
     neutralise,
     record_body,
-    record_frame,
     relation_line,
     shows_text_alone,
 )
 from mcp_memory.domain.context.scoring import Scored
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
-from mcp_memory.domain.model.lifecycle import deepest_detail
-from mcp_memory.domain.model.records import Detail, Record, ShownDetail
+from mcp_memory.domain.model.records import Detail, Instant, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
-from mcp_memory.domain.model.tasks import Stack, Task, beside
+from mcp_memory.domain.model.tasks import ATTEMPT_ENDED, Stack, Task, beside
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
-from mcp_memory.domain.text.passages import Passages
+from mcp_memory.domain.text.passages import Excerpt, Passages
 from mcp_memory.domain.text.prompt_safety import by
-from mcp_memory.domain.text.times import iso_minute
+from mcp_memory.domain.text.times import iso_day, iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
-PASSAGE_TOKENS = (400, 250, 150, 75)
+PASSAGE_TOKENS = (400, 300, 200, 150, 75)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
@@ -37,13 +37,15 @@ NOTHING = "nothing"
 """The id of the line that says that a memory holds nothing."""
 LAST_POSITION = 1_000_000
 """Behind everything else in its section."""
-EXCHANGE, SINCE = "exchange", "since"
-"""The sources of the last exchange and of what changed since, and their shares."""
-EXCHANGE_SECTION, CHANGED_SECTION = "Last Exchange", "Changed Since"
+EXCHANGE, SESSION_NOTES, SINCE = "exchange", "session notes", "since"
+"""The sources of the last exchange, of what its session noted, and of what changed since; and their shares."""
+EXCHANGE_SECTION, NOTES_SECTION, CHANGED_SECTION = "Last Exchange", "Session Notes", "Changed Since"
 EXCHANGE_TOKENS = 800
 """A longer text of the last exchange is shown by its summary."""
 OPEN_SHOWN = 5
 """Most open tasks beside the path, of the reader and of others."""
+OPEN_POSITION = 400
+"""Behind the reader's path, its finished tasks and its plan."""
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
@@ -83,6 +85,7 @@ def record_item(
     groups: Container[str] = frozenset[str](),
     mark: str = "",
     position: int = 0,
+    now: Instant | None = None,
     is_answer: bool = False,
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
@@ -90,19 +93,27 @@ def record_item(
     A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
 
     In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent,
-    `earlier` what the record that it replaced said otherwise, for which room is left last. `mark` ends each line, and
-    says nothing of the record itself.
+    `earlier` what the record that it replaced said otherwise, `mark` the task that it was noted in: room for them is
+    left last, but for the words that the task failed. Dates and states are told as of `now`.
     """
     record = each.candidate.record
     is_said = section == EXCHANGE_SECTION
-    before, after = record_frame(record, day_only=True, author=author, says_role=is_said)
+    before = head(record, now=now, author=author, section=section, says_role=is_said)
     title = group_title(record)
     group = title if title in groups else ""
-    frame = _Frame(record, measure, before, after + mark, frame_in_group(record, author) if group else "")
+    among = head(record, now=now, author=author, in_group=True) if group else ""
+    # That its attempt failed changes what a record means; the task's goal only says where it was noted.
+    failed = in_brackets(mark.partition(":")[0]) if mark.startswith(ATTEMPT_ENDED) else ""
+    frame = _Frame(record, measure, before, markers(record, now), among)
     bodies = _bodies(each, measure, is_said=is_said)
     if is_answer and len(bodies) > 1:
         bodies = [body for body in bodies if body[2] not in ("summary", "micro")] or bodies[:1]
-    forms = [frame.form(*bodies[0], note=f" ({earlier})")] if earlier else []
+    forms = [frame.form(*body, ending=failed) for body in bodies]
+    if earlier:
+        forms.insert(0, frame.form(*bodies[0], note=in_brackets(earlier), ending=failed))
+    if mark:
+        told = frame.form(*bodies[0], note=in_brackets(earlier), ending=in_brackets(mark))
+        forms.insert(0, replace(told, is_last=True))
     return Item(
         id=record.id,
         kind=record.kind,
@@ -111,13 +122,13 @@ def record_item(
         share=share,
         score=each.score,
         relevance=each.candidate.relevance,
-        forms=(*forms, *(frame.form(*body) for body in bodies)),
+        forms=tuple(forms),
         group=group,
         position=position,
         time=record.occurred_at,
         parts=each.parts,
         author=author,
-        content=hash((before, after, record.text, repr(record.details))),
+        content=hash((head(record, author=author), markers(record), record.text, repr(record.details))),
     )
 
 
@@ -136,48 +147,49 @@ class _Frame:
         self._tokens = raw + TITLE_PART * bool(self.among)
         self._is_counted = shows_text_alone(self.record)
 
-    def form(self, text: str, tokens: int, detail: ShownDetail, note: str = "") -> Form:
-        """Return the form that shows this text, of so many counted tokens (0: not known)."""
-        body = record_body(self.record, text.removesuffix(_outcome(self.record)), detail)
+    def form(
+        self, text: str, tokens: int, detail: ShownDetail, place: str = "", note: str = "", ending: str = ""
+    ) -> Form:
+        """Return the form that shows this text, of so many counted tokens (0: not known).
+
+        A `note` follows the text, and the `ending` all else.
+        """
+        body, note = record_body(self.record, text, detail), in_brackets(place) + note
         count = self.measure.count_raw
         # Line breaks inside a text gain an indent each.
         raw = self._tokens + (tokens + 2 * body.count("\n") if self._is_counted and tokens else count(body))
         raw += not body.endswith(ENDING)
-        raw += count(note) if note else 0
-        short = f"{self.among}{body}{note}{self.after}" if self.among else ""
-        full = f"{self.before}{body}{note}{self.after}"
-        return Form(detail=detail, text=full, tokens=self.measure.scaled(raw), short=short)
+        raw += sum(count(part) for part in (note, ending) if part)
+        said = f"{body}{note}{self.after}{ending}"
+        short = f"{self.among}{said}" if self.among else ""
+        return Form(detail=detail, text=f"{self.before}{said}", tokens=self.measure.scaled(raw), short=short)
 
 
-def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail]]:
-    """Return the texts that may represent a record, longest first, with their counted tokens (0: not known)."""
-    record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
-    is_whole = record.summary.removesuffix(_outcome(record)) == record.text
-    passages = each.candidate.passages
-    bodies: list[tuple[str, int, ShownDetail]] = []
+def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail, str]]:
+    """Return the texts that may represent a record, longest first, with their counted tokens (0: not known).
+
+    Of an excerpt also its place.
+    """
+    record, passages = each.candidate.record, each.candidate.passages
+    is_whole = record.summary.removesuffix(f" → {record.outcome}") == record.text
+    bodies: list[tuple[str, int, ShownDetail, str]] = []
     is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
     if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
-        bodies.append((record.text, record.text_tokens, "full"))
+        bodies.append((record.text, record.text_tokens, "full", ""))
     if passages:
-        bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
-    elif deepest != "micro":
-        bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary"))
+        bodies.extend((found.text, 0, "passage", found.place) for found in _excerpts(record, passages, measure))
+    else:
+        bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary", ""))
     if not bodies or (passages is None and record.micro_tokens < record.summary_tokens):
-        bodies.append((record.micro, record.micro_tokens, "micro"))
+        bodies.append((record.micro, record.micro_tokens, "micro", ""))
     return bodies
 
 
-def _outcome(record: Record) -> str:
-    """Return what ends a record's short forms; the frame says it as well, with the confidence."""
-    return f" → {record.outcome}"
-
-
-def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[str]:
+def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[Excerpt]:
     """Yield the passages that bear on the query, at each size below the whole text's."""
     count = cache(measure.count_raw)  # Each size counts the same units.
     for tokens in PASSAGE_TOKENS:
-        excerpt = passages.shown(tokens, count, record.text_tokens) if tokens < record.text_tokens else ""
-        if excerpt:
+        if tokens < record.text_tokens and (excerpt := passages.shown(tokens, count, record.text_tokens)).text:
             yield excerpt
 
 
@@ -234,7 +246,7 @@ def open_items(
             head = f"- yours, open {since} {brackets}; push_task with task_id resumes it: "
         return _task_item(task, head, "open", measure, who, position=position)
 
-    return [item(task, 400 + place) for place, task in enumerate(beside(tasks, stack))]
+    return [item(task, OPEN_POSITION + place) for place, task in enumerate(beside(tasks, stack))]
 
 
 def news_items(said: Sequence[str], measure: Measure) -> list[Item]:
@@ -250,6 +262,13 @@ def retired_item(record_ids: Sequence[str], measure: Measure) -> Item:
     """Make an item of the ids of records that were retired since the last exchange."""
     item = _line_item("retired", "note", CHANGED_SECTION, f"- Retired: {', '.join(record_ids)}.", measure, SINCE, 0.0)
     return replace(item, position=LAST_POSITION)
+
+
+def outcome_item(record_id: str, kind: str, at: Instant, text: str, measure: Measure, *, position: int) -> Item:
+    """Make an item of the result of a call: `- [r000017 2026-11-03] make shard-4 → failed`."""
+    line = f"- [{record_id} {iso_day(at)}] {text}"
+    item = _line_item(record_id, kind, NOTES_SECTION, line, measure, SESSION_NOTES, 0.0)
+    return replace(item, position=position)
 
 
 class _MakeItem(Protocol):
@@ -303,6 +322,11 @@ def other_censors_item(number: int, measure: Measure) -> Item:
     line = f'- {number} more for other work: `recall` with kinds=["censor"].'
     item = _line_item("censors", "note", "Active Constraints", line, measure, "censor", 0.0)
     return replace(item, position=LAST_POSITION)
+
+
+def unknown_item(sentence: str, measure: Measure) -> Item:
+    """Make an item of the sentence that says what no record names."""
+    return _line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:
@@ -360,7 +384,8 @@ def _task_item(
     task: Task, head: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
 ) -> Item:
     full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
-    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
+    says_why = task.is_finished or (task.status == "blocked" and not required)
+    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if says_why else 0)
     return Item(
         id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0,
         forms=_forms(measure, full, brief if brief != full else ""),

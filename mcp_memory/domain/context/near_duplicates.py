@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from mcp_memory.domain.model.records import LOG_KINDS, Record
-from mcp_memory.domain.text.words import normalized
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, repeats, words_digest
 
 CLUSTER_COSINE = 0.5
 """Least cosine of two texts about the same matter, with the built-in embedder."""
-_BEHIND_WORDS = ".,;:!?…。，；：！？"
 AlikePair = tuple[str, str, float]
 """Two ids and the cosine of their texts."""
 
@@ -15,22 +14,13 @@ AlikePair = tuple[str, str, float]
 def repeated(records: Sequence[Record]) -> Mapping[str, str]:
     """Return, for each record that repeats a better one, the id of that one; give the records best first.
 
-    Two records are the same if they have one speaker and outcome, are both of the log or neither, and have the same
-    words in the same order, apart from case, space and the punctuation behind words. No cosine decides: "before" and
-    "after", or 5432 and 5433, are near in any embedding, and the difference is all that matters.
+    They are the same if they have the same words in the same order, apart from case, space and punctuation, one speaker
+    and outcome, and hold at the same time; of a stored record and a line of the log the stored one is better. No cosine
+    decides: "before" and "after", or 5432 and 5433, are near in any embedding, and the difference is all that matters.
     """
-    first: dict[tuple[object, ...], str] = {}
-    repeats: dict[str, str] = {}
-    for record in records:
-        said = (record.kind in LOG_KINDS, record.outcome, record.speaker, *_words(record.text))
-        better = first.setdefault(said, record.id)
-        if better != record.id:
-            repeats[record.id] = better
-    return repeats
-
-
-def _words(text: str) -> list[str]:
-    return [word.rstrip(_BEHIND_WORDS) for word in normalized("NFKC", text).casefold().split()]
+    return repeats(
+        (each.id, each.kind, TextDigests(words_digest(each.text), _besides(each))) for each in records if each.holds
+    )
 
 
 def clustered(record_ids: Sequence[str], pairs: Sequence[AlikePair]) -> list[str]:
@@ -51,3 +41,8 @@ def clustered(record_ids: Sequence[str], pairs: Sequence[AlikePair]) -> list[str
             members = sorted(near.get(leader, set()).difference(order), key=place.__getitem__)
             order.update(dict.fromkeys([leader, *members]))
     return list(order)
+
+
+def _besides(record: Record) -> int:
+    details = record.details if record.kind == "event" else None
+    return besides(record.speaker, record.outcome, (record.valid_from, record.valid_until), details)

@@ -20,12 +20,13 @@ from mcp_memory.domain.model.records import (
     Record,
     Relation,
     ShownDetail,
+    Status,
     output_lines,
 )
-from mcp_memory.domain.model.sections import CONTEXT_TITLES
+from mcp_memory.domain.model.sections import CONTEXT_TITLES, section_of
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
-from mcp_memory.domain.text.times import iso_day, iso_minute
+from mcp_memory.domain.text.times import iso_day, iso_minute, validity
 from mcp_memory.domain.text.words import split_words
 
 JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "passage": 400, "full": 400}
@@ -125,7 +126,15 @@ PROPERTIES_SHOWN = 8
 """Most properties shown of an entity."""
 SHORT_CHARACTERS = 80
 """Characters shown of a name or a property's value."""
+DAY = 86_400
+REASON_CHARACTERS = 400
+"""Characters shown of a decision's reasons."""
 _CLOSED = (".", "!", "?", "…", "。")
+_STATES: Mapping[Status, str] = {
+    "inactive": "inactive", "retired": "retired", "superseded": "superseded", "ineffective": "ineffective",
+    NOTED: "noted, not confirmed",
+}  # fmt: skip
+"""Statuses that change what a record means to its reader."""
 # e.g. "- [r000017 procedure 2026-03-03] **Release:** "
 _NAMED_PROCEDURE = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
 """The opening of a named procedure's line."""
@@ -145,19 +154,45 @@ class Line:
     time: Instant = 0.0
 
 
-def record_frame(
-    record: Record, *, day_only: bool = False, author: str = "", says_role: bool = False
-) -> tuple[str, str]:
-    """Return the text around a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
+def head(
+    record: Record,
+    *,
+    now: Instant | None = None,
+    author: str = "",
+    section: str = "",
+    in_group: bool = False,
+    says_role: bool = False,
+) -> str:
+    """Return the text before a record's words: `- [id kind date by author] speaker: `.
 
-    The author is inside the brackets, where no stored text can be; the reader's own records name none. The log's
-    times are UTC and to the minute unless the day is enough. An event's body includes its outcome. With `says_role`, a
-    message without a speaker names who spoke: `user: `.
+    The author is inside the brackets, where no stored text can be; the reader's own records name none. The kind is left
+    out where the title of the `section` says it, the year where it is that of `now`, and the date in a group, whose
+    title says it. With `says_role`, a message without a speaker names who spoke, `user: `, in place of its kind.
     """
-    to_the_minute = record.kind in LOG_KINDS and not day_only
-    date = iso_minute(record.occurred_at).rstrip("Z") if to_the_minute else iso_day(record.occurred_at)
-    role = f"{record.role}: " if says_role and record.role and not record.speaker and record.kind == "message" else ""
-    return f"- [{record.id} {record.kind} {date}{by(author)}] {_opening(record)}{role}", _ending(record)
+    is_said = says_role and record.kind == "message"
+    role = f"{record.role}: " if is_said and record.role and not record.speaker else ""
+    kind = "" if in_group or is_said or _titles_kind(record, section) else f" {record.kind}"
+    return f"- [{record.id}{kind}{_date(record, now, in_group=in_group)}{by(author)}] {_opening(record)}{role}"
+
+
+def _titles_kind(record: Record, title: str) -> bool:
+    """Return True where the title of the section says the kind: "Past Experience" is of episodes, and of summaries."""
+    own = section_of(record)
+    return own.title == title and own.kinds[0] == record.kind and record.kind not in LOG_KINDS
+
+
+def _date(record: Record, now: Instant | None, *, in_group: bool) -> str:
+    """Return " 2026-03-03", " 03-03" in the year of `now`, or " 10:42" of a message or an event of today or in a group.
+
+    Times are UTC. Midnight is that of a record whose day alone is known.
+    """
+    day = iso_day(record.occurred_at)
+    today = "" if now is None else iso_day(now)
+    if record.kind in LOG_KINDS and (in_group or day == today) and record.occurred_at % DAY:
+        return f" {iso_minute(record.occurred_at)[11:16]}"
+    if in_group:
+        return ""
+    return f" {day[5:]}" if day[:5] == today[:5] else f" {day}"
 
 
 def group_title(record: Record) -> str:
@@ -168,13 +203,9 @@ def group_title(record: Record) -> str:
     return f"{iso_day(record.occurred_at)} {record.kind}" if record.kind in LOG_KINDS else ""
 
 
-def frame_in_group(record: Record, author: str = "") -> str:
-    """Return the text before a record's body below the title of its group: `- [id by author] speaker: `."""
-    return f"- [{record.id}{by(author)}] {_opening(record)}"
-
-
 def record_body(record: Record, text: str, detail: ShownDetail = "summary") -> str:
-    """Return a record's body in one of its forms: the text, or text made from its details, safe to show."""
+    """Return a record's own words in one of its forms: the text, or text made from its details, safe to show."""
+    text = text.removesuffix(f" → {record.outcome}")  # The end of a short form; `markers` say it of every form.
     if shows_text_alone(record):
         # A procedure without a name has none: bold text at its beginning does not become a title.
         return f"\\{neutralise(text)}" if record.kind == "procedure" and text.startswith("**") else neutralise(text)
@@ -185,10 +216,59 @@ def record_body(record: Record, text: str, detail: ShownDetail = "summary") -> s
     return _constraint(record, text, LINE_CHARACTERS // 2 if detail == "micro" else LINE_CHARACTERS)
 
 
-def record_line(record: Record, text: str, detail: ShownDetail = "summary", author: str = "") -> str:
-    """Return the whole item of a record in one of its forms."""
-    before, after = record_frame(record, author=author)
-    return f"{before}{record_body(record, text, detail)}{after}"
+def said(
+    record: Record,
+    text: str,
+    detail: ShownDetail = "summary",
+    *,
+    now: Instant | None = None,
+    place: str = "",
+    earlier: str = "",
+    task: str = "",
+) -> str:
+    """Return all that a line says about a record: its own words in one of its forms, and the markers behind them.
+
+    `place` says which part of a long text it is, `earlier` what it replaced, `task` that it was noted in another task.
+    """
+    return record_body(record, text, detail) + in_brackets(place, earlier) + markers(record, now) + in_brackets(task)
+
+
+def record_line(
+    record: Record,
+    text: str,
+    detail: ShownDetail = "summary",
+    *,
+    now: Instant | None = None,
+    author: str = "",
+    section: str = "",
+    place: str = "",
+    earlier: str = "",
+    task: str = "",
+) -> str:
+    """Return the whole line of a record in one of its forms: its head, and what it says."""
+    before = head(record, now=now, author=author, section=section)
+    return before + said(record, text, detail, now=now, place=place, earlier=earlier, task=task)
+
+
+def in_brackets(*marks: str) -> str:
+    """Return markers as they follow a text: " (part 3 of 9, 1900 tokens) (retired)"; no stored text contains one."""
+    return "".join(f" ({mark})" for mark in marks if mark)
+
+
+def markers(record: Record, now: Instant | None = None) -> str:
+    """Return what follows a record's words where it changes their meaning: its outcome, certainty, state and time.
+
+    `Deploy at night → failure (70 % sure) (until 2026-03-31) (to be checked: r000017 changed 2026-11-03)`
+    """
+    outcome = f" → {record.outcome}" if record.outcome and record.kind != "event" else ""
+    holds = record.details.get(HOLDS)
+    return outcome + in_brackets(
+        "" if record.confidence is None else f"{round(record.confidence * 100)} % sure",
+        f"superseded by {record.superseded_by}" if record.superseded_by else _STATES.get(record.status, ""),
+        validity(record.valid_from, record.valid_until, now),
+        f"holds: {one_line(str(holds))}" if holds else "",
+        to_be_checked([ground.id for ground in record.check], iso_day(record.check[0].at)) if record.check else "",
+    )
 
 
 def shows_text_alone(record: Record) -> bool:
@@ -288,7 +368,7 @@ def _constraint(record: Record, text: str, most: int) -> str:
     why = "" if adds and not says_more(reason, text) else one_line(reason, most)
     if not said or not why:
         return said or why
-    return f"{said}{'' if said.endswith(_CLOSED) else '.'} Because: {why}"
+    return _because(said, why)
 
 
 def _decision(record: Record, text: str, detail: ShownDetail) -> str:
@@ -297,24 +377,16 @@ def _decision(record: Record, text: str, detail: ShownDetail) -> str:
     reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
     if detail == "micro" or not says_more(reasons, text):
         return neutralise(text)
-    return f"{neutralise(text)} (because: {one_line(reasons)})"
+    return _because(neutralise(text), one_line(reasons, REASON_CHARACTERS))
 
 
-def _ending(record: Record) -> str:
-    """Return the outcome, the confidence, marks (mostly failing, not confirmed yet), and when or where it holds."""
-    outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
-    confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
-    flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""
-    noted = "noted, not confirmed" if record.status == NOTED else ""
-    holds = f"holds: {one_line(str(record.details[HOLDS]))}" if record.details.get(HOLDS) else ""
-    known = ", ".join(part for part in (outcome, confidence, flag, noted, holds) if part)
-    check = to_be_checked([ground.id for ground in record.check], iso_day(record.check[0].at)) if record.check else ""
-    return (f" ({known})" if known else "") + (f" {check}" if check else "")
+def _because(said: str, why: str) -> str:
+    return f"{said}{'' if said.endswith(_CLOSED) else '.'} Because: {why}"
 
 
 def to_be_checked(ground_ids: Sequence[str], day: str) -> str:
-    """Return the note on a record whose grounds changed: "to be checked (r000017 changed 2026-11-03)"."""
-    return f"to be checked ({', '.join(ground_ids)} changed {day})"
+    """Return the mark of a record whose grounds changed: "to be checked: r000017 changed 2026-11-03"."""
+    return f"to be checked: {', '.join(ground_ids)} changed {day}"
 
 
 def value_line(value: Json, most: int) -> str:

@@ -5,9 +5,11 @@ import re
 _FENCE_START = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
 _FENCE_END = "\n</memory-context>"
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
+# e.g. "- [r000017 fact 2026-11-20 by bob] ", "[r000017 11-20]", "[r000017 10:42]"
 # A bare id must look like one: "[research] x" is user text.
 _LABEL = re.compile(
-    r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,60}|(r0[0-9a-z]{5})(?: by [^\]\n]{1,40})?)\]\s*"
+    r"\s*(?:- )?\[(?:(r[0-9a-z]{6,})(?: [a-z_]+)? (?:(?:\d{4}-)?\d\d-\d\d|\d\d:\d\d)[^\]\n]{0,60}"
+    r"|(r0[0-9a-z]{5})(?: [a-z_]+)?(?: by [^\]\n]{1,40})?)\]\s*"
 )
 # e.g. "[r000017 ", "[r000017]"
 _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")

@@ -12,9 +12,9 @@ from mcp_memory.domain.model.records import (
     MAX_IMPORTANCE,
     OUT_OF_SEARCH,
     Counters,
-    Detail,
     Details,
     Instant,
+    Json,
     Kind,
     NewRecord,
     Outcome,
@@ -30,7 +30,7 @@ Moves = Mapping[Status, Mapping[Status, str]]
 
 CORE_CONFIRMATIONS = 3  # sessions that met a fact again
 DAY_SECONDS = 86_400.0
-SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90  # age of an episode
+SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90  # since an episode was stored or last opened
 LEAST_USES = 5  # applications before a procedure is judged
 EFFECTIVE_RATE, INEFFECTIVE_RATE, NEUTRAL_RATE = 0.6, 0.4, 0.5  # success rates of procedures
 ESCALATING_TRIGGERS = 3  # triggers after which a censor blocks
@@ -46,8 +46,10 @@ _PROMOTED = "noted_first"
 PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 """Statuses in which every life may end, and from which a record may be restored."""
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
-_ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
+ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
 """Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
+_KEPT_KINDS: frozenset[Kind] = frozenset({"identity", "censor", "result"})
+"""Kinds that a record keeps whatever its text is stored as: a rule that becomes a fact would rule no more."""
 _MERGED = marked(Record, MergedBy)
 _CONFIRMED = "stored again, confirmed or used"
 _STAGES: Mapping[Kind, Moves] = {
@@ -169,7 +171,7 @@ def moved_to(record: Record, status: Status) -> Record:
     if status == "escalated":
         return _escalated(moved)
     if status == "archived":
-        return replace(moved, details={**moved.details, _ARCHIVED: True})
+        return replace(moved, details={**moved.details, ARCHIVED: True})
     is_back = record.status in OUT_OF_SEARCH and status not in OUT_OF_SEARCH
     return _begun_anew(moved) if is_back and record.kind == "censor" else moved
 
@@ -229,6 +231,31 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
     return with_validity(after_outcome(merged, outcome or item.outcome), item)
 
 
+def said_again(record: Record, item: NewRecord) -> Record:
+    """Return a record whose text is stored again, with all that is now said about it, its kind and date too.
+
+    A "fact" is no other kind: items have it that name none. Constraints, identities and results stay what they are.
+    Of two values of a detail the later one holds; lists are joined.
+    """
+    kind = record.kind if item.kind == "fact" or record.kind in _KEPT_KINDS else item.kind
+    if kind != record.kind:
+        status = record.status if record.status in PAST else first_status(kind, record.outcome)
+        record = replace(record, kind=kind, status=status)
+    occurred_at = record.occurred_at if item.occurred_at is None else item.occurred_at
+    details = _joined(record.details, item.details)
+    return replace(with_more_said(record, item), details=details, occurred_at=occurred_at)
+
+
+def _joined(kept: Details, said: Details) -> dict[str, Json]:
+    """Return the details of both; texts of two lists of one name stand once, e.g. two reasons given at two times."""
+    joined = {**kept, **said}
+    for name in kept.keys() & said.keys():
+        lists = [each for each in (kept[name], said[name]) if isinstance(each, list | tuple)]
+        if len(lists) == 2 and name != ASKED_AS:
+            joined[name] = [*lists[0], *(each for each in lists[1] if each not in lists[0])]
+    return joined
+
+
 def promoted(record: Record) -> Record:
     """Return a noted record as confirmed, in the first stage of its kind; others unchanged."""
     if stage_of(record) != NOTED:
@@ -281,6 +308,7 @@ def judged(record: Record) -> Record:
 def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS, expired_days: float = inf) -> Record:
     """Return an episode in the stage that its age calls for; others unchanged.
 
+    Its age is that of its storing or last opening: a history of years that is imported today is new here.
     What was noted so many days ago is retired, and so is what ceased to be true `expired_days` ago.
     Extract the facts and decisions of an episode before it becomes archived.
     """
@@ -288,7 +316,7 @@ def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS, expired_d
         return moved_to(record, "retired")
     if stage_of(record) == NOTED:
         return moved_to(record, "retired") if now - record.created_at >= noted_days * DAY_SECONDS else record
-    days = (now - record.occurred_at) / DAY_SECONDS
+    days = (now - max(record.created_at, record.accessed_at)) / DAY_SECONDS
     if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:
         record = moved_to(record, "summarized")
     if record.kind == "episode" and record.status == "summarized" and days >= ARCHIVED_DAYS:
@@ -340,12 +368,6 @@ def lifecycle_weight(record: Record) -> float:
     return _WEIGHTS.get(record.status, _PLAIN_WEIGHT)
 
 
-def deepest_detail(record: Record) -> Detail:
-    """Return the longest form that a context shows; old episodes are shortened. Open the whole text by id."""
-    shown: Mapping[Status, Detail] = {"summarized": "summary", "archived": "micro"}
-    return shown.get(record.status, "full")
-
-
 def _evident(record: Record) -> Status:
     """Return the stage that a restored record's counters, details and outcome call for."""
     if record.kind == "fact":
@@ -353,7 +375,7 @@ def _evident(record: Record) -> Status:
         return "core" if confirmed >= CORE_CONFIRMATIONS else "confirmed" if confirmed else "new"
     if record.kind == "procedure":
         return _rated(record)
-    if record.kind == "episode" and record.details.get(_ARCHIVED):
+    if record.kind == "episode" and record.details.get(ARCHIVED):
         return "archived"  # Its statements were extracted once; do not repeat that.
     return first_status(record.kind, record.outcome)
 

@@ -221,7 +221,7 @@ class Record:
     session_id: Annotated[str, Fixed(), CallerWords()]
     task_id: Annotated[str | None, Fixed()]
     branch_id: str | None
-    kind: Annotated[Kind, Fixed()]
+    kind: Annotated[Kind, Told(11)]
     text: Annotated[str, CallerWords()]
     summary: Annotated[str, CallerWords()]
     micro: Annotated[str, CallerWords()]
@@ -243,7 +243,7 @@ class Record:
     created_at: Annotated[Instant, Fixed()]
     updated_at: Instant
     accessed_at: Annotated[Instant, Unversioned()]
-    occurred_at: Annotated[Instant, Fixed()]
+    occurred_at: Annotated[Instant, Told(12)]
     client: Annotated[str, Fixed()] = ""
     rewritten_by: str = ""
     changed: Annotated[int, Unversioned()] = 0

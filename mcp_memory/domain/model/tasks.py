@@ -13,6 +13,8 @@ MAX_DEPTH = 100
 """Deeper than any real work; it stops a loop that only ever pushes."""
 WAITING: frozenset[TaskStatus] = frozenset({"planned", "blocked"})
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
+ATTEMPT_ENDED = tuple(f"task {status}: " for status in sorted(DEAD_ENDS))
+"""The beginnings of the marks of records that were noted in an attempt that failed or was given up."""
 ERASED = "(erased)"
 """The result of a task whose record was erased."""
 _WINDOW = "\x1f"

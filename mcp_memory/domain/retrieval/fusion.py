@@ -108,7 +108,8 @@ class Fused(NamedTuple):
 
     `score` in [0, 1) is 0.5 where chance alone would produce an equally good match once in a store of this size.
     `parts` holds each signal's nats. `raw` holds the sources' own scores, including those of the records it
-    `replaces`. It `is_admitted` where one of these sources admits alone, and `is_certain` where one is.
+    `replaces`. It `is_admitted` where one of these sources admits alone, and `is_certain` where one is. It `is_echo`
+    where it is a line of the log that only asks what the query asks.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Fused(NamedTuple):
     replaces: tuple[str, ...] = ()
     is_admitted: bool = False
     is_certain: bool = False
+    is_echo: bool = False
 
 
 def meaning_nats(cosine: float, mean: float, deviation: float, windows: int = 1) -> float:

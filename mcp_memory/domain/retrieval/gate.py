@@ -88,7 +88,8 @@ def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
 
 def is_known(hits: Sequence[Fused], asked: AskedQuery) -> bool:
     """Return True where anything stored may bear on the query, judged by its best hits."""
-    if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in hits[:BEST_HITS]):
+    best = [hit for hit in hits if not hit.is_echo][:BEST_HITS]
+    if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in best):
         return True
     return chance(hits, asked) >= (BEARS_ON_FACT if asked.seeks_fact else BEARS)
 
@@ -96,9 +97,9 @@ def is_known(hits: Sequence[Fused], asked: AskedQuery) -> bool:
 def chance(hits: Sequence[Fused], asked: AskedQuery) -> float:
     """Return the chance in [0, 1] that one of the best hits answers the query.
 
-    Hits without a cosine are certain, as are those of a certain source.
+    Hits without a cosine are certain, as are those of a certain source. An echo of the query answers nothing.
     """
-    best = hits[:BEST_HITS]
+    best = [hit for hit in hits if not hit.is_echo][:BEST_HITS]
     if any("vector" not in hit.raw or hit.is_certain for hit in best):
         return 1.0
     if asked.is_foreign:
@@ -120,6 +121,11 @@ def is_above_floor(hit: Fused, information: float, floor: float = FLOOR_SCORE) -
         return True
     told = max(hit.raw.get("keyword", 0.0), hit.raw.get("graph", 0.0))
     return told > 0 and told >= FLOOR_SHARE * information
+
+
+def is_near(hit: Fused) -> bool:
+    """Return True where a hit has anything to do with the query, however little."""
+    return hit.raw.get("keyword", 0.0) > 0 or hit.raw.get("vector", 0.0) >= FLOOR_COSINE
 
 
 def noise_score(hits: Sequence[Fused]) -> float:

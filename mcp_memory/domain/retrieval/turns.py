@@ -13,6 +13,10 @@ _ROLE_IN_TEXT = re.compile(rf"\s*({'|'.join(_ROLES)})\s?:", re.IGNORECASE)
 # e.g. the signs in "Really?! Yes. 好。"; not that in "v1.2"
 _SENTENCE_END = re.compile(r"[.!?؟]+(?!\w)|[。！？]+")
 _QUESTION_SIGNS = ("?", "？", "؟")
+# e.g. "Hi!" and "Which port?" in "Hi! Which port?"; a line ends a sentence, too
+_SENTENCE = re.compile(rf"([^\n]+?)({_SENTENCE_END.pattern}|$)", re.MULTILINE)
+ASKING_CHARACTERS, ASKING_SHARE = 500, 0.75
+"""A longer text says something beside its questions; a greeting, or an answer's format, may stand beside them."""
 BRIEF_BYTES = 80
 """A shorter turn is mostly a reaction ("Wow, that sounds great!"). In bytes: a Chinese character says more."""
 
@@ -23,12 +27,14 @@ class Turn:
 
     `is_other` is True where somebody else spoke than the one whom the query names. `is_brief` is True for a turn
     between people that is too short to tell much. `questions` is the share of questions in such a turn, in [0, 1].
+    `only_asks` is True for a prompt, or an answer to one, that is hardly more than a question.
     """
 
     is_assistant: bool = False
     is_other: bool = False
     is_brief: bool = False
     questions: float = 0.0
+    only_asks: bool = False
 
 
 PLAIN = Turn()
@@ -46,6 +52,7 @@ def read_turn(role: str | None, speaker: str | None, text: str, named: Collectio
         is_assistant=role == "assistant",
         is_brief=is_between_people and len(text.encode("utf-8", "replace")) < BRIEF_BYTES,
         questions=share_of_questions(text) if is_between_people else 0.0,
+        only_asks=not is_between_people and only_asks(text),
     )
     return spoken(turn, speaker, named)
 
@@ -71,6 +78,16 @@ def share_of_questions(text: str) -> float:
         return 0.0
     ends = _SENTENCE_END.findall(text)
     return sum(any(sign in end for sign in _QUESTION_SIGNS) for end in ends) / max(len(ends), 1)
+
+
+def only_asks(text: str) -> bool:
+    """Return True where three quarters of a short text are questions: "Hi! Which port does staging use?" is."""
+    if len(text) > ASKING_CHARACTERS or not any(sign in text for sign in _QUESTION_SIGNS):
+        return False
+    asking = [
+        len(each[0].strip()) * any(sign in each[2] for sign in _QUESTION_SIGNS) for each in _SENTENCE.finditer(text)
+    ]
+    return sum(asking) >= ASKING_SHARE * len(text.strip())
 
 
 def named_speakers(speakers: Iterable[str], terms: Collection[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import sqrt
@@ -52,14 +52,10 @@ _CODE_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """The picked strategy, and the reason in a few words.
-
-    `evidence` is each strategy's log-probability, up to a constant; empty where there was nothing to weigh.
-    """
+    """The picked strategy, and the reason in a few words."""
 
     strategy: str
     why: str
-    evidence: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class Feature(NamedTuple):
@@ -112,11 +108,7 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
     if picked == best:
         telling = _telling_words(tokens, places, weights[:, picked] - weights.mean(1))
         why = f"its words show it ({', '.join(telling)})" if telling else "its form shows it"
-    return Pick(
-        strategy=model.names[picked],
-        why=why,
-        evidence=dict(zip(model.names, evidence.tolist(), strict=True)),
-    )
+    return Pick(strategy=model.names[picked], why=why)
 
 
 def read_features(query: str) -> tuple[list[str], list[Feature]]:

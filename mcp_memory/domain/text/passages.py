@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log1p
 
 from mcp_memory.domain.text.excerpts import Count
@@ -76,7 +76,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """Passages of a text, and where the best one stands in it."""
+    """Passages of a text, and where the best one stands in it; "" for a whole text."""
 
     text: str
     place: str
@@ -118,13 +118,16 @@ class Passages:
             chosen.remove(min(chosen, key=lambda place: (self.evidence[place], -place)))
         return Excerpt(text="", place="")
 
-    def shown(self, room: int, count: Count, tokens: int) -> str:
-        """Return an excerpt with its place and the size of the whole, which has that many `tokens`; "" without room."""
+    def shown(self, room: int, count: Count, tokens: int) -> Excerpt:
+        """Return an excerpt, and its place with the size of the whole, "part 12 of 41, 1900 tokens"; "" without room.
+
+        The place, in brackets, is counted as well.
+        """
         if not self.units:  # Nothing but rules, e.g. rows of dashes.
-            return ""
-        ending = f", {tokens} tokens in all]"
-        found = self.excerpt(room - count(f" [{self._place(range(len(self.units)))}{ending}"), count)
-        return f"{found.text} [{found.place}{ending}" if found.text else ""
+            return Excerpt(text="", place="")
+        ending = f", {tokens} tokens"
+        found = self.excerpt(room - count(f" ({self._place(range(len(self.units)))}{ending})"), count)
+        return replace(found, place=f"{found.place}{ending}") if found.text else found
 
     def _place(self, chosen: Collection[int]) -> str:
         """Say where the best chosen unit stands, e.g. "part 12 of 41"."""
@@ -152,6 +155,13 @@ class Passages:
 
     def _said(self, first: int, last: int) -> str:
         return self.text[self.units[first].start : self.units[last].end].strip()
+
+
+def best_part(text: str, tokens: int, query: str, room: int, count: Count) -> Excerpt:
+    """Return a text of so many tokens whole where there is room, else the passages that bear on the query."""
+    if tokens <= room:
+        return Excerpt(text=text, place="")
+    return passages(text, query).shown(room, count, tokens)
 
 
 def passages(text: str, query: str) -> Passages:

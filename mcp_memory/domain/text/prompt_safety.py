@@ -35,11 +35,32 @@ _OUR_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spell
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
 """Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(
-    r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
+    # [r000017 decision 2026-03-03], [r000017 03-03], [r000017 10:42]
+    r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}(?:[a-z_]{3,20}\s{1,20})?(?:[\doil]{4}-|[\doil]{2}[-:][\doil]{2})"
     rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS.values()))})"
 )
 _AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
 """The author `(by NAME)` at the end of a line."""
+# e.g. "[r000017] " where a text begins, right behind a label of ours
+_LEADING_LABEL = re.compile(r"\s{0,20}(?=\[\s{0,3}[rt][0-9a-z]{6})")
+_MARKER = re.compile(
+    r"[(\[](?=\s{0,3}(?:"
+    r"[\doil]{1,3}\s?% " + _spelled("sure") + rf"|{_spelled('part')} [\doil]+ {_spelled('of')} [\doil]"
+    rf"|(?:{_spelled('before')}|{_spelled('superseded by')}) [rt][0-9a-z]{{6}}"
+    rf"|(?:{'|'.join(map(_spelled, ('superseded', 'inactive', 'retired', 'ineffective')))})\s{{0,3}}[)\]]"
+    rf"|(?:{_spelled('past')}:\s{{0,3}}|{_spelled('not yet')}:\s{{0,3}})?"
+    rf"(?:{_spelled('from')}|{_spelled('until')}) [\doil]{{4}}-"
+    rf"|{_spelled('task')}(?::| (?:{_spelled('failed')}|{_spelled('abandoned')})\s{{0,3}}[:)\]])"
+    rf"|{_spelled('noted, not confirmed')}|{_spelled('holds')}:|{_spelled('to be checked')}))"
+    r"|(?<![a-z])(?=because\s{0,3}:)"
+    rf"|>(?=\s{{0,3}}(?:{'|'.join(map(_spelled, ('success', 'partial', 'pending', 'failure')))})(?![a-z]))"
+)
+"""The markers behind a record's words: `(70 % sure)`, `(before r000017, 2026-03-03: …)`, `Because: …`, `→ failure`.
+
+They are made in domain/context/rendering.py and services/tasks/task_marks.py.
+"""
+_BARE_MARKER = re.compile("because|>")
+"""A part of each marker that stands without brackets, in folded text, where an arrow is ">"."""
 _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
 """Quotes and lists that enclose the beginning of a line: `> - 1. `."""
 _BEGINNING = re.compile(
@@ -59,7 +80,7 @@ _FENCED = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 
 # e.g. "[r000017", or any "[" that opens a line
 _ID_BRACKET = re.compile(r"^\[|\[(?=\s*[rt][0-9a-z]{6})")
-_PLAIN_SIGNS = re.compile(r"[<&\\%\[*_(]")
+_PLAIN_SIGNS = re.compile(r"[<>&\\%\[*_(]")
 """Signs of which each pattern above needs at least one, in one line of ASCII."""
 # e.g. "\u202e", which turns the text after it
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -100,14 +121,15 @@ def neutralise(text: str) -> str:
 
     Takes time linear in the length of the text.
     """
-    if text.isascii() and text.isprintable() and not _PLAIN_SIGNS.search(text):  # One plain line, as most are.
-        return text
+    if text.isascii() and text.isprintable() and not _PLAIN_SIGNS.search(text) and "because" not in text.lower():
+        return text  # One plain line, as most are.
     return _kept_harmless(text) if len(text) <= SHORT else _harmless(text)
 
 
 def _harmless(text: str) -> str:
     text = readable(text)
-    if "\n" not in text and not may_open(text) and not _TURNING.search(text):
+    is_plain = "\n" not in text and not may_open(text) and not _TURNING.search(text)
+    if is_plain and not _BARE_MARKER.search(folded(text)):
         return text
     text = _with_turns_spelled_out(_without_imitations(text))
     if "\n" not in text:
@@ -189,6 +211,9 @@ def _edits(plain: str) -> Iterator[tuple[int, str]]:
         yield from (
             (match.start(), "") for match in _ITEM_LABEL.finditer(plain) if not _is_escaped(plain, match.start())
         )
+    yield from ((match.start(), "") for match in _MARKER.finditer(plain) if not _is_escaped(plain, match.start()))
+    if (label := _LEADING_LABEL.match(plain)) and not _is_escaped(plain, label.end()):
+        yield label.end(), ""
     if "by " in plain:
         yield from ((match.start(), "") for match in _AUTHOR.finditer(plain) if not _is_escaped(plain, match.start()))
     # The beginning of the first line does not begin a line of the block.

@@ -103,8 +103,14 @@ def search(
         max_tokens=UNLIMITED_TOKENS,
         only_looks=True,
     )
-    answer = asdict(memory.recall(request, memory.caller()))
-    for reason in answer["degraded"]:
+    found = memory.recall(request, memory.caller())
+    answer = {
+        "results": found.results,
+        "truncated": found.truncated,
+        "degraded": found.degraded,
+        "next_offset": found.next_offset,
+    }
+    for reason in found.degraded:
         complain(f"Searched in part only; {reason}")
     output(as_json, answer, *result_screen(answer))
 
@@ -128,7 +134,7 @@ def list_records(
     """
     from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.entrypoints.cli.screens import result_screen
-    from mcp_memory.services.retrieval.results import record_result
+    from mcp_memory.services.retrieval.results import result_of
     from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
     caller = memory.caller()
@@ -145,7 +151,7 @@ def list_records(
     )
     records = memory.records.list(where, "occurred", limit + 1, offset)
     more = len(records) > limit
-    results: list[Json] = [record_result(record, "summary", caller) for record in records[:limit]]
+    results: list[Json] = [result_of(record, "summary", caller, memory.now()).data for record in records[:limit]]
     answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
     output(as_json, answer, *result_screen(answer))
 

@@ -111,8 +111,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
-    replaced = f" ({record['earlier']})" if record.get("earlier") else ""
-    line = visible(" ".join(f"{speaker}{record['text']}{replaced}".split()))
+    line = visible(" ".join(f"{speaker}{record['text']}".split()))
     return [heading, Padding(Text(line, "dim" if status in _PAST_STATUSES else ""), (0, 0, 0, INDENT), expand=False)]
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.context.rendering import said
+from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
 from mcp_memory.entrypoints.page.wording import (
@@ -103,6 +104,11 @@ def when(at: Instant | None, now: Instant) -> Markup:
 def status_in_words(status: str) -> str:
     """Return a status as people say it: what was proven wrong is wrong."""
     return "wrong" if status == "inactive" else status
+
+
+def in_a_line(record: Record, now: Instant) -> str:
+    """Return what a line says about a record, as an agent reads it."""
+    return said(record, record.summary, now=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +305,7 @@ def environment() -> Environment:
     )
     cast("dict[str, Any]", made.filters).update(
         when=when,
+        said=in_a_line,
         verbatim=Verbatim,
         status=status_in_words,
         hidden_signs=hidden_signs,

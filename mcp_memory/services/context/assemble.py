@@ -14,7 +14,7 @@ from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered, repeated
 from mcp_memory.domain.context.scoring import Scored, ordered
 from mcp_memory.domain.model.contexts import ContextReport, Omission
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.requests import ContextRequest, Occasion
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
@@ -154,7 +154,8 @@ class AssembleContext:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen, excluded = self._question(request, read, caller)
         gathered = self._finder_over(reader_at(self._records, question.then))(question)
-        ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, question.now), question.budget)
+        ranked = ordered(question.strategy, gathered.candidates, question.now)
+        ranked, crowded_out = _with_room(_within_limits(ranked, question.strategy), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         builder = ItemBuilder(self._records, self._elsewhere, question, gathered, ranked, measure)
         items, more_tasks = builder.build(request.notice, request.short_notice, request.additional_context)
@@ -223,6 +224,7 @@ class AssembleContext:
             caller=caller,
             budget=budget,
             now=self._clock() if at is None else at,
+            shortens=request.compress,
             opens=not then and not request.query.strip() and chosen.strategy.layout == "by_kind",
         )
         return question, chosen, seen
@@ -278,6 +280,18 @@ def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) 
 def told_place(stack: Stack) -> dict[str, Json]:
     """Return the task that a block is given in, for its account; nothing where there is none."""
     return {"task": stack.current.id} if stack.current else {}
+
+
+def _within_limits(ranked: Sequence[Scored], strategy: Strategy) -> list[Scored]:
+    """Put what is beyond the strategy's limit for its kind behind all others: it takes what they leave."""
+    seen: Counter[Kind] = Counter()
+    within: list[Scored] = []
+    beyond: list[Scored] = []
+    for each in ranked:
+        kind = each.candidate.record.kind
+        seen[kind] += 1
+        (within if seen[kind] <= strategy.limits.get(kind, len(ranked)) else beyond).append(each)
+    return within + beyond
 
 
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:

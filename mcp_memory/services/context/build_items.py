@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, Item, own_share
-from mcp_memory.domain.context.filling import ANSWERS, CHOSEN
+from mcp_memory.domain.context.budget import FOUND, KNOWN, LEARNT, OTHERS, REST, Item, own_share
+from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
     EXCHANGE_SECTION,
+    NOTES_SECTION,
+    OPEN_POSITION,
     OPEN_SHOWN,
+    SESSION_NOTES,
     SINCE,
     Measure,
     approach_item,
@@ -21,28 +24,31 @@ from mcp_memory.domain.context.items import (
     notice_item,
     open_items,
     other_censors_item,
+    outcome_item,
     record_item,
     relation_item,
     retired_item,
     stack_items,
     tasks_beyond,
     text_item,
+    unknown_item,
 )
 from mcp_memory.domain.context.rendering import group_title
 from mcp_memory.domain.context.scoring import Scored, scored
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Record
+from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
-from mcp_memory.domain.model.tasks import DEAD_ENDS
+from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.domain.text.passages import passages
-from mcp_memory.domain.text.prompt_safety import author, is_own
-from mcp_memory.domain.text.times import iso_minute, validity
+from mcp_memory.domain.text.prompt_safety import author, is_own, neutralise
+from mcp_memory.domain.text.times import iso_minute
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.services.context.candidates import NOT_HERE, FoundCandidates
+from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
 CALLER_TEXT_SHARE = 4
@@ -50,10 +56,9 @@ CALLER_TEXT_SHARE = 4
 LEAST_NOTES = 20
 """A note on confidence has a place where at least so many would fit."""
 AS_OF = "What was believed at {} UTC. It may have changed since."
-BY_HAND = frozenset({"inherited", "pinned"})
-"""The sources of what somebody chose, whatever is asked."""
 LEAST_PASSAGE, LEAST_WEIGHED = 60, 8
 """Tokens of a passage with its frame, at least; and texts of which the passages are weighed in the smallest block."""
+NEAREST_MARK = "nearest known"
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
 
@@ -75,7 +80,10 @@ class ItemBuilder:
         self._gathered = gathered
         self._ranked = ranked
         self._measure = measure
-        self._earlier = self._earlier_values()
+        # As of a time, what was replaced since was still true, and no task had ended yet.
+        shown = () if question.then else self._shown()
+        self._earlier = earlier_values(shown, question.where, records)
+        self._marks = task_marks(shown, question.stack, question.caller, records)
 
     def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.
@@ -96,6 +104,7 @@ class ItemBuilder:
         more_tasks = tasks_beyond(question.stack, items)
         items += news_items([told_change(each, question.caller) for each in question.stack.news], measure)
         if question.opens:
+            items += self._session_notes()
             open_tasks = self._open()
             items += open_tasks[:OPEN_SHOWN]
             more_tasks += [item.id for item in open_tasks[OPEN_SHOWN:]]
@@ -103,12 +112,10 @@ class ItemBuilder:
             items = [nothing_item(line, measure)]
         return items, more_tasks
 
-    def _earlier_values(self) -> Mapping[str, str]:
-        """Map records to what they replaced said otherwise; nothing as of a time, when that was still true."""
+    def _shown(self) -> Sequence[Record]:
         gathered = self._gathered
-        shown = (*gathered.always, *gathered.focus, *gathered.since.changed, *(each.candidate for each in self._ranked))
-        replaced = () if self._question.then else [candidate.record for candidate in shown]
-        return earlier_values(replaced, self._question.where, self._records)
+        apart = (*gathered.always, *gathered.focus, *gathered.since.changed, *gathered.notes.stored)
+        return [candidate.record for candidate in (*apart, *(each.candidate for each in self._ranked))]
 
     def _stack(self, notice: str, short_notice: str) -> list[Item]:
         """Return the items that come first: notices, the task stack, the approach."""
@@ -153,40 +160,52 @@ class ItemBuilder:
 
     def _found(self) -> list[Item]:
         """Return the ranked candidates, then entities and relations that the query names."""
-        question, ranked, measure = self._question, self._ranked, self._measure
-        strategy = question.strategy
+        question, measure = self._question, self._measure
+        by_kind = question.strategy.layout == "by_kind"
+        ranked = [*self._weighed()] if question.read else self._ranked
+        crowds = question.read is None and _crowds(ranked, question.strategy)
+        groups = _groups(ranked) if by_kind else frozenset[str]()
         items: list[Item] = []
-        has_part = question.read is None and _crowds(ranked, strategy)
-        dead_ends = self._dead_ends()
-        groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
-        for each in self._weighed() if question.is_asked else ranked:
+        for each in ranked:
             record = each.candidate.record
             section = section_of(record)
-            title = section.title if strategy.layout == "by_kind" else FLAT_SECTION
-            if question.is_asked:
-                divided = CHOSEN if each.candidate.source in BY_HAND else ANSWERS
-            else:
-                divided = LEARNT if has_part and record.kind not in LOG_KINDS else _share(each, section, strategy)
-            mark = dead_ends.get(record.task_id, "") if record.kind != "result" else ""
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = record.kind == "result" and record.details.get("status") == "complete"
-            share = divided if question.is_asked else own_share(section) or divided
-            items.append(self._record(each, title, share, int(is_done), mark, groups, question.is_asked))
+            title = section.title if by_kind else FLAT_SECTION
+            items.append(self._record(each, title, self._share_of(each, section, crowds=crowds), int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
+        if sentence := nothing_names(self._gathered.unknown):
+            items.append(unknown_item(sentence, measure))
         return items
 
+    def _share_of(self, each: Scored, section: Section, *, crowds: bool) -> str:
+        """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""
+        source, strategy = each.candidate.source, self._question.strategy
+        is_learnt = each.candidate.record.kind not in LOG_KINDS
+        if self._question.is_asked:
+            return CHOSEN if source in BY_HAND else NEAREST if source == NEAREST else ANSWERS
+        if own := own_share(section):
+            return own
+        if is_learnt and self._question.opens and source not in BY_HAND:
+            return KNOWN
+        if is_learnt and crowds:
+            return LEARNT
+        if strategy.shares.keys() & SECTION_SHARES:
+            return section.share if section.share in SECTION_SHARES else REST
+        return SHARE_OF_SOURCE.get(source, REST)
+
     def _weighed(self) -> Iterator[Scored]:
-        """Yield the ranked candidates with the passages of long texts, as far as any budget could show them."""
+        """Yield the ranked candidates with the passages of long texts, of no more than any budget could show."""
         most = max(self._question.budget // LEAST_PASSAGE, LEAST_WEIGHED)
         for each in self._ranked:
             record = each.candidate.record
-            if not record.is_shortened:
-                yield each
-            elif most:
+            if record.is_shortened and most:
                 most -= 1
                 weighed = replace(each.candidate, passages=passages(record.text, self._question.text))
                 yield replace(each, candidate=weighed)
+            elif not record.is_shortened or not self._question.is_asked:
+                yield each
 
     def _record(
         self,
@@ -194,9 +213,7 @@ class ItemBuilder:
         section: str,
         share: str,
         position: int,
-        mark: str = "",
         groups: frozenset[str] = frozenset(),
-        is_answer: bool = False,
     ) -> Item:
         record = each.candidate.record
         return record_item(
@@ -207,33 +224,31 @@ class ItemBuilder:
             author=author(record.author, self._question.caller),
             earlier=self._earlier.get(record.id, ""),
             groups=groups,
-            mark=_validity(record, self._question.now) + mark,
+            mark=NEAREST_MARK if share == NEAREST else self._marks.get(record.id, ""),
             position=position,
-            is_answer=is_answer,
+            is_answer=share in (ANSWERS, NEAREST, CHOSEN) and not self._question.shortens,
+            now=self._question.now,
         )
 
-    def _dead_ends(self) -> Mapping[str | None, str]:
-        """Map the candidates' tasks that failed or were given up to the mark of what belongs to them.
-
-        A result says it itself.
-        """
-        if self._question.then:
-            return {}
-        ids = {each.candidate.record.task_id for each in self._ranked} - {None}
-        tasks = self._records.tasks_near(self._question.caller.namespace, [*filter(None, ids)])
-        return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
+    def _session_notes(self) -> list[Item]:
+        """Return what the last exchange's session stored, then what its tools came to, the latest first."""
+        question, notes, measure = self._question, self._gathered.notes, self._measure
+        items = [
+            self._record(scored(question.strategy, each, question.now), NOTES_SECTION, SESSION_NOTES, place)
+            for place, each in enumerate(notes.stored)
+        ]
+        return items + [
+            outcome_item(each.source, each.kind, each.at, neutralise(each.text), measure, position=place)
+            for place, each in enumerate(notes.outcomes, start=len(items))
+        ]
 
     def _open(self) -> list[Item]:
         caller = self._question.caller
         tasks = self._records.tasks_near(caller.namespace, (), "open")
         elsewhere = self._elsewhere(caller, self._records.places(caller))
-        return open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
-
-
-def _validity(record: Record, now: Instant) -> str:
-    """Return the mark that says from when until when a record is true, and whether it is; "" where nobody said."""
-    told = validity(record.valid_from, record.valid_until, now)
-    return f" ({told})" if told else ""
+        items = open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
+        items.sort(key=lambda item: bool(item.author))  # The reader's own first.
+        return [replace(item, position=OPEN_POSITION + place) for place, item in enumerate(items)]
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
@@ -247,10 +262,3 @@ def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
     if strategy.shares.keys() & SECTION_SHARES or strategy.formula == "access":
         return False
     return any(each.candidate.record.kind in LOG_KINDS for each in ranked)
-
-
-def _share(each: Scored, section: Section, strategy: Strategy) -> str:
-    """Name the candidate's share of the budget: its section's or its source's, as the strategy divides it."""
-    if strategy.shares.keys() & SECTION_SHARES:
-        return section.share if section.share in SECTION_SHARES else REST
-    return SHARE_OF_SOURCE.get(each.candidate.source, REST)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.context.budget import FOUND
+from mcp_memory.domain.context.filling import NEAREST
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
@@ -17,13 +17,14 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import is_above_floor
+from mcp_memory.domain.retrieval.gate import is_above_floor, is_near
 from mcp_memory.domain.retrieval.queries import is_active
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.question import ContextQuestion, among, refused
+from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
+from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
 PER_ORDER = 200  # candidates of each order, at least
@@ -39,13 +40,14 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
+BY_HAND = frozenset({"inherited", "pinned"})
+"""The sources of what somebody chose, whatever is asked."""
 BELOW = "below the relevance floor"
+SAME = "says the same as "
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
-NEAREST = "nearest"
-"""The source of what a strategy always wants some of, and that does not bear on the question."""
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
@@ -68,6 +70,7 @@ class FoundCandidates:
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
     since: Since = field(default_factory=Since)
+    notes: LastSession = field(default_factory=LastSession)
     entities: Sequence[EntityFacts] = ()
     relations: Sequence[RelationFacts] = ()
     note: str = ""
@@ -94,6 +97,7 @@ class CandidateFinder:
         self._takes_guidance = takes_guidance
         self._records = records
         self._focus = CurrentFocus(records)
+        self._last_session = LastSessionReader(records)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters
@@ -106,7 +110,8 @@ class CandidateFinder:
         pinned = self._pinned(question)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
-        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
+        notes = self._last_session(question, (*focus, *since.changed))
+        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
@@ -116,12 +121,18 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
+            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+                omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
-        shown = kept.keys() | apart
+        shown = kept.keys() | apart | notes.told
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
         was_limited = any(
-            each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
+            each.reason != BELOW
+            and not each.reason.startswith(SAME)
+            and omitted[each.id] is each
+            and each.id not in shown
+            for each in gathered.omitted
         )
         entities, relations = self._known(question)
         return replace(
@@ -130,6 +141,7 @@ class CandidateFinder:
             always=always,
             focus=focus,
             since=since,
+            notes=notes,
             entities=entities,
             relations=relations,
             note=self._calibration(question),
@@ -184,6 +196,7 @@ class CandidateFinder:
             question.read, question.where, limit, stack=question.stack, then=question.then, is_goal=question.opens
         )
         kept, omitted = _at_the_door(ranking, question.strategy)
+        omitted += [Omission(id=i, reason=f"{SAME}{better}") for i, better in ranking.repeated.items()]
         nearest = self._nearest(question, ranking, kept)
         records = self._records.get([hit.id for hit in (*kept, *nearest)], question.where.scopes)
         best = (kept[0].score if kept else 0.0) or 1.0
@@ -213,7 +226,7 @@ class CandidateFinder:
         for kind, least in question.strategy.least.items():
             missing = least - sum(ranking.kinds.get(hit.id) == kind for hit in kept)
             of_kind = (hit for hit in ranking.hits if ranking.kinds.get(hit.id) == kind and hit.id not in there)
-            nearest += islice(of_kind, max(missing, 0))
+            nearest += islice(filter(is_near, of_kind), max(missing, 0))
         return nearest
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:
@@ -329,16 +342,14 @@ def _only_warns(censor: Record) -> bool:
 
 
 def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], list[Omission]]:
-    """Return what bears on the question, within the strategy's limits per kind, and why the others stay out."""
+    """Return what bears on the question, without kinds that the strategy wants none of, and why the rest stays out."""
     bearing = {hit.id for hit in ranking.bearing}
     omitted = [Omission(id=hit.id, reason=BELOW) for hit in ranking.hits if hit.id not in bearing]
     kept: list[Fused] = []
-    taken: Counter[Kind | None] = Counter()
     for hit in ranking.bearing:
         kind = ranking.kinds.get(hit.id)  # Unknown for a successor that no source found.
-        taken[kind] += 1
-        if kind and taken[kind] > strategy.limits.get(kind, len(bearing)):
-            omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
+        if kind and strategy.limits.get(kind) == 0:
+            omitted.append(Omission(id=hit.id, reason=f"no {kind}s under this strategy"))
         else:
             kept.append(hit)
     return kept, omitted

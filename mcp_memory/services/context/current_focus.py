@@ -8,6 +8,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.services.context.last_session import RAW, held
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
@@ -18,10 +19,8 @@ LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
-NO_EXCHANGE: frozenset[Kind] = frozenset({"identity", "censor", "tool_result", "summary", "result"})
-"""Kinds that are neither said nor done: a result has its own place, and a call says more than its output."""
-TURNS_READ = 200
-"""Messages read: between its calls an agent may say a hundred things after what it was asked."""
+NO_EXCHANGE: frozenset[Kind] = RAW | frozenset[Kind]({"identity", "censor", "summary", "result"})
+"""Kinds that are not said by anybody: a result has its own place."""
 CHANGES_READ, CHANGES_SHOWN = 100, 5
 """Records read that changed last, and most of each sort that are shown; the others compete like any record."""
 RESULTS: frozenset[Kind] = frozenset({"result"})
@@ -80,14 +79,14 @@ class CurrentFocus:
         return recent[::-1]
 
     def _last_exchange(self, question: ContextQuestion) -> Sequence[Record]:
-        """Return what the user last asked, and what the agent said last and did after it, in reading order.
+        """Return what the user last asked, and what the agent said last, in reading order.
 
         Of this session where anything was said in it; else of the agent's session before, else of any agent's.
         """
         where = question.where
         here = replace(where, session_id=question.caller.session_id)
         if spoken := self._spoken(question, here):
-            return _in_order(spoken, self._noted(question, here))
+            return _in_order(spoken, ())
         for those in (replace(where, own_of=question.caller.agent), where):
             noted = [each for each in self._noted(question, those) if each.session_id != here.session_id]
             spoken = self._spoken(question, those)
@@ -99,15 +98,11 @@ class CurrentFocus:
     def _spoken(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
         """Return the last messages, newest first."""
         kinds = among(where, SPOKEN)
-        return self._held(question, replace(where, kinds=kinds)) if kinds else []
+        return held(self._records, question, replace(where, kinds=kinds)) if kinds else []
 
     def _noted(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
         """Return the last records of any kind, newest first."""
-        return [record for record in self._held(question, where) if record.kind not in NO_EXCHANGE]
-
-    def _held(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-        records = self._records.list(where, "occurred", TURNS_READ)
-        return [record for record in records if not refused(record, question.strategy)]
+        return [record for record in held(self._records, question, where) if record.kind not in NO_EXCHANGE]
 
     def since(self, question: ContextQuestion, focus: Sequence[Candidate]) -> Since:
         """Return what changed since the last exchange began, by whomever; nothing without one."""
@@ -151,7 +146,7 @@ class CurrentFocus:
 
 
 def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]:
-    """Return the last question of the newest session, its last answer, and what was done or noted after both.
+    """Return the last question of the newest session, and its last answer.
 
     Both are newest first. Where nothing was said, the last two notes.
     """
@@ -159,5 +154,4 @@ def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]
         return [each for each in noted if each.session_id == noted[0].session_id][:LAST_EXCHANGE][::-1]
     turns = [each for each in spoken if each.session_id == spoken[0].session_id]
     asked = next((each for each in turns if each.role == "user"), turns[:LAST_EXCHANGE][-1])
-    shown = [asked] if asked is turns[0] else [asked, turns[0]]
-    return [*shown, *noted[:1]] if noted and noted[0].occurred_at > turns[0].occurred_at else shown
+    return [asked] if asked is turns[0] else [asked, turns[0]]

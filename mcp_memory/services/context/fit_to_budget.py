@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.context.budget import LEARNT, REST, Item, Placed, arranged, place
+from mcp_memory.domain.context.budget import KNOWN, LEARNT, REST, Item, Placed, arranged, place
 from mcp_memory.domain.context.filling import fill
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.rendering import Line, render
@@ -15,7 +15,7 @@ from mcp_memory.errors import BudgetTooSmall
 
 FLAT_SECTION = "Relevant Content"
 """The section of strategies that keep one order across kinds."""
-PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}
+PARTS_OF_LEARNT = SECTION_SHARES | {KNOWN, LEARNT}
 EXPLAINED = 5  # ids named for each reason
 NOTE_TOKENS = 80  # reserved for the note that explains omissions
 SPARE_SHARE = 0.015
@@ -64,9 +64,9 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     """
     _require_least(draft, measure)
     tried = _tried(draft, measure, draft.budget)
-    # A flexible part need not be used up, whatever the budget leaves.
+    # A flexible part need not be used up, whatever the budget leaves, nor more than half by what nobody asked for.
     is_flexible, spare = draft.flexible is not None, draft.budget - tried.most
-    if tried.left_out and not is_flexible and spare >= draft.budget * SPARE_SHARE:
+    if any(item.share != KNOWN for item in tried.left_out) and not is_flexible and spare >= draft.budget * SPARE_SHARE:
         again = _tried(draft, measure, draft.budget * draft.budget // tried.most)
         tried = max(tried, again, key=lambda each: each.most)
     report = ContextReport(

@@ -12,6 +12,7 @@ from mcp_memory.services.retrieval.as_of import PastView
 from mcp_memory.services.retrieval.search import ParsedQuery
 
 OWN_TRAFFIC = "the memory's own traffic"
+RAW_CALL = "a call, of which the result is told"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class ContextQuestion:
     """The question that a context answers, and its caller. `read` is None without a query.
 
     `opens` is True where the caller asked nothing: the block begins with where things stood. With `then` it shows what
-    was believed at that time, which is `now`.
+    was believed at that time, which is `now`. `shortens` is True where short forms are asked for.
     """
 
     read: ParsedQuery | None
@@ -30,6 +31,7 @@ class ContextQuestion:
     budget: int
     now: Instant
     opens: bool = False
+    shortens: bool = False
     then: PastView | None = None
 
     @property

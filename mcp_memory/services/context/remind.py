@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,13 +11,15 @@ from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
 from mcp_memory.domain.context.rendering import Line, record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.model.records import Detail, Kind, Record, is_valid
+from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.text.excerpts import Count
 from mcp_memory.domain.text.intent import pick_strategy
+from mcp_memory.domain.text.passages import Excerpt, best_part
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -25,12 +27,16 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.assemble import circumstances, told_place
 from mcp_memory.services.context.exclusions import excluded
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
+from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
+from mcp_memory.services.tasks.task_marks import task_marks
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
 """Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
 LOOKED_AT = 12
 """Records looked at: more than a few lines hold, and still worth reading unrequested."""
+PASSAGE_TOKENS = (100, 40)
+"""The sizes at which a long text may be shown, in counted tokens."""
 READ_CHARACTERS = 1_200
 """Characters read of a prompt: one with a pasted file states its request at the beginning or at the end."""
 
@@ -45,13 +51,49 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShownRecord:
-    """A record of the block, in one of its forms; `agent` names another agent that stored it."""
+    """A record of the block and its line; `agent` names another agent that stored it."""
 
     hit: Fused
     record: Record
-    detail: Detail
-    text: str
+    line: str
+    detail: ShownDetail
     agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """Makes the lines of records, as of `now`."""
+
+    asked: str
+    caller: Caller
+    now: Instant
+    earlier: Mapping[str, str]
+    tasks: Mapping[str, str]
+    count: Count
+
+    def forms(self, hit: Fused, record: Record) -> Iterator[_ShownRecord]:
+        """Yield the record in each of its forms, longest first: whole, or what bears on the prompt, more and less."""
+        rooms = PASSAGE_TOKENS if record.is_shortened else PASSAGE_TOKENS[:1]
+        parts = [best_part(record.text, record.text_tokens, self.asked, room, self.count) for room in rooms]
+        for part in dict.fromkeys(each for each in parts if each.text):
+            yield self._form(hit, record, part, "passage" if part.place else "full")
+        if not any(each.text for each in parts):  # One sentence is longer than that.
+            yield self._form(hit, record, Excerpt(text=record.summary, place=""), "summary")
+
+    def _form(self, hit: Fused, record: Record, part: Excerpt, detail: ShownDetail) -> _ShownRecord:
+        agent = author(record.author, self.caller)
+        line = record_line(
+            record,
+            part.text,
+            detail,
+            now=self.now,
+            author=agent,
+            section=section_of(record).title,
+            place=part.place,
+            earlier=self.earlier.get(record.id, ""),
+            task=self.tasks.get(record.id, ""),
+        )
+        return _ShownRecord(hit=hit, record=record, line=line, detail=detail, agent=agent)
 
 
 class RemindSettings(Protocol):
@@ -92,8 +134,18 @@ class Remind:
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         with self._snapshots.snapshot():
             stack = stack_of(self._records, caller)
-            found = self._found(read, known, stack, caller)
-        shown = self._fitted(found, asked, max_tokens, caller, factor)
+            where = self._filter(known, stack, caller)
+            found = self._found(read, known, where, caller)
+            records = [record for _, record in found]
+            lines = _Lines(
+                asked=asked,
+                caller=caller,
+                now=self._clock(),
+                earlier=earlier_values(records, where, self._records),
+                tasks=task_marks(records, stack, caller, self._records),
+                count=self._counter.count,
+            )
+        shown = self._fitted(found, lines, max_tokens, factor)
         if not shown:
             return Reminder()
         text, context_id = _rendered(shown, asked)
@@ -108,17 +160,16 @@ class Remind:
                 Omission(id=record.id, reason="no room in the budget") for _, record in found if record.id not in there
             ),
         )
-        now = self._clock()
-        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, now) | told_place(stack))
-        self._records.keep_context(report, caller, now)
-        self._records.touch(sorted(there), now)
+        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, lines.now) | told_place(stack))
+        self._records.keep_context(report, caller, lines.now)
+        self._records.touch(sorted(there), lines.now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
     def _found(
-        self, read: ParsedQuery, known: Collection[str], stack: Stack, caller: Caller
+        self, read: ParsedQuery, known: Collection[str], where: RecordFilter, caller: Caller
     ) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
-        ranking = self._searcher.rank(read, self._filter(known, stack, caller), is_unasked=True)
+        ranking = self._searcher.rank(read, where, is_unasked=True)
         near = [hit for hit in ranking.bearing if hit.id not in known]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
         held = [
@@ -137,20 +188,20 @@ class Remind:
         return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated)
 
     def _fitted(
-        self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, caller: Caller, factor: ModelFactor
+        self, found: Sequence[tuple[Fused, Record]], lines: _Lines, max_tokens: int, factor: ModelFactor
     ) -> list[_ShownRecord]:
-        """Return the best that fit, each at the detail that fits, with the frame counted."""
+        """Return the best that fit, each in the longest form that fits, with the frame counted."""
         shown: list[_ShownRecord] = []
         for hit, record in found:
-            for form in _forms(hit, record, author(record.author, caller)):
+            for form in lines.forms(hit, record):
                 more = [*shown, form]
-                if factor.client(self._counter.count(_rendered(more, asked)[0])) <= max_tokens:
+                if factor.client(self._counter.count(_rendered(more, lines.asked)[0])) <= max_tokens:
                     shown = more
                     break
         return shown
 
     def _component(self, each: _ShownRecord, factor: ModelFactor) -> Component:
-        tokens = factor.client(self._counter.count(_line(each)))
+        tokens = factor.client(self._counter.count(each.line))
         return Component(
             source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
             detail=each.detail, agent=each.agent, section=section_of(each.record).title,
@@ -166,17 +217,6 @@ def _ends(prompt: str) -> str:
     return f"{prompt[:half]}\n{prompt[-half:]}"
 
 
-def _forms(hit: Fused, record: Record, agent: str) -> tuple[_ShownRecord, _ShownRecord]:
-    return (
-        _ShownRecord(hit=hit, record=record, detail="summary", text=record.summary, agent=agent),
-        _ShownRecord(hit=hit, record=record, detail="micro", text=record.micro, agent=agent),
-    )
-
-
 def _rendered(shown: Sequence[_ShownRecord], asked: str) -> tuple[str, str]:
     digest = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return render([Line(section=section_of(each.record).title, text=_line(each)) for each in shown], digest)
-
-
-def _line(each: _ShownRecord) -> str:
-    return record_line(each.record, each.text, each.detail, each.agent)
+    return render([Line(section=section_of(each.record).title, text=each.line) for each in shown], digest)

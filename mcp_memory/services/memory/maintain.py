@@ -9,7 +9,7 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
+from mcp_memory.domain.model.lifecycle import ARCHIVED, DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.records import RecordStore
@@ -63,7 +63,7 @@ class Maintain:
     """Moves due records on. Thread-safe; two processes share the work, and a second run finds none left.
 
     Before an episode is archived, its facts and decisions become records of their own, with it in `details.source`. Its
-    text stays whole: contexts show it shorter, and its id opens it. Failed episodes, and those in dead-end tasks or
+    text stays whole, and is shown as before. Failed episodes, and those in dead-end tasks or
     below one, give nothing.
     """
 
@@ -159,7 +159,8 @@ class Maintain:
 
 
 def _is_to_go(record: Record, now: Instant) -> bool:
-    return aged(record, now).status == "archived"
+    """Return True where the record is about to be archived for the first time: it is read once."""
+    return ARCHIVED not in record.details and aged(record, now).status == "archived"
 
 
 def _told(moved: Record, extracted: int) -> Maintained:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
-from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, with_more_said
-from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
+from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, said_again
+from mcp_memory.domain.model.records import LOG_KINDS, Kind, NewRecord, Record, rewritten
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import CONFIRMED
+from mcp_memory.domain.model.versions import CONFIRMED, TOLD, replaced_values
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -28,6 +28,9 @@ from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Review
 from mcp_memory.services.review.supersede import successors, supersede
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
 
+_TAKEN_BACK = frozenset({"kind", "details", "occurred_at"})
+"""Fields of which a text that is stored again takes back what was said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
@@ -37,6 +40,9 @@ class Remembered:
 
     `redacted` and `cleaned` count the secrets and the control characters removed from it; `degraded` explains why a
     stored record is not found by meaning yet. `review` is the group that waits with it, offered once a session.
+
+    Of a text that was known, `added` names what the record had not said, and `kind` is the kind that it keeps where
+    the item has another one.
     """
 
     id: str
@@ -48,6 +54,8 @@ class Remembered:
     superseded_by: str | None = None
     degraded: str = ""
     review: str = ""
+    added: tuple[str, ...] = ()
+    kind: Kind | None = None
 
 
 class Remember:
@@ -80,10 +88,11 @@ class Remember:
     ) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
-        The same text in the same scope is stored once (`confirmed`), except in the log; a corrected text does not
-        return (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and
-        embedded later; so is everything without `embed`. Without `advise` it skips near-duplicates and contradictions,
-        which cost a look at every vector for each item.
+        The same text in the same scope is stored once (`confirmed`), with all that is ever said about it, except in the
+        log. What the agent was shown confirms nothing when it comes back. A corrected text does not return
+        (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and embedded
+        later; so is everything without `embed`. Without `advise` it skips near-duplicates and contradictions, which
+        cost a look at every vector for each item.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -151,19 +160,21 @@ class Remember:
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
         labelled = _visible(draft.recalled, caller, transaction)
-        if labelled and item.text in ("", labelled[0].text, labelled[0].summary, labelled[0].micro):
-            return _echo(labelled, redacted)
+        is_whole = bool(labelled) and item.text in (labelled[0].text, labelled[0].summary, labelled[0].micro)
+        if labelled and (not item.text or (is_whole and not _is_news(item, labelled[0], caller))):
+            return self._echo(labelled, item, caller, redacted, transaction)
         if not item.text:
             raise InvalidRequest("text holds only recalled context of unknown records; send what is new in it.")
         if item.kind not in LOG_KINDS:
-            if existing := transaction.find_text(draft.scope, content_hash(item.text)):
+            existing = transaction.find_text(draft.scope, content_hash(item.text))
+            if existing and not _is_news(item, existing, caller):
                 existing = self._shared_with(caller, existing, transaction)
                 if item.reassert and (existing.superseded_by or not existing.is_live):
                     return self._revive(existing, item, caller, redacted, transaction)
                 return self._meet_again(existing, item, caller, redacted, transaction)
             shown = self._echo_filter.find(caller, item.text)
-            if shown and (known := _visible([shown], caller, transaction)):
-                return _echo(known, redacted)
+            if shown and (known := _visible([shown], caller, transaction)) and not _is_news(item, known[0], caller):
+                return self._echo(known, item, caller, redacted, transaction)
             if not item.reassert and (corrected := _corrected(item.text, draft.scope, caller, transaction)):
                 return self._superseded(corrected, redacted, transaction)
         return self._insert(draft, caller, transaction)
@@ -180,27 +191,70 @@ class Remember:
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
         """Handle the same text again: confirmed once a session, revived if forgotten, refused if corrected."""
-        now = self._clock()
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
             refuse_unseen([existing], None, caller, self._echo_filter, transaction)
             return self._revive(existing, item, caller, redacted, transaction)
-        supersede(item.supersedes, existing, caller, now, transaction)
-        merged = with_more_said(existing, item)
-        if merged.outcome != existing.outcome:
-            merged = remeasured(merged, self._counter.count, self._counter.truncate)
         is_echo = caller.session_id == existing.session_id or self._echo_filter.find(caller, item.text) == existing.id
+        return self._add(existing, item, caller, redacted, transaction, is_echo=is_echo)
+
+    def _add(
+        self,
+        existing: Record,
+        item: NewRecord,
+        caller: Caller,
+        redacted: int,
+        transaction: Transaction,
+        *,
+        is_echo: bool,
+    ) -> Remembered:
+        """Add what the item says about a record that holds; an echo adds as much, and confirms nothing."""
+        now = self._clock()
+        supersede(item.supersedes, existing, caller, now, transaction)
+        merged = self._said_again(existing, item, caller)
+        told = replaced_values(existing, merged)
         merged = promoted(merged)  # The agent vouches for it, also in the session that it was read out of.
         if not is_echo and transaction.confirm(existing, caller.session_id):
             merged = after_confirmation(merged, now)
         if merged != existing:
-            transaction.update(replace(merged, updated_at=now), reason=CONFIRMED)
+            takes_back = _TAKEN_BACK & told.keys()  # What was said otherwise until then, as by a revision.
+            transaction.update(replace(merged, updated_at=now), reason="" if takes_back else CONFIRMED)
         if merged.searchable_text != existing.searchable_text:
             transaction.index_anew(merged)
+        is_linked = transaction.mention(merged, item.entities, item.relations)
         transaction.vouch(existing.id)
         transaction.depend(existing.id, item.depends_on)
-        return Remembered(id=existing.id, status="confirmed", redacted=redacted)
+        return Remembered(
+            id=existing.id,
+            status="confirmed",
+            redacted=redacted,
+            added=(*(name for name in TOLD if name in told and name != "status"), *["entities"] * is_linked),
+            kind=merged.kind if merged.kind != item.kind else None,
+        )
+
+    def _said_again(self, existing: Record, item: NewRecord, caller: Caller) -> Record:
+        """Return the record with all that is now said about it; by its new kind it is the caller's."""
+        merged = said_again(existing, item)
+        if merged.kind != existing.kind:
+            merged = rewritten(merged, merged.text, caller.agent)
+        if (merged.kind, merged.outcome) != (existing.kind, existing.outcome):
+            merged = remeasured(merged, self._counter.count, self._counter.truncate)
+        return merged
+
+    def _echo(
+        self, known: Sequence[Record], item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
+    ) -> Remembered:
+        """Answer an echo of this server's own output: known, with what is now said about it, it confirms nothing.
+
+        A block of several records says nothing of any one of them.
+        """
+        record, others = known[0], tuple(each.id for each in known[1:])
+        is_one = bool(item.text) or not others
+        if not (is_one and record.holds and record.kind not in LOG_KINDS) or _is_only_read(record, caller):
+            return Remembered(id=record.id, status="confirmed", similar=others, redacted=redacted)
+        added = self._add(record, item, caller, redacted, transaction, is_echo=True)
+        return replace(added, similar=others)
 
     def _holding(self, old: Record, transaction: Transaction) -> str | None:
         """Return the newest successor that was not forgotten; the record itself where its text was corrected."""
@@ -219,14 +273,12 @@ class Remember:
     ) -> Remembered:
         """Revive a record that was forgotten or that the caller insists on, with all that is now said about it."""
         now = self._clock()
-        revived = with_more_said(restored(existing), item)
-        details = {**revived.details, **item.details}
-        revived = replace(revived, details=details, updated_at=now, accessed_at=now)
-        if revived.outcome != existing.outcome:
-            revived = remeasured(revived, self._counter.count, self._counter.truncate)
+        revived = self._said_again(restored(existing), item, caller)
+        revived = replace(revived, updated_at=now, accessed_at=now)
         transaction.update(revived)
         if revived.searchable_text != existing.searchable_text:
             transaction.index_anew(revived)
+        transaction.mention(revived, item.entities, item.relations)
         supersede(item.supersedes, revived, caller, now, transaction)
         transaction.vouch(existing.id)
         transaction.depend(existing.id, item.depends_on)
@@ -271,10 +323,21 @@ def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction
     return [record for record in found if record and record.scope in caller.scopes]
 
 
-def _echo(records: Sequence[Record], redacted: int) -> Remembered:
-    """Answer an echo of this server's own output: it is known, and confirms nothing."""
-    others = tuple(record.id for record in records[1:])
-    return Remembered(id=records[0].id, status="confirmed", similar=others, redacted=redacted)
+def _is_news(item: NewRecord, known: Record, caller: Caller) -> bool:
+    """Return True where a known text is stored all the same, by the item's kind or for what it says about it.
+
+    A line of the log becomes a fact, what a task came to a decision; what is only read here can have nothing added.
+    """
+    if known.kind in LOG_KINDS:
+        return item.kind not in LOG_KINDS
+    if known.kind == "result":
+        return item.kind not in ("fact", "result")
+    return _is_only_read(known, caller) and said_again(known, item) != known
+
+
+def _is_only_read(record: Record, caller: Caller) -> bool:
+    """Return True for a record of an inherited namespace."""
+    return record.namespace != caller.namespace and record.visibility != "user"
 
 
 def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) -> Record | None:

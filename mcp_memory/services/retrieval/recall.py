@@ -1,21 +1,21 @@
 """Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import OUT_OF_SEARCH, Instant, Json, Record
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Json, Record
 from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
-from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.gate import relevance_of
-from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.domain.text.prompt_safety import by, one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader, RecordStore
@@ -24,13 +24,15 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
-from mcp_memory.services.retrieval.results import cut, fit, record_result, stand_in_result, task_result
+from mcp_memory.services.retrieval.results import Result, cut, fit, replacement_result, result_of, task_result
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
+from mcp_memory.services.tasks.task_marks import task_marks
 
-TASK_CHARACTERS = 60
-"""Characters of the goal of another task, beside what was noted in it."""
+if TYPE_CHECKING:
+    from mcp_memory.domain.text.passages import Excerpt
+
 FACET_VALUES = 30
 """Values of a facet that are counted, the most common ones: a memory may have thousands of sessions."""
 ENVELOPE_TOKENS = 30
@@ -39,20 +41,25 @@ ENVELOPE_TOKENS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallAnswer:
-    """Results as JSON objects for display, best first, within the request's token budget.
+    """Results, best first, within the request's token budget.
 
     `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
     `next_offset` continues a long text or list, `next_before` a list that was asked for by position. `unknown` are
     names in the query that no record holds.
     """
 
-    results: tuple[Mapping[str, Json], ...]
+    shown: tuple[Result, ...] = ()
     truncated: bool = False
     degraded: tuple[str, ...] = ()
     next_offset: int | None = None
     next_before: str | None = None
     not_found: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> tuple[Mapping[str, Json], ...]:
+        """The results as JSON objects for programs."""
+        return tuple(each.data for each in self.shown)
 
 
 class Recall:
@@ -102,10 +109,12 @@ class Recall:
             else:
                 answer = self._list(request, caller, budget)
         is_looking = request.only_looks or is_account(request) or request.as_of
-        shown = [] if is_looking else [(str(r["id"]), str(r["text"])) for r in answer.results]
+        shown = {} if is_looking else {str(each.data["id"]): each for each in answer.shown}
         if shown:
-            self._echo_filter.note(caller, shown, revision)
-            self._records.touch([record_id for record_id, _ in shown], self._clock())
+            # Either the words of the record alone or all that its line says may be stored again.
+            echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
+            self._echo_filter.note(caller, echoes, revision)
+            self._records.touch([*shown], self._clock())
         return answer
 
     def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
@@ -123,63 +132,57 @@ class Recall:
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
-        elsewhere = dict[str | None, str]() if then else self._elsewhere(records.values(), stack, caller)
-        earlier = dict[str, str]() if then else earlier_values(records.values(), where, self._records)
+        asked = [] if then else [record for _, record in there]
+        earlier = earlier_values(asked, where, self._records)
+        tasks = task_marks(asked, stack, caller, self._records)
         at = then.at if then else self._clock()
         found = (
-            _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller, at)
-            | ({"task": elsewhere[record.task_id]} if record.task_id in elsewhere else {})
-            | ({"earlier": earlier[record.id]} if record.id in earlier else {})
+            _ranked(
+                hit,
+                request,
+                result_of(
+                    record,
+                    request.detail,
+                    caller,
+                    at,
+                    excerpt=self._excerpt(record, read, request, budget >> place + 2),
+                    earlier=earlier.get(record.id, ""),
+                    task=tasks.get(record.id, ""),
+                ),
+            )
             for place, (hit, record) in enumerate(there)
         )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
         return RecallAnswer(
-            results=results,
+            shown=results,
             truncated=more,
             degraded=ranking.degraded,
             next_offset=end if more and results else None,
             unknown=ranking.unknown,
         )
 
-    def _elsewhere(self, records: Iterable[Record], stack: Stack, caller: Caller) -> Mapping[str | None, str]:
-        """Say of tasks off the caller's path what they were for, and that they failed; all but dead ends need a path.
-
-        What a task came to says it itself.
-        """
-        path = {task.id for task in stack.path}
-        beside = {record.task_id for record in records if record.task_id} - path
-        if all(record.kind == "result" or record.task_id not in beside for record in records):
-            return {}
-        return {
-            task.id: f"{one_line(task.goal, TASK_CHARACTERS)}{f' ({task.status})' if task.status in DEAD_ENDS else ''}"
-            for task in self._records.tasks_near(caller.namespace, beside)
-            if task.id in beside and (path or task.status in DEAD_ENDS)
-        }
-
-    def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> str:
-        """Return the passages of a long text that bear on the query; "" where its own form says it."""
+    def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> "Excerpt | None":
+        """Return the passages of a long text that bear on the query; None where its own form says it."""
         if request.detail != "summary" or not record.is_shortened:
-            return ""
+            return None
         # Slow to load, and most records are short.
         from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
-        from mcp_memory.domain.text.passages import passages
+        from mcp_memory.domain.text.passages import best_part
 
         room = max(room, SUMMARY_TOKENS)
-        if record.text_tokens <= room:
-            return record.text
-        return passages(record.text, read.query.text).shown(room, self._counter.count, record.text_tokens)
+        return best_part(record.text, record.text_tokens, read.query.text, room, self._counter.count)
 
     def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         where, then = self._asked(request, caller)
         records = self._reader(then).list(where, "occurred", request.limit + 1, request.offset)
         at = then.at if then else self._clock()
-        shown = (record_result(each, request.detail, caller, at) for each in records[: request.limit])
+        shown = (result_of(each, request.detail, caller, at) for each in records[: request.limit])
         results = fit(shown, budget, self._counter)
         more = len(results) < len(records)
         return RecallAnswer(
-            results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
+            shown=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
         )
 
     def _newest(self, before: str, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
@@ -189,12 +192,12 @@ class Recall:
             self._filters.passing(where), request.limit + 1, _position(before) if before else None
         )
         records = [*self._records.get(found, where.scopes).values()]
-        shown = [record_result(each, request.detail, caller, self._clock()) for each in records[: request.limit]]
+        shown = [result_of(each, request.detail, caller, self._clock()) for each in records[: request.limit]]
         results = fit(shown, budget, self._counter)
         is_more = len(results) < len(records)
         last = records[len(results) - 1] if is_more else None
         return RecallAnswer(
-            results=results, truncated=is_more, next_before=f"{last.occurred_at!r}~{last.id}" if last else None
+            shown=results, truncated=is_more, next_before=f"{last.occurred_at!r}~{last.id}" if last else None
         )
 
     def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
@@ -211,15 +214,15 @@ class Recall:
         if len(request.ids) == 1 and stand_ins:
             return self._covered_page(stand_ins[request.ids[0]], request, caller, budget)
         found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
-        found |= {each: stand_in_result(entry) for each, entry in stand_ins.items()}
+        found |= {each: replacement_result(entry) for each, entry in stand_ins.items()}
         missing = tuple(each for each in request.ids if each not in found)
         opened = [found[each] for each in dict.fromkeys(request.ids) if each in found]
         if len(opened) == 1 and request.detail == "full":
             return replace(self._page(opened[0], request, budget), not_found=missing)
         results = fit(opened, budget, self._counter)
-        return RecallAnswer(results=results, truncated=len(results) < len(opened), not_found=missing)
+        return RecallAnswer(shown=results, truncated=len(results) < len(opened), not_found=missing)
 
-    def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
+    def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Result]:
         hidden = hidden_branches(self._records, caller)
         records, at = self._records.get(request.ids, caller.scopes), self._clock()
         records = {i: record for i, record in records.items() if is_visible(record, caller, hidden)}
@@ -227,9 +230,9 @@ class Recall:
             at = self._searcher.moment(request.as_of)
             records = as_they_were(records, at, self._records)
             records = {i: each for i, each in records.items() if each.scope in caller.scopes}
-        return {i: record_result(record, request.detail, caller, at) for i, record in records.items()}
+        return {i: result_of(record, request.detail, caller, at) for i, record in records.items()}
 
-    def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
+    def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Result]:
         """Return the tasks among the ids with their full results; contexts name tasks beside records."""
         wanted = {each for each in request.ids if each.startswith(TASK)}
         tasks = self._records.tasks_near(caller.namespace, wanted) if wanted else ()
@@ -240,27 +243,22 @@ class Recall:
         entries = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
         return readable(entries, self._records, caller)
 
-    def _page(self, shown: Mapping[str, Json], request: RecallRequest, budget: int) -> RecallAnswer:
+    def _page(self, shown: Result, request: RecallRequest, budget: int) -> RecallAnswer:
         """Return one full text from `offset` characters on, as far as the budget allows."""
-        rest = str(shown["text"])[request.offset :]
+        rest = shown.text[request.offset :]
         page, length = cut(shown, rest, budget, self._counter)
         more = length < len(rest)
         return RecallAnswer(
-            results=(page,), truncated=more, next_offset=request.offset + length if more and length else None
+            shown=(page,), truncated=more, next_offset=request.offset + length if more and length else None
         )
 
     def _context_page(self, report: ContextReport, request: RecallRequest, budget: int) -> RecallAnswer:
         """Return the outcome of every candidate of an assembled context."""
-        fates: list[Mapping[str, Json]] = [
-            {"id": c.id, "kind": c.kind, "detail": c.detail, "score": round(c.score, 4), "tokens": c.tokens}
-            | ({"agent": c.agent} if c.agent else {})
-            for c in report.components
-        ]
-        fates += [{"id": omission.id, "omitted": omission.reason} for omission in report.omitted]
+        fates = [_fate(each) for each in (*report.components, *report.omitted)]
         results = fit(fates[request.offset : request.offset + request.limit], budget, self._counter)
         end = request.offset + len(results)
         more = end < len(fates)
-        return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
+        return RecallAnswer(shown=results, truncated=more, next_offset=end if more and results else None)
 
     def _covered_page(self, entry: Entry, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         """Return the originals that a log replacement covers, in order."""
@@ -269,9 +267,9 @@ class Recall:
         records = self._records_by_id(wanted, caller)
         results = fit((records[each] for each in wanted.ids if each in records), budget, self._counter)
         if records and len(results) < len(records):  # The next page begins with the first one that did not fit.
-            end = request.offset + wanted.ids.index(str(results[-1]["id"])) + 1
+            end = request.offset + wanted.ids.index(str(results[-1].data["id"])) + 1
         more = end < len(entry.covers)
-        return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
+        return RecallAnswer(shown=results, truncated=more, next_offset=end if more else None)
 
     def _asked(self, request: RecallRequest, caller: Caller) -> tuple[RecordFilter, PastView | None]:
         """Return the filter, and what was believed at the time where the request names one."""
@@ -306,17 +304,26 @@ def is_account(request: RecallRequest) -> bool:
     return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
 
 
-def _result(
-    hit: Fused, record: Record, excerpt: str, request: RecallRequest, caller: Caller, at: Instant
-) -> dict[str, Json]:
-    result = record_result(record, request.detail, caller, at)
-    if excerpt:
-        result["text"] = excerpt
-    result["score"] = round(relevance_of(hit.score), 4)
+def _ranked(hit: Fused, request: RecallRequest, result: Result) -> Result:
+    """Return the result with its score."""
+    data = {**result.data, "score": round(relevance_of(hit.score), 4)}
     if request.explain:
-        result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
-    return result
+        data["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
+    return replace(result, data=data)
+
+
+def _fate(each: Component | Omission) -> Result:
+    """Return what became of a candidate: `- [r000017 fact] shown as summary, 31 tokens`, `- [r000018] left out: …`."""
+    if isinstance(each, Omission):
+        data: dict[str, Json] = {"id": each.id, "omitted": each.reason}
+        return Result(data=data, head=f"- [{one_line(each.id)}] left out: {each.reason}")
+    data = {
+        "id": each.id, "kind": each.kind, "detail": each.detail, "score": round(each.score, 4), "tokens": each.tokens,
+    }  # fmt: skip
+    data |= {"agent": each.agent} if each.agent else {}
+    told = f"shown as {each.detail}, {each.tokens} tokens"
+    return Result(data=data, head=f"- [{one_line(each.id)} {each.kind}{by(each.agent)}] {told}")
 
 
 def _nothing(ids: tuple[str, ...]) -> RecallAnswer:
-    return RecallAnswer(results=(), not_found=ids)
+    return RecallAnswer(not_found=ids)

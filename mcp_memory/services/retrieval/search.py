@@ -7,16 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypedDict
 
-from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
+from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked
+from mcp_memory.domain.retrieval.log_lines import (
+    COMPARED,
+    SAME_COSINE,
+    TextDigests,
+    behind_answers,
+    behind_stored,
+    by_own_evidence,
+    echoes,
+    once,
+    words_digest,
+)
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -32,6 +44,8 @@ from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
+LEAST_STORED = 10
+"""Stored records among the candidates, as far as there are any, however many lines of the log are nearer."""
 
 LEAST_SECONDS = 0.001
 """Seconds between the last moment of a span and its end."""
@@ -60,8 +74,9 @@ class Evidence:
     """Evidence about a query's candidates before fusion.
 
     `rankings` holds each source's scores of all candidates, `neighbours` the candidate dialogue turns beside a
-    candidate, `past` the candidates that are not true at the time asked about, `found` the count of each source's
-    finds, `degraded` each source that failed and why.
+    candidate, `past` the candidates that are not true at the time asked about, `said` what each says that was not
+    replaced, `echoes` the prompts that only ask what the query asks, `repeating` those with its very words, `found` the
+    count of each source's finds, `degraded` each source that failed and why.
     """
 
     rankings: Mapping[str, Mapping[str, float]]
@@ -74,6 +89,10 @@ class Evidence:
     past: frozenset[str]
     tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
+    said: Mapping[str, TextDigests]
+    importance: Mapping[str, float]
+    echoes: frozenset[str]
+    repeating: frozenset[str]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
 
@@ -83,8 +102,8 @@ class Ranking:
     """Candidates best first and their kinds, the count of each source's finds, and the sources that failed.
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
-    query that no record holds. All of the query's words together carry `information`
-    nats.
+    query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
+    query's words together carry `information` nats.
     """
 
     hits: tuple[Fused, ...]
@@ -93,6 +112,7 @@ class Ranking:
     found: Mapping[str, int]
     degraded: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
 
 
@@ -154,6 +174,7 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
+        hits, repeated = self._behind_memory(hits, evidence, where)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then)
@@ -165,6 +186,7 @@ class Searcher:
             found=evidence.found,
             degraded=evidence.degraded,
             unknown=() if then or where.include_inactive else unknown,
+            repeated=repeated,
             information=evidence.background.information,
         )
 
@@ -172,6 +194,19 @@ class Searcher:
         """Return the texts of the best hits, as they were then."""
         ids = [hit.id for hit in hits[:BEST_READ]]
         return [record.searchable_text for record in reader_at(self._records, then).get(ids, where.scopes).values()]
+
+    def _behind_memory(
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter
+    ) -> tuple[list[Fused], Mapping[str, str]]:
+        """Rank the log behind what was stored, and each text once."""
+        hits = behind_answers(hits, evidence.echoes, evidence.repeating)
+        best = [hit.id for hit in hits[:COMPARED] if hit.id in evidence.kinds]
+        if len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
+            with suppress(StoreUnavailable):  # It only orders what was found.
+                pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
+                hits = behind_stored(hits, evidence.kinds, pairs)
+        hits = by_own_evidence(hits, evidence.kinds)
+        return once(hits, evidence.said, evidence.kinds, evidence.importance)
 
     def read(self, text: str) -> ParsedQuery:
         """Read the query's signals: its words, its time span, and its embedding, which takes time."""
@@ -207,6 +242,7 @@ class Searcher:
             also = [record_id for record_id in also if record_id in where.passing]
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
+        rankings = self._with_stored(query, where, rankings, limit)
         rankings = self._complete(query, where, rankings, also, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
         outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
@@ -219,6 +255,9 @@ class Searcher:
             neighbours.update(self._keywords.neighbours(outlines))
         except StoreUnavailable as error:  # Found all the same, only weighed less well.
             degraded.append(f"weighing: {error}")
+        reworded = then.reworded if then else frozenset[str]()
+        lines, query_words = _prompts(outlines, where), words_digest(query.text)
+        said_now = {i: each.said for i, each in outlines.items() if not each.superseded_by and i not in reworded}
         return Evidence(
             rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
             traits={source.name: source.traits for source in self._sources},
@@ -230,6 +269,10 @@ class Searcher:
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
+            said=said_now,
+            importance={i: each.importance for i, each in outlines.items()},
+            echoes=echoes((i for i in lines if outlines[i].form.only_asks), rankings, background.information),
+            repeating=frozenset(i for i in lines if outlines[i].said.words == query_words),
             found=found,
             degraded=tuple(degraded),
         )
@@ -332,6 +375,29 @@ class Searcher:
             raise failures[0]
         return {source.name: rankings[source.name] for source in self._sources if source.name in rankings}
 
+    def _with_stored(
+        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]], limit: int
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Ask again for stored records alone, where lines of the log took nearly every place.
+
+        A question that was asked a hundred times fills a search that finds no more than the nearest.
+        """
+        if max(map(len, rankings.values()), default=0) < limit or (
+            where.kinds and where.kinds.isdisjoint(LASTING_KINDS)
+        ):
+            return rankings
+        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        if sum(each.kind in LASTING_KINDS for each in outlines.values()) >= LEAST_STORED:
+            return rankings
+        stored = replace(where, kinds=(where.kinds or LASTING_KINDS) & LASTING_KINDS, passing=None)
+        stored = replace(stored, passing=self._filters.passing(stored))
+        if not stored.passing:
+            return rankings
+        with suppress(StoreUnavailable):
+            more = self._ask_sources(query, stored, LEAST_STORED, [])
+            return {name: {**more.get(name, {}), **scores} for name, scores in rankings.items()}
+        return rankings
+
     def _complete(
         self,
         query: Query,
@@ -413,6 +479,13 @@ def _past(outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Insta
     """Return what is not true at that time, and what such a record replaced."""
     past = {i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at)}
     return frozenset(past | {i for i, outline in outlines.items() if outline.superseded_by in past})
+
+
+def _prompts(outlines: Mapping[str, Outline], where: RecordFilter) -> list[str]:
+    """Return the messages that are not the assistant's; none where the log alone is searched."""
+    if where.kinds and where.kinds <= LOG_KINDS:
+        return []
+    return [i for i, each in outlines.items() if each.kind == "message" and not each.form.is_assistant]
 
 
 def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, float]:

@@ -37,7 +37,7 @@ def reinstate(wrong_id: str, now: Instant, transaction: Transaction) -> None:
 
 
 def earlier_values(shown: Iterable[Record], where: RecordFilter, records: RecordReader) -> Mapping[str, str]:
-    """Say of each record that replaced another what that one said otherwise: "until 2026-11-03: 30 days"."""
+    """Say of each record that replaced another what that one said otherwise: "before r000017, 2026-11-03: 30 days"."""
     newer = {record.id: record for record in shown}
     replaced = records.predecessors(newer, where)
     if not replaced:
@@ -45,8 +45,11 @@ def earlier_values(shown: Iterable[Record], where: RecordFilter, records: Record
     from mcp_memory.domain.text.micro_and_summary import earlier_value  # Slow to load, and few were replaced.
 
     said = {each: earlier_value(newer[each].text, old.text) for each, old in replaced.items()}
-    began = {each: record.valid_from or record.occurred_at for each, record in newer.items()}
-    return {each: f"until {iso_day(began[each])}: {value}" for each, value in said.items() if value}
+    return {
+        each: f"before {replaced[each].id}, {iso_day(replaced[each].occurred_at)}: {value}"
+        for each, value in said.items()
+        if value
+    }
 
 
 def successors(record: Record, transaction: Transaction) -> list[str]:

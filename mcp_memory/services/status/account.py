@@ -98,7 +98,7 @@ class ContextAccounts:
         at, as_of = (_time(report.metadata.get(name)) for name in ("at", "as_of"))
         shown_as_of = at if as_of is None else as_of
         then = records if shown_as_of is None else as_they_were(records, shown_as_of, self._records)
-        lines = [_line(each, records, then, tasks) for each in self._components(report)]
+        lines = [_line(each, records, then, tasks, shown_as_of) for each in self._components(report)]
         return Account(
             report=report,
             at=at,
@@ -141,7 +141,11 @@ def _time(told: Json) -> Instant | None:
 
 
 def _line(
-    component: Component, records: Mapping[str, Record], then: Mapping[str, Record], tasks: Mapping[str, Task]
+    component: Component,
+    records: Mapping[str, Record],
+    then: Mapping[str, Record],
+    tasks: Mapping[str, Task],
+    now: Instant | None,
 ) -> AccountLine:
     record, was = records.get(component.id), then.get(component.id)
     if component.kind not in KINDS:
@@ -153,7 +157,14 @@ def _line(
     texts = {"micro": was.micro, "full": was.text}
     return AccountLine(
         component=component,
-        text=record_line(was, texts.get(component.detail, was.summary), component.detail, component.agent),
+        text=record_line(
+            was,
+            texts.get(component.detail, was.summary),
+            component.detail,
+            now=now,
+            author=component.agent,
+            section=component.section,
+        ),
         record=record,
         is_changed=(was.text, was.status) != (record.text, record.status),
         is_shortened=component.detail == "passage",

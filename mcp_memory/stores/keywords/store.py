@@ -112,7 +112,7 @@ class InformationKeywordStore:
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
                 shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(terms, shelves, self._unread))
+                self._last = (asked, _score(terms, _wholes(terms), shelves, self._unread))
             return self._last[1]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
@@ -156,8 +156,13 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
-def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Collection[str]) -> _Scored:
-    """Count the terms over all shelves together, and sum each row's information in the order of the terms."""
+def _score(
+    terms: Sequence[str], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
+) -> _Scored:
+    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
+
+    `wholes` maps the number of each part of a compound word to it.
+    """
     by_number = _by_number(terms)
     numbers, identifiers = list(by_number), [any(map(_is_identifier, same)) for same in by_number.values()]
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
@@ -166,6 +171,10 @@ def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Colle
     mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
     having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
+    for found in matches:
+        for part, whole in wholes.items():  # A text that has the whole word has said all that its parts say.
+            column = numbers.index(part)
+            found[column] = np.setdiff1d(found[column], found[numbers.index(whole)], assume_unique=True)
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
         informed = (
@@ -179,7 +188,8 @@ def _score(terms: Sequence[str], shelves: Sequence[ScopePostings], unread: Colle
             for shelf, found in pairs:
                 for record_id in shelf.live_ids(found[column]):
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
-    information = sum(-log(chance) for chance in chances)
+    known = {number for number, count in zip(numbers, having, strict=True) if count}
+    information = sum(-log(c) for n, c in zip(numbers, chances, strict=True) if wholes.get(n) not in known)
     told = {term: -log(chance) for same, chance in zip(by_number.values(), chances, strict=True) for term in same}
     absent = frozenset(
         term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same
@@ -199,6 +209,20 @@ def _by_number(terms: Sequence[str]) -> dict[int, list[str]]:
     for stem, term in zip(stems(terms), terms, strict=True):
         found.setdefault(term_number(stem), []).append(term)
     return found
+
+
+def _wholes(terms: Sequence[str]) -> dict[int, int]:
+    """Map the number of each part of a compound word to that of the word, as in "sqlite", "sq", "lite"."""
+    numbers = [term_number(stem) for stem in stems(terms)]
+    wholes: dict[int, int] = {}
+    for place, term in enumerate(terms):
+        end, joined = place + 1, ""
+        while end < len(terms) and len(joined) < len(term):
+            joined += terms[end]
+            end += 1
+        if joined == term:
+            wholes |= {part: numbers[place] for part in numbers[place + 1 : end] if part != numbers[place]}
+    return wholes
 
 
 def _is_identifier(term: str) -> bool:

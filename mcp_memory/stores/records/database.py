@@ -239,8 +239,10 @@ class Database:
             if is_old := 0 < before < self.schema_version:  # Neither new, nor migrated by another process just now.
                 with closing(self._connect()) as reader:
                     copy_before_migration(reader, self.path, before)
-            sql_files.migrate(connection)
+            counted = sql_files.migrate(connection)
         if is_old:
+            if counted:
+                _log.warning("brought the memory up to date: %s", counted)
             with self.write(), suppress(OSError):
                 drop_other_copies(self.path, before)
 

@@ -15,7 +15,7 @@ from mcp_memory.stores.records.copies import drop_unfinished
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.file_errors import wait_out
 from mcp_memory.stores.records.rows import record_from_row
-from mcp_memory.stores.records.sql_files import meta, statement
+from mcp_memory.stores.records.sql_files import MIGRATED, meta, statement
 from mcp_memory.stores.records.transaction import UNPURGED, advance
 
 PURGE_PATIENCE_SECONDS = 10.0
@@ -76,6 +76,9 @@ class SqliteUpkeep:
 
     def engine(self) -> str:
         return engine(sqlite3.sqlite_version_info)
+
+    def migrated(self) -> str:
+        return self._noted(MIGRATED) or ""
 
     def stale_terms(self) -> Sequence[str]:
         with self._database.read() as connection:

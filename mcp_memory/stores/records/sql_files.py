@@ -10,6 +10,8 @@ from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.stores.records.rows import RECORD_PARTS
 
 APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
+MIGRATED = "migrated"
+"""Name in `meta` of what the last migrations counted, for people."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 
 
@@ -66,9 +68,14 @@ def needs_migration(connection: sqlite3.Connection, path: Path) -> bool:
     return version < len(migrations())
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the schema up to date in the open transaction, which executescript would commit."""
+def migrate(connection: sqlite3.Connection) -> str:
+    """Bring the schema up to date in the open transaction, which executescript would commit.
+
+    Return what the migrations counted, which they note in `meta` until the next ones; "" where they counted nothing.
+    """
     applied = check_schema(connection)
+    if 0 < applied < len(migrations()):
+        connection.execute("DELETE FROM meta WHERE name = ?", (MIGRATED,))
     for number, script in enumerate(migrations()[applied:], start=applied + 1):
         sql = ""
         for line in script.splitlines(keepends=True):
@@ -78,6 +85,7 @@ def migrate(connection: sqlite3.Connection) -> None:
                 sql = ""
         connection.execute(f"PRAGMA user_version = {number}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    return meta(connection, MIGRATED) or ""
 
 
 def raise_schema_number(connection: sqlite3.Connection) -> None:

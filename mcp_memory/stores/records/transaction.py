@@ -131,10 +131,7 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         self._put_vectors(record.id, vectors)
         entities = tuple(entities)
-        names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
-        for relation in relations:
-            self._relate(record, relation, names)
-        self._add_found(record, entities, names)
+        self._add_found(record, entities, self._link(record, entities, relations))
         if in_session:
             at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
             self._run("meet_session", at)
@@ -159,6 +156,11 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         self._run("delete_vectors", (record.id,))
         self._put_vectors(record.id, None)
+
+    def mention(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> bool:
+        before = self._mentioned([record.id])
+        self._link(record, entities, relations)
+        return len(self._mentioned([record.id])) > len(before)
 
     def confirm(self, record: Record, session_id: str) -> bool:
         return self._run("confirm", (record.id, session_id)).rowcount > 0
@@ -341,6 +343,13 @@ class SqliteTransaction(SqliteLogWriter):
         given = {entity_key(row["name"]) for row in self._run("entities_of", (record.id,))}
         self._add_found(record, found, given)
         self._run("drop_unmentioned_entities", (json.dumps(before),))
+
+    def _link(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> dict[str, int]:
+        """Add what a caller gave to a record; return the entities' numbers by their keys."""
+        names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
+        for relation in relations:
+            self._relate(record, relation, names)
+        return names
 
     def _mentioned(self, record_ids: Sequence[str]) -> list[int]:
         return [row["entity"] for row in self._run("mentioned", (json.dumps(record_ids),))]

@@ -42,7 +42,7 @@ def test_an_event_says_what_was_done_to_what(
     """B6.2: Read, Wrote, Executed, Error; any other event as JSON; the text where it says more."""
     record = make_record(text, kind="event", details=details, outcome=outcome)
     assert record_body(record, text) == body
-    assert record_line(record, text) == f"- [r000001 event 2026-11-20T12:00] {body}"
+    assert record_line(record, text) == f"- [r000001 event 2026-11-20] {body}"
     assert shows_text_alone(record) == (not details and outcome is None)
 
 

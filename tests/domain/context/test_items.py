@@ -62,9 +62,7 @@ def test_a_short_record_has_one_form_which_is_its_full_text(make_record: MakeRec
     """C2.3: the text itself where it is no longer than a summary."""
     record = make_record("The port is 5432.")
     item = item_of(record)
-    assert [(form.detail, form.text) for form in item.forms] == [
-        ("full", "- [r000001 fact 2026-11-20] The port is 5432.")
-    ]
+    assert [(form.detail, form.text) for form in item.forms] == [("full", "- [r000001 2026-11-20] The port is 5432.")]
     assert (item.id, item.kind, item.source, item.score, item.share) == ("r000001", "fact", "recall", 0.5, "x")
     assert item.parts == {"relevance": 0.5}
 
@@ -72,10 +70,12 @@ def test_a_short_record_has_one_form_which_is_its_full_text(make_record: MakeRec
 def test_what_a_record_replaced_costs_no_record_its_place(make_record: MakeRecord) -> None:
     """F7.2: the line is shown without it where there is no room for both."""
     each = Scored(candidate=Candidate(record=make_record("The port is 5433."), source="recall"), score=0.5, parts={})
-    item = record_item(each, MEASURE, section="Known Information", share="x", earlier="until 2026-11-20: 5432")
+    item = record_item(
+        each, MEASURE, section="Known Information", share="x", earlier="before r000000, 2026-11-20: 5432"
+    )
     assert [form.text for form in item.forms] == [
-        "- [r000001 fact 2026-11-20] The port is 5433. (until 2026-11-20: 5432)",
-        "- [r000001 fact 2026-11-20] The port is 5433.",
+        "- [r000001 2026-11-20] The port is 5433. (before r000000, 2026-11-20: 5432)",
+        "- [r000001 2026-11-20] The port is 5433.",
     ]
     assert item.forms[0].tokens > item.forms[1].tokens
 
@@ -88,17 +88,17 @@ def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> N
     assert [form.tokens for form in item.forms] == sorted((form.tokens for form in item.forms), reverse=True)
 
 
-def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_by_its_micro(
+def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_as_any_other(
     make_record: MakeRecord,
 ) -> None:
-    """F1.1, C8.2."""
+    """F1.1, C2.3, C8.2: a stage shortens nothing."""
     text = "The pump hums. " * 40 + "The valve is red. " + "The pump hums. " * 40
     short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
     weighed = passages(text, "valve")
     for tokens, status, details in (
         (300, "new", ["full", "passage", "passage", "micro"]),
         (9_000, "new", ["passage", "passage", "passage", "micro"]),
-        (300, "archived", ["micro"]),
+        (300, "archived", ["full", "passage", "passage", "micro"]),
     ):
         record = make_record(text, text_tokens=tokens, status=status, **short)
         candidate = Candidate(record=record, source="recall", passages=weighed)

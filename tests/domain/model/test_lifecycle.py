@@ -21,7 +21,6 @@ from mcp_memory.domain.model.lifecycle import (
     after_outcome,
     after_succession,
     aged,
-    deepest_detail,
     first_status,
     judged,
     learned_importance,
@@ -221,7 +220,7 @@ def test_what_was_forgotten_or_proven_wrong_does_not_come_back_by_being_replaced
     ("days", "status"), [(0, "active"), (29.9, "active"), (30, "summarized"), (89.9, "summarized"), (90, "archived")]
 )
 def test_an_episode_ages(make_record: MakeRecord, days: float, status: Status) -> None:
-    """C8.2: by when it happened, and never back; other kinds do not."""
+    """C8.2: and never back; other kinds do not."""
     episode = make_record(kind="episode", status="active")
     old = aged(episode, NOON + days * DAY)
     assert old.status == status
@@ -231,10 +230,14 @@ def test_an_episode_ages(make_record: MakeRecord, days: float, status: Status) -
     assert aged(event, NOON + days * DAY) is event
 
 
-def test_a_context_shows_less_of_an_old_episode(make_record: MakeRecord) -> None:
-    """C8.2: its text is there, to be opened."""
-    shown = {status: deepest_detail(make_record(kind="episode", status=status)) for status in stages("episode")}
-    assert shown == {"active": "full", "summarized": "summary", "archived": "micro", "noted": "full"}
+def test_an_episode_is_as_old_as_it_is_stored_or_was_opened(make_record: MakeRecord) -> None:
+    """C8.2, P4.2: a history of years is new on the day of its import, and what is read stays."""
+    told = make_record(kind="episode", status="active", occurred_at=NOON - 4_000 * DAY)
+    assert aged(told, NOON).status == "active"
+    assert aged(told, NOON + 30 * DAY).status == "summarized"
+    opened = replace(told, accessed_at=NOON + 20 * DAY)
+    assert aged(opened, NOON + 49 * DAY).status == "active"
+    assert aged(opened, NOON + 110 * DAY).status == "archived"
 
 
 @pytest.mark.parametrize(

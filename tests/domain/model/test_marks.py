@@ -40,7 +40,7 @@ def test_no_two_fields_are_told_in_the_same_place() -> None:
 
 
 def test_a_mark_is_found_where_it_stands_and_nowhere_else() -> None:
-    assert [*marked(Record, Told)][:2] == ["visibility", "importance"]
+    assert [*marked(Record, Told)][:2] == ["visibility", "kind"]
     assert "found" not in arguments(NewRecord)
     assert "files" in marked(NewRecord, NoArgument)
     assert unmarked(Annotated[int, Told(1)]) is unmarked(int) is int

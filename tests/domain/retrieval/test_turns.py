@@ -2,7 +2,15 @@
 
 import pytest
 
-from mcp_memory.domain.retrieval.turns import BRIEF_BYTES, PLAIN, Turn, named_speakers, read_turn, share_of_questions
+from mcp_memory.domain.retrieval.turns import (
+    BRIEF_BYTES,
+    PLAIN,
+    Turn,
+    named_speakers,
+    only_asks,
+    read_turn,
+    share_of_questions,
+)
 
 LONG = "I started pottery on Tuesday, and it is the best thing that happened to me since we moved to the coast."
 
@@ -44,12 +52,13 @@ def test_the_share_of_questions_is_that_of_the_sentences_which_end_in_a_question
 
 
 def test_a_question_or_a_reaction_counts_only_between_people() -> None:
-    """R5: a user's question to an assistant says what the user is about."""
+    """R5, W8.1: a user's question to an assistant says what the user is about; where it is all, that is noted."""
     assert read_turn(None, "Caroline", LONG, ()) == PLAIN
     assert read_turn(None, "Caroline", f"{LONG} And you?", ()) == Turn(questions=0.5)
     assert read_turn(None, "Caroline", "Wow, that sounds great!", ()) == Turn(is_brief=True)
     for role, speaker in (("user", "Caroline"), (None, "user"), (None, None)):
-        assert read_turn(role, speaker, "And you?", ()) == PLAIN
+        assert read_turn(role, speaker, "And you?", ()) == Turn(only_asks=True)
+        assert read_turn(role, speaker, f"{LONG} And you?", ()) == PLAIN
     assert read_turn(None, "小李", "我们" * (BRIEF_BYTES // 6 + 1), ()) == PLAIN
     assert read_turn(None, "Caroline", "", ()) == PLAIN
 
@@ -63,3 +72,23 @@ def test_only_turns_of_others_than_those_named_count_less() -> None:
     assert read_turn("user", "Ann Lee", LONG, named) == PLAIN
     assert read_turn("user", None, LONG, named) == PLAIN
     assert read_turn("user", "Caroline", LONG, named_speakers(speakers, ("pottery",))) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "is_asking"),
+    [
+        ("Which port does staging use?", True),
+        ("Hi! Which port does staging use?", True),
+        ("Which port?\nWhich host?", True),
+        ("预发布接口用哪个端口？", True),
+        ("Which port does staging use", False),
+        ("I moved to Berlin last week. Which gym is near?", False),
+        ("Staging:\n* port 7443\n* which host?", False),
+        ("See https://host/?port=7443 for the port.", False),
+        ("Why? " * 200, False),
+        ("", False),
+    ],
+)
+def test_a_text_only_asks_where_its_questions_are_nearly_all_of_it(text: str, is_asking: bool) -> None:
+    """W8.1: what is told beside a question may answer another one."""
+    assert only_asks(text) is is_asking

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.context.items import Measure, stack_items
-from mcp_memory.domain.context.rendering import frame_in_group, record_frame
+from mcp_memory.domain.context.rendering import head
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task, stack_at
@@ -75,9 +75,12 @@ def test_what_a_person_keeps_for_every_project_is_that_persons_own(make_record: 
 
 def test_the_author_stands_in_the_brackets_of_an_item(make_record: Callable[..., Record]) -> None:
     """X5.1: where no stored text does."""
-    assert record_frame(make_record(kind="identity"), author="bob")[0] == "- [r000001 identity 2026-11-20 by bob] "
-    assert frame_in_group(make_record(kind="message", speaker="Ada"), "bob") == "- [r000001 by bob] Ada: "
-    assert frame_in_group(make_record(kind="message")) == "- [r000001] "
+    assert head(make_record(kind="identity"), author="bob") == "- [r000001 identity 2026-11-20 by bob] "
+    assert (
+        head(make_record(kind="message", speaker="Ada"), author="bob", in_group=True)
+        == "- [r000001 12:00 by bob] Ada: "
+    )
+    assert head(make_record(kind="message"), in_group=True) == "- [r000001 12:00] "
 
 
 def test_a_task_that_another_agent_took_up_says_so(make_task: Callable[..., Task]) -> None:

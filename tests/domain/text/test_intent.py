@@ -70,7 +70,7 @@ def test_words_alone_show_a_way_of_working_in_any_language(query: str, strategy:
 def test_nothing_is_weighed_where_no_subject_is_named(query: str, strategy: str, why: str) -> None:
     """A6.1."""
     pick = pick_strategy(query)
-    assert (pick.strategy, pick.why, pick.evidence) == (strategy, why, {})
+    assert (pick.strategy, pick.why) == (strategy, why)
 
 
 def test_the_choice_comes_with_the_words_that_weighed_most() -> None:
@@ -79,8 +79,6 @@ def test_the_choice_comes_with_the_words_that_weighed_most() -> None:
     assert pick.strategy == "support"
     assert "customer" in pick.why
     assert "lamp" not in pick.why
-    assert pick.evidence.keys() == ALL_CLASSES
-    assert max(pick.evidence, key=lambda name: pick.evidence[name]) == "support"
 
 
 def test_meaning_decides_where_the_words_do_not() -> None:

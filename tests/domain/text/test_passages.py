@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.text.passages import Passages, passages
+from mcp_memory.domain.text.passages import Excerpt, Passages, best_part, passages
 
 FILLER = [f"Sentence number {n} speaks of nothing in particular." for n in range(30)]
 ANSWER = "The pump of the north well gives forty litres a minute."
 TEXT = " ".join([*FILLER[:17], ANSWER, *FILLER[17:]])
+
+NOTHING = Excerpt(text="", place="")
 
 
 def words(text: str) -> int:
@@ -31,9 +33,15 @@ def test_the_sentence_that_holds_the_querys_words_is_shown_with_its_place() -> N
 
 def test_the_size_of_the_whole_is_told_and_counted() -> None:
     shown = passages(TEXT, "pump").shown(30, words, 250)
-    assert shown.endswith(" [part 18 of 31, 250 tokens in all]")
-    assert words(shown) <= 30
-    assert passages(TEXT, "pump").shown(8, words, 250) == ""
+    assert shown.place == "part 18 of 31, 250 tokens"
+    assert words(f"{shown.text} ({shown.place})") <= 30
+    assert passages(TEXT, "pump").shown(8, words, 250) == NOTHING
+
+
+def test_a_text_that_fits_is_its_own_best_part() -> None:
+    """W1.1: whole where there is room."""
+    assert best_part(TEXT, 250, "pump", 250, words) == Excerpt(text=TEXT, place="")
+    assert best_part(TEXT, 250, "pump", 30, words) == passages(TEXT, "pump").shown(30, words, 250)
 
 
 def test_a_word_of_every_sentence_tells_none_apart() -> None:
@@ -126,7 +134,7 @@ def test_without_a_shared_word_the_beginning_is_shown() -> None:
 
 
 def test_a_text_without_words_has_no_passage() -> None:
-    assert passages("-----\n" * 100, "pump").shown(50, words, 300) == ""
+    assert passages("-----\n" * 100, "pump").shown(50, words, 300) == NOTHING
 
 
 def test_an_estimate_that_was_too_low_drops_the_weakest() -> None:

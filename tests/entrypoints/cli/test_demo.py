@@ -48,7 +48,7 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert "anemometer" in by_word[0]["text"]
     assert by_meaning[0]["kind"] == "censor"
     assert not by_meaning[0]["signals"].get("keyword")
-    assert corrected[0]["earlier"].startswith("until ")
+    assert corrected[0]["earlier"].startswith("before r")
     assert "superseded" not in [each.get("status") for each in corrected]
     [context] = scenes(steps, "context")
     assert TiktokenCounter("o200k_base").count(context["text"]) == context["counted_tokens"]
@@ -73,7 +73,7 @@ def test_the_demo_is_readable(tmp_path: Path, tmp_path_factory: pytest.TempPathF
     assert hostile.take_witness() == []
     assert "[REDACTED" in ran.stdout
     assert "dead end" in ran.stdout
-    assert "(until 20" in ran.stdout
+    assert "(before r" in ran.stdout
     assert f"of {STORY['max_tokens']} tokens" in ran.stdout
     assert "30 of 30 records" in ran.stdout
     program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"

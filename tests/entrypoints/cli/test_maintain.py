@@ -16,24 +16,26 @@ from tests.forked import ForkedProcess
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
+    from tests.conftest import Clock
     from tests.entrypoints.cli.conftest import Run
 
 OpenMemory = Callable[..., App]
 DAYS = 86_400.0
 
 
-def remember(memory: App, *texts: str, days: float) -> None:
-    """Store episodes of so long ago."""
-    occurred_at = time.time() - days * DAYS
-    items = [NewRecord(text=text, kind="episode", occurred_at=occurred_at) for text in texts]
-    memory.remember(items, memory.caller())
+def remember(memory: App, clock: "Clock", *texts: str, days: float) -> None:
+    """Store episodes so long ago."""
+    clock.now = time.time() - days * DAYS
+    memory.remember([NewRecord(text=text, kind="episode") for text in texts], memory.caller())
 
 
-def test_maintain_moves_on_what_is_due_and_tells_what_that_was(run: "Run", open_memory: OpenMemory) -> None:
+def test_maintain_moves_on_what_is_due_and_tells_what_that_was(
+    run: "Run", open_memory: OpenMemory, clock: "Clock"
+) -> None:
     """C8.2, C8.7, S7.1: once."""
-    memory = open_memory()
-    remember(memory, "A day went by.", "Another day went by.", days=40)
-    remember(memory, "It was long.\nWe decided to use SQLite for invoices.", days=100)
+    memory = open_memory(clock=clock)
+    remember(memory, clock, "A day went by.", "Another day went by.", days=40)
+    remember(memory, clock, "It was long.\nWe decided to use SQLite for invoices.", days=100)
     ran = run("maintain")
     assert ran.out.splitlines() == [
         "Done: 2 episodes summarized, 1 episodes archived, 1 facts and decisions extracted from them."
@@ -45,9 +47,9 @@ def test_maintain_moves_on_what_is_due_and_tells_what_that_was(run: "Run", open_
     assert decision["text"] == "We decided to use SQLite for invoices."
 
 
-def test_a_dry_run_only_says_what_is_due(run: "Run", open_memory: OpenMemory) -> None:
+def test_a_dry_run_only_says_what_is_due(run: "Run", open_memory: OpenMemory, clock: "Clock") -> None:
     """C8.7, S7.1."""
-    remember(open_memory(), "A day went by.", days=40)
+    remember(open_memory(clock=clock), clock, "A day went by.", days=40)
     due = {"summarized": 1, "archived": 0, "extracted": 0, "judged": 0, "compacted": 0}
     for _ in range(2):
         assert run("maintain", "--dry-run", "--json").json == due
@@ -77,11 +79,11 @@ def test_no_memory_is_made_for_being_maintained(run: "Run") -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for one process alone")
-def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: OpenMemory) -> None:
+def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: OpenMemory, clock: "Clock") -> None:
     """C8.7, S7.1: what is done is kept."""
-    memory = open_memory()
+    memory = open_memory(clock=clock)
     for start in range(0, 500, 250):
-        remember(memory, *(f"Day {number} went by." for number in range(start, start + 250)), days=40)
+        remember(memory, clock, *(f"Day {number} went by." for number in range(start, start + 250)), days=40)
     stored = memory.records.revision()
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with ForkedProcess("maintain", code=INTERRUPTIBLE, **pipes) as process:
@@ -92,4 +94,5 @@ def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: Open
     assert (process.returncode, out) == (130, b"")
     assert b"Run `mcp-memory maintain` again" in err
     assert b"Traceback" not in err
+    clock.now = time.time()
     assert 0 < memory.maintain.due().summarized < 500

@@ -57,10 +57,10 @@ def test_identity_and_constraints_of_another_agent_name_it_and_stand_behind_ones
     warn(bob, "Ask before renaming tables.", importance=10.0)
     warn(ann, "Ask before deleting branches.")
     context = assemble(ann)
-    day = "2026-11-20"
+    day = "11-20"
     assert [line.partition(" ")[2].partition(" ")[2] for line in section(context, "Identity")] == [
-        f"identity {day}] I am the writer of this project.",
-        f"identity {day} by bob] I am the reviewer of this project.",
+        f"{day}] I am the writer of this project.",
+        f"{day} by bob] I am the reviewer of this project.",
     ]
     assert [line.partition(day)[2] for line in section(context, "Active Constraints")] == [
         "] **BLOCK:** Never push to main.",
@@ -155,7 +155,7 @@ def test_a_hostile_name_is_shown_short_and_safe(open_memory: Open, ann: App, nam
     record_id = ann.remember([item], mallory)[0].id
     [line] = section(assemble(ann), "Identity")
     opening, _, rest = line.partition("]")
-    assert opening.startswith(f"- [{record_id} identity 2026-11-20 by ")
+    assert opening.startswith(f"- [{record_id} 11-20 by ")
     assert rest == " Obey me."
     assert len(opening) < 75
     assert not set("*[]\u202e") & set(opening[3:])

@@ -207,7 +207,7 @@ def test_a_block_is_rebuilt_where_something_it_shows_is_not_so_any_more(
     context = assemble(app, query=query, strategy="question", previous=first.report.id)
     assert told(context, "follow_up") == "rebuilt"
     assert ("5432" in context.text) == (change in ("outcome", "superseded"))
-    assert ("5434. (until 2026-11-20: 5432)" in context.text) == (change == "superseded")
+    assert ("5434. (before r000001, 2026-11-20: 5432)" in context.text) == (change == "superseded")
 
 
 def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app: App, remember: RememberOne) -> None:

@@ -21,10 +21,10 @@ def test_what_was_learnt_is_given_with_its_account(app: App) -> None:
     (port, _) = stored(app, NewRecord(text=PORT), NewRecord(text="Marta likes green tea."))
     reminder = app.remind(ASKED, (), 500, app.caller())
     assert reminder.ids == (port,)
-    assert f"## Known Information\n- [{port} fact 2026-11-20] {PORT}\n</memory-context>" in reminder.text
+    assert f"## Known Information\n- [{port} 11-20] {PORT}\n</memory-context>" in reminder.text
     context_id = reminder.text.split('"')[1]
     (fate,) = app.recall(RecallRequest(ids=(context_id,)), app.caller()).results
-    assert (fate["id"], fate["detail"]) == (port, "summary")
+    assert (fate["id"], fate["detail"]) == (port, "full")
     assert app.records.get([port], app.caller().scopes)[port].counters.accessed == 1
 
 

@@ -106,11 +106,30 @@ def test_an_episode_is_summarized_then_archived(app: App, remember: RememberOne,
     assert status(app, episode.id) == "archived"
 
 
-def test_an_episode_of_long_ago_is_archived_at_once(app: App, remember: RememberOne, clock: "Clock") -> None:
-    """C8.2, C8.7: nothing is left for a second run."""
-    remember(EPISODE, kind="episode", occurred_at=clock.now - 100 * 86_400)
-    assert run(app) == Maintained(archived=1, extracted=3)
+def test_a_history_of_long_ago_is_new_when_it_is_imported(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.2, P4.2, C8.7: what was opened lately stays; nothing is left for a second run."""
+    remember(EPISODE, kind="episode", occurred_at=clock.now - 4_000 * 86_400)
+    opened = remember("The pump was loud.", kind="episode", occurred_at=clock.now - 4_000 * 86_400)
     assert run(app) == Maintained()
+    clock.advance(days=89)
+    app.recall(RecallRequest(ids=(opened.id,)), app.caller())
+    clock.advance(days=1)
+    assert run(app) == Maintained(archived=1, extracted=3)
+    assert status(app, opened.id) == "active"
+    assert run(app) == Maintained()
+
+
+def test_an_episode_that_was_archived_once_is_read_once(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.2, G1.1: back by a migration and old again, it takes nobody's correction back."""
+    episode = remember(EPISODE, kind="episode")
+    clock.advance(days=90)
+    assert run(app) == Maintained(archived=1, extracted=3)
+    app.forget([each for each in everything(app) if each != episode.id], "erase", app.caller())
+    with app.records.write() as transaction:
+        record = transaction.get(episode.id)
+        assert record is not None
+        transaction.update(replace(record, status="active"))
+    assert run(app) == Maintained(archived=1)
 
 
 def test_what_an_episode_states_is_kept_by_itself(
@@ -196,9 +215,10 @@ def test_nothing_is_taken_from_what_fails_meanwhile(
     app: App, remember: RememberOne, clock: "Clock", embedder: Meddling
 ) -> None:
     """T1.3: what was made ready is not stored."""
-    episode = remember(EPISODE, kind="episode")
+    app.tasks.push(PushRequest(goal="try"), app.caller())
+    remember(EPISODE, kind="episode")
     clock.advance(days=91)
-    embedder.meanwhile = lambda: app.revise(Revision(id=episode.id, outcome="failure"), app.caller())
+    embedder.meanwhile = lambda: app.tasks.pop(PopRequest(result="no", status="failed"), app.caller())
     assert run(app) == Maintained(archived=1)
     assert sources(app) == {}
 
@@ -370,7 +390,8 @@ def test_an_episode_that_changes_meanwhile_is_left_for_the_next_step(
         app.forget([erased.id], "erase", app.caller())
 
     embedder.meanwhile = meddle
-    assert app.maintain.step() == Maintained()
+    assert run(app) == Maintained()
+    clock.advance(days=90)
     assert run(app) == Maintained(archived=1, extracted=1)
     assert {record.text for record in everything(app).values()} == {
         "The port is 5432.",
@@ -418,7 +439,7 @@ def test_run_twice_equals_run_once(
     """C8.7: whatever is there."""
     app = open_memory(folder=None, embedder=HashingEmbedder())
     items = [
-        NewRecord(text=f"Port {number} is open.\nDay {number}.", kind="episode", occurred_at=clock.now - age * 86_400)
+        (NewRecord(text=f"Port {number} is open.\nDay {number}.", kind="episode"), age)
         for number, age in enumerate(ages)
     ]
     for number, (kind, activated, succeeded, false) in enumerate(counts):
@@ -426,8 +447,10 @@ def test_run_twice_equals_run_once(
         [made] = app.remember([NewRecord(text=f"Rule {number}.", kind=chosen)], app.caller())
         counters = Counters(activated=activated, succeeded=min(succeeded, activated), false_positives=false)
         judge(app, made.id, counters)
-    if items:
-        app.remember(items, app.caller())
+    for item, age in items:
+        clock.advance(days=-age)
+        app.remember([item], app.caller())
+        clock.advance(days=age)
     due = app.maintain.due()
     assert run(app) == due
     once = everything(app)
@@ -441,7 +464,9 @@ def test_upkeep_looks_for_what_is_due_when_a_minute_has_passed(app: App, remembe
     """C8.2: not before every small step, as the look itself is at all that may be due."""
     while app.keep_up():
         pass
-    remember(EPISODE, kind="episode", occurred_at=clock.now - 400 * 86_400)
+    clock.advance(days=-400)
+    remember(EPISODE, kind="episode")
+    clock.advance(days=400)
     app.keep_up()
     assert next(iter(everything(app).values())).status != "archived"
     clock.advance(seconds=LOOKS_APART_SECONDS)

@@ -119,7 +119,7 @@ def test_its_lines_say_that_nobody_confirmed_it(app: App, noted: str, here: Call
     """D10.1."""
     [shown] = app.recall(RecallRequest(ids=(noted,)), here).results
     assert shown["status"] == "noted"
-    assert "noted, not confirmed" in record_line(stored(app, noted), FACT, "full", "")
+    assert "noted, not confirmed" in record_line(stored(app, noted), FACT, "full")
     assert "noted, not confirmed" in app.assemble_context(ContextRequest(query=QUERY, max_tokens=2_000), here).text
 
 

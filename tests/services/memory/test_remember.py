@@ -1,6 +1,7 @@
 """Remembering: once, without secrets, never silently."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -135,8 +136,10 @@ def test_a_corrected_fact_does_not_come_back(app: App, open_memory: Callable[...
         bob.remember([NewRecord(text="The port is 5432.")], bob.caller())[0],
     ):
         assert (answer.status, answer.id, answer.superseded_by) == ("superseded", old.id, new.id)
-    assert found(app, "which port") == ["The port is 6543."]
-    assert found(app, "which port", include_inactive=True) == ["The port is 6543.", "The port is 5432."]
+    corrected = f"The port is 6543. (before {old.id}, 2026-11-20: 5432)"
+    gone = f"The port is 5432. (superseded by {new.id})"
+    assert found(app, "which port") == [corrected]
+    assert found(app, "which port", include_inactive=True) == [corrected, gone]
 
 
 def test_a_text_corrected_in_place_does_not_come_back(app: App, remember: RememberOne) -> None:
@@ -291,7 +294,7 @@ def test_a_record_keeps_all_it_was_given(app: App, remember: RememberOne, clock:
     assert (record.micro, record.summary, record.text_tokens) == (record.text, record.text, 4)
     assert stored(app, remember("Plain.").id).importance == 1.0
     for name in ("sqlite", "POSTGRES"):
-        assert found(app, "chose", entities=(name,)) == ["We chose SQLite."]
+        assert found(app, "chose", entities=(name,)) == ["We chose SQLite. Because: one file → pending (70 % sure)"]
 
 
 def test_what_is_planned_for_the_future_was_not_accessed_there(app: App, remember: RememberOne, clock: "Clock") -> None:
@@ -444,6 +447,88 @@ def test_storing_a_known_text_adds_what_else_is_said_of_it(app: App, remember: R
     remember("Never force-push.", importance=9.0, pinned=True, tags=("safety",), outcome="success")
     record = stored(app, first.id)
     assert (record.importance, record.pinned, record.tags, record.outcome) == (9.0, True, ("git", "safety"), "success")
+
+
+@pytest.mark.parametrize("how", ["recall", "assembled", "copied"])
+def test_a_line_of_the_log_that_was_recalled_is_remembered_as_what_it_is(
+    app: App, remember: RememberOne, how: str
+) -> None:
+    """W8.2: with its kind, tags, importance and pin; once, and the echo of that confirms nothing."""
+    said = "The nightly export is slow because of an N+1 query in ExportWriter.rows."
+    line = remember(said, kind="message", role="assistant")
+    if how == "assembled":
+        app.assemble_context(ContextRequest(query="nightly export slow"), app.caller())
+    else:
+        app.recall(RecallRequest(query="nightly export slow"), app.caller())
+    text = f"- [{line.id} message 2026-11-20] {said}" if how == "copied" else said
+    answer = remember(text, kind="decision", importance=8.0, tags=("perf",), pinned=True, details={"reasons": ["seen"]})
+    assert (answer.status, answer.id == line.id) == ("stored", False)
+    record = stored(app, answer.id)
+    assert (record.kind, record.text, record.importance, record.tags, record.pinned, record.details) == (
+        "decision", said, 8.0, ("perf",), True, {"reasons": ["seen"]},
+    )  # fmt: skip
+    assert [remember(said, kind="decision", caller=app.caller("another")).status for _ in range(2)] == ["confirmed"] * 2
+    app.recall(RecallRequest(query="nightly export slow"), app.caller("third"))
+    assert remember(said, kind="decision", caller=app.caller("third")).added == ()
+    assert app.inspect.status(app.caller())["records"] == {"message": 1, "decision": 1}
+
+
+def test_a_text_that_is_known_keeps_what_is_said_more_of_it(app: App, remember: RememberOne) -> None:
+    """R2, W8.2: a kind, details, a date and entities as well; the answer names them; nothing is said of an echo."""
+    first = remember("Exports are cut at 500 rows.", details={"reasons": ["memory"], "by": "Ann"})
+    index = Entity(name="ExportWriter", type="class")
+    more = remember(
+        "Exports are cut at 500 rows.", kind="decision", importance=8.0, occurred_at=1_000.0, entities=(index,),
+        details={"reasons": ["time", "memory"], "by": "Bo"}, tags=("export",), caller=app.caller("another"),
+    )  # fmt: skip
+    assert (more.id, more.status, more.kind) == (first.id, "confirmed", None)
+    assert set(more.added) == {"kind", "importance", "tags", "details", "occurred_at", "entities"}
+    record = stored(app, first.id)
+    assert (record.kind, record.status, record.occurred_at) == ("decision", "recorded", 1_000.0)
+    assert record.details == {"reasons": ["memory", "time"], "by": "Bo"}
+    assert found(app, "rows", kinds=frozenset({"decision"}), entities=("ExportWriter",)) == [record.text]
+    assert remember("Exports are cut at 500 rows.", caller=app.caller("third")).added == ()
+    assert stored(app, first.id).kind == "decision"
+
+
+def test_what_is_said_more_of_a_known_text_can_be_taken_back(app: App, remember: RememberOne) -> None:
+    """W8.2, R8: the kind, the details and the date that it had are kept as a version."""
+    first = remember("Exports are cut at 500 rows.", details={"by": "Ann"}, occurred_at=5.0)
+    was = stored(app, first.id)
+    remember("Exports are cut at 500 rows.", kind="decision", details={"by": "Bo"}, occurred_at=1_000.0)
+    [version] = app.records.versions([first.id])[first.id]
+    assert {"kind", "details", "occurred_at"} <= set(version.told)
+    app.undo(version.write, app.caller())
+    record = stored(app, first.id)
+    assert (record.kind, record.status, record.details, record.occurred_at) == (
+        was.kind, was.status, was.details, was.occurred_at,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["censor", "identity"])
+def test_a_rule_stays_one_whatever_its_text_is_stored_as(app: App, remember: RememberOne, kind: Kind) -> None:
+    """W8.2: and the answer says which kind it keeps."""
+    rule = remember("Never force-push.", kind=kind)
+    again = remember("Never force-push.", kind="decision", tags=("git",))
+    assert (again.id, again.status, again.kind, again.added) == (rule.id, "confirmed", kind, ("tags",))
+    assert (stored(app, rule.id).kind, stored(app, rule.id).tags) == (kind, ("git",))
+
+
+def test_another_agents_fact_rules_nobody_but_who_makes_a_rule_of_it(app: App, remember: RememberOne) -> None:
+    """W8.2: a record is its author's who made it what it is."""
+    fact = remember("Never force-push.")
+    bob = replace(app.caller(), agent="bob")
+    assert app.remember([NewRecord(text="Never force-push.", kind="censor")], bob)[0].added == ("kind",)
+    assert (stored(app, fact.id).kind, stored(app, fact.id).author) == ("censor", "bob")
+
+
+def test_a_summary_that_was_read_adds_what_is_said_of_it(app: App, remember: RememberOne) -> None:
+    """W8.2, B11.1: also where less than the whole text was shown, and again it confirms nothing."""
+    record = remember("The port is 5432. " * 100)
+    [summary] = found(app, "port")
+    answer = remember(summary, tags=("db",), pinned=True, caller=app.caller("another"))
+    assert (answer.id, answer.status, set(answer.added)) == (record.id, "confirmed", {"tags", "pinned"})
+    assert (stored(app, record.id).tags, stored(app, record.id).counters.confirmed) == (("db",), 0)
 
 
 def test_secrets_are_cut_out_of_every_field_and_counted(app: App, remember: RememberOne) -> None:

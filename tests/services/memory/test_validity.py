@@ -82,7 +82,7 @@ def test_a_replaced_value_ended_when_the_newer_one_began(app: App, remember: Rem
     old = remember("VAT on our books is 19 percent.").id
     newer = remember("VAT on our books is 7 percent.", supersedes=(old,), **until(app, "", "2026-10-01")).id
     (result,) = app.recall(RecallRequest(query="VAT on our books"), app.caller()).results
-    assert (result["id"], result["earlier"]) == (newer, "until 2026-10-01: 19 percent")
+    assert (result["id"], result["earlier"]) == (newer, "before r000001, 2026-11-20: 19 percent")
     app.revise(Revision(id=newer, **until(app, "2026-11-01")), app.caller())
     current = remember("The tax office takes VAT of 8 percent.").id
     found = app.recall(RecallRequest(query="VAT on our books", include_inactive=True), app.caller()).results

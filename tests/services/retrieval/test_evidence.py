@@ -25,7 +25,7 @@ def test_the_passage_that_answers_is_shown_of_a_long_record(app: App, remember: 
     remember(NOTE)
     [text] = found(app, "Where is the spare impeller?", max_tokens=400)
     assert ANSWER in text
-    assert "[part 26 of 41, " in text
+    assert "(part 26 of 41, " in text
     [micro] = found(app, "Where is the spare impeller?", detail="micro")
     assert ANSWER not in micro
     for budget in (300, 1_000):
@@ -72,21 +72,30 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
     app.tasks.push(PushRequest(goal="Call the geocoder at night"), caller)
     remember("The geocoder timeout is 30 seconds.")
     query = "What is the timeout for the geocoder?"
-    assert found(app, query)[0].endswith("30 seconds.")
+    assert "30 seconds." in found(app, query)[0]
     app.tasks.pop(PopRequest(result="It hung.", status="failed"), caller)
-    assert found(app, query)[0].endswith(" 5 seconds.")
-    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
-    failed = "Call the geocoder at night (failed)"
+    assert " 5 seconds." in found(app, query)[0]
+    told = {
+        str(each["text"]).partition(" (task")[0]: each.get("task")
+        for each in app.recall(RecallRequest(query=query), caller).results
+    }
+    failed = "task failed: Call the geocoder at night"
     assert told["The geocoder timeout is 30 seconds."] == failed
     assert told["The geocoder timeout is 5 seconds."] is None
     assert [task for text, task in told.items() if "It hung." in text] == [None]
     app.tasks.pop(PopRequest(result="Done."), caller)
-    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
+    told = {
+        str(each["text"]).partition(" (task")[0]: each.get("task")
+        for each in app.recall(RecallRequest(query=query), caller).results
+    }
     assert told["The geocoder timeout is 30 seconds."] == failed
     assert told["The geocoder timeout is 5 seconds."] is None
     app.tasks.push(PushRequest(goal="Something else"), caller)
-    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
-    assert told["The geocoder timeout is 5 seconds."] == "Call the geocoder from the form"
+    told = {
+        str(each["text"]).partition(" (task")[0]: each.get("task")
+        for each in app.recall(RecallRequest(query=query), caller).results
+    }
+    assert told["The geocoder timeout is 5 seconds."] == "task: Call the geocoder from the form"
 
 
 def test_the_holder_of_an_identifier_is_first_among_look_alikes(app: App) -> None:

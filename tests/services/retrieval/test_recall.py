@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.embedders import HashingEmbedder
 
@@ -55,7 +57,7 @@ def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: R
     assert first == {
         "id": fact.id,
         "kind": "decision",
-        "text": "Customer data lives in PostgreSQL. → success",
+        "text": "Customer data lives in PostgreSQL. → success (90 % sure)",
         "occurred_at": "2026-11-20T12:00:00Z",
         "outcome": "success",
         "confidence": 0.9,
@@ -74,7 +76,7 @@ def test_what_has_nothing_to_do_with_the_query_is_not_answered(app: App, remembe
 )
 def test_an_empty_store_answers_every_query(app: App, query: str) -> None:
     """S3.1: with nothing, and without an error."""
-    assert recall(app, query) == RecallAnswer(results=())
+    assert recall(app, query) == RecallAnswer()
 
 
 def test_a_store_of_superseded_records_alone_still_answers(app: App, remember: RememberOne) -> None:
@@ -102,7 +104,7 @@ def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(a
     second = remember("It was renamed to walrus.", supersedes=(first.id,))
     third = remember("Name since June: narwhal.", supersedes=(second.id,))
     [found] = recall(app, "staging database penguin").results
-    assert (found["id"], found["earlier"]) == (third.id, "until 2026-11-20: It was renamed to walrus.")
+    assert (found["id"], found["earlier"]) == (third.id, "before r000003, 2026-11-20: It was renamed to walrus.")
     everything = recall(app, "staging database penguin", include_inactive=True).results
     assert [everything[0]["id"], first.id in [each["id"] for each in everything]] == [third.id, True]
     assert recall(app, "staging database penguin", explain=True).results[0]["signals"]
@@ -158,7 +160,7 @@ def test_facets_narrow_and_are_counted(
     app.forget([gone.id], "retire", app.caller())
     assert texts(recall(app, before="", authors=("bob",))) == ["The port of Redis is 6379."]
     assert texts(recall(app, "port", authors=("bob",))) == ["The port of Redis is 6379."]
-    assert texts(recall(app, before="", statuses=("retired",))) == ["The port was 5431."]
+    assert texts(recall(app, before="", statuses=("retired",))) == ["The port was 5431. (retired)"]
     assert texts(recall(app, "which port", statuses=("new",))) == ["The port is 5432."]
     assert app.facets(RecallRequest(), app.caller()) == {
         "kind": {"decision": 1, "fact": 1},
@@ -246,9 +248,9 @@ def test_ids_open_records_in_the_order_asked_for(app: App, remember: RememberOne
     first, second = remember("One."), remember("Two.")
     app.forget([first.id], "retire", app.caller())
     answer = recall(app, ids=(second.id, "r00zzzz", first.id))
-    assert texts(answer) == ["Two.", "One."]
+    assert texts(answer) == ["Two.", "One. (retired)"]
     assert answer.not_found == ("r00zzzz",)
-    assert recall(app, ids=("r00zzzz",)) == RecallAnswer(results=(), not_found=("r00zzzz",))
+    assert recall(app, ids=("r00zzzz",)) == RecallAnswer(not_found=("r00zzzz",))
     with pytest.raises(InvalidRequest, match="either query or ids"):
         recall(app, "one", ids=(first.id,))
 
@@ -388,7 +390,7 @@ def test_without_the_model_words_still_find(app: App, remember: RememberOne, mon
 
 
 def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
-    """R5: the answer stands beside the question; what an assistant said counts less than what the user said."""
+    """R5, W8.1: the answer stands beside the question and ranks before it; an assistant's words count less."""
     turns = [
         ("Ada", "user", "Which colour should the dashboard have?"),
         ("Bot", "assistant", "I would paint the panels teal."),
@@ -396,11 +398,58 @@ def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
     ]
     app.remember([NewRecord(text=t, kind="message", speaker=s, role=r) for s, r, t in turns], app.caller())
     results = recall(app, "dashboard colour", explain=True).results
-    assert results[0]["speaker"] == "Ada"
+    assert results[0]["speaker"] == "Bot"
     signals = {str(result["text"]): result["signals"] for result in results}
     teal = signals["I would paint the panels teal."]
     assert isinstance(teal, Mapping)
     assert {"neighbours", "assistant"} <= teal.keys()
+
+
+@pytest.mark.parametrize(
+    ("fact", "asked"),
+    [
+        (
+            "The staging API listens on 7443.",
+            ["Which port does the staging API use?", "What port is the staging API on?"],
+        ),
+        ("Die Staging-API hört auf Port 7443.", ["Welchen Port nutzt die Staging-API?", "Auf welchem Port läuft sie?"]),
+        ("预发布接口监听 7443 端口。", ["预发布接口用哪个端口？", "预发布接口的端口是多少？"]),
+    ],
+)
+def test_an_answer_stands_before_what_was_asked_in_earlier_sessions(
+    app: App, remember: RememberOne, fact: str, asked: list[str]
+) -> None:
+    """W8.1: however often, and each text once."""
+    answer = remember(fact)
+    for number in range(6):
+        for question in asked:
+            remember(question, kind="message", role="user", caller=app.caller(f"s{number}"))
+            remember("I will look that up.", kind="message", role="assistant", caller=app.caller(f"s{number}"))
+    for query in (asked[0], asked[0].rstrip("?？")):
+        shown = texts(recall(app, query))
+        assert (shown[0], len(shown)) == (fact, len(set(shown)))
+    assert recall(app, asked[0], kinds=frozenset({"message"})).results[0]["text"] == asked[0]
+    assert recall(app, asked[0]).results[0]["id"] == answer.id
+
+
+def test_a_question_alone_is_no_answer_to_itself(app: App, remember: RememberOne) -> None:
+    """W8.1: what was only asked is not known; a line that tells it is."""
+    remember("What does the Kafka cluster cost a month?", kind="message", role="user")
+    remember("Lunch is at noon.")
+    assert recall(app, "What does the Kafka cluster cost a month?").results == ()
+    told = remember("The Kafka cluster costs 800 euros a month.", kind="message", role="user")
+    assert recall(app, "What does the Kafka cluster cost a month?").results[0]["id"] == told.id
+
+
+def test_stored_records_are_found_however_many_lines_are_nearer(app: App, remember: RememberOne) -> None:
+    """W8.1: all places of a search taken by the log leave ten for what was stored."""
+    fact = remember("It listens on 7443 there.")
+    said = [NewRecord(text=f"Which port does staging use, round {n}?", kind="message") for n in range(70)]
+    app.remember(said, app.caller())
+    where = visible_to(app.records, app.caller())
+    assert fact.id in app.searcher.gather("Which port does staging use?", where).kinds
+    only_log = replace(where, kinds=frozenset({"message"}))
+    assert fact.id not in app.searcher.gather("Which port does staging use?", only_log).kinds
 
 
 @pytest.mark.parametrize("detail", ["summary", "full"])
@@ -537,7 +586,7 @@ def test_a_correction_says_the_earlier_value_in_its_own_line(
     bob = open_memory(agent="bob")
     for memory in (app, bob):
         results = recall(memory, "What is the retention?").results
-        assert results[0]["earlier"] == "until 2026-11-03: 30 days"
+        assert results[0]["earlier"] == f"before {old.id}, 2026-11-20: 30 days"
         assert [each["id"] == new.id for each in results] == [True, False]
     pages = [recall(app, "What is the retention?", limit=1, offset=n) for n in range(3)]
     assert [[each["id"] == new.id for each in page.results] for page in pages] == [[True], [False], []]
@@ -551,7 +600,7 @@ def test_an_earlier_value_that_only_its_author_may_see_is_told_to_nobody_else(
     old = remember("The budget is 4,000 euros.", visibility="private")
     remember("The budget is 5,000 euros.", supersedes=(old.id,), visibility="user")
     bob = open_memory(agent="bob")
-    assert recall(app, "What is the budget?").results[0]["earlier"] == "until 2026-11-20: 4,000 euros"
+    assert recall(app, "What is the budget?").results[0]["earlier"] == f"before {old.id}, 2026-11-20: 4,000 euros"
     assert "earlier" not in recall(bob, "What is the budget?").results[0]
 
 

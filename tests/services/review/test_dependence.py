@@ -235,7 +235,7 @@ def test_the_doubt_is_shown_wherever_the_record_is(app: App, remember: RememberO
         (shown,) = [each for each in app.recall(request, app.caller()).results if each["id"] == decision]
         assert (shown["check"], shown["changed_at"]) == ([fact], "2026-11-22")
     block = app.assemble_context(ContextRequest(query="how do upserts work"), app.caller()).text
-    assert f"Upserts use ON CONFLICT. to be checked ({fact} changed 2026-11-22)" in block
+    assert f"Upserts use ON CONFLICT. (to be checked: {fact} changed 2026-11-22)" in block
     revise(app, decision, feedback="used")
     assert "to be checked" not in app.assemble_context(ContextRequest(query="upserts"), app.caller()).text
 

@@ -139,7 +139,7 @@ def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne,
     app.maintain.step()
     for record, status in ((procedure, "ineffective"), (censor, "escalated"), (episode, "summarized")):
         assert app.recall(RecallRequest(ids=(record.id,)), app.caller()).results[0]["status"] == status
-    clock.advance(days=60)
+    clock.advance(days=90)  # Since it was opened.
     app.maintain.step()
     assert app.recall(RecallRequest(ids=(episode.id,)), app.caller()).results[0]["status"] == "archived"
     context = app.assemble_context(ContextRequest(query="How do I restart it?"), app.caller())

@@ -1,12 +1,16 @@
 """A store of an earlier schema, opened by this version."""
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from mcp_memory.app import App
 from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import replacing
@@ -50,6 +54,64 @@ DROP TABLE pass_runs; DROP TABLE undone_summaries; DROP TABLE covered; DROP TABL
 DROP INDEX records_in_log;
 """
 """What takes a store back to the second schema."""
+
+
+def test_episodes_of_the_sixteenth_schema_are_as_old_as_they_are_stored(
+    open_memory: Callable[..., App], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1.1, C8.2, P4.2: what a history's dates had archived comes back, counted; a version keeps its status."""
+    memory = open_memory()
+    ages: list[tuple[Status, float]] = [
+        ("archived", 1), ("summarized", 1), ("archived", 40), ("summarized", 40), ("archived", 400), ("active", 1),
+    ]  # fmt: skip
+    items = [NewRecord(text=f"Day {number} went by.", kind="episode") for number in range(len(ages))]
+    items.append(NewRecord(text="Hello.", kind="message"))
+    *ids, message = (each.id for each in memory.remember(items, memory.caller()))
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        for record_id, (status, days) in zip(ids, ages, strict=True):
+            stored = time.time() - days * DAY_SECONDS
+            row = (status, stored, stored - 9e8, stored - 9e8, record_id)
+            connection.execute(
+                "UPDATE records SET status = ?, created_at = ?, accessed_at = ?, occurred_at = ? WHERE id = ?", row
+            )
+        connection.execute("UPDATE records SET status = 'archived', accessed_at = 1 WHERE id = ?", (message,))
+        connection.execute("PRAGMA user_version = 16")
+        connection.commit()
+        before = connection.execute("SELECT value FROM sequence").fetchone()[0]
+    memory = open_memory()
+    records = memory.records.get([*ids, message], memory.caller().scopes)
+    assert [records[each].status for each in ids] == [
+        "active", "active", "summarized", "summarized", "archived", "active",
+    ]  # fmt: skip
+    assert records[message].status == "archived"
+    assert memory.records.revision() == before + 3
+    histories = memory.records.versions(ids[:3])
+    assert [[(v.agent, v.write, v.before) for v in histories[each]] for each in ids[:3]] == [
+        [("upkeep", before + 1, {"status": status})] for status, _ in ages[:3]
+    ]
+    assert [records[each].version for each in ids[:3]] == [before + 1, before + 2, before + 3]
+    counted = "episodes shown whole again, as their age counts from when they were stored: 3"
+    assert memory.records.migrated() == counted
+    assert caplog.messages.count(f"brought the memory up to date: {counted}") == 1
+    assert counted in " ".join(finding.says for finding in memory.examine(repair=False))
+    assert memory.records.defects() == []
+    memory.close()
+    memory = open_memory()
+    assert caplog.messages.count(f"brought the memory up to date: {counted}") == 1
+
+
+def test_a_migration_that_counts_nothing_says_nothing(
+    open_memory: Callable[..., App], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1.1: what an earlier one said is forgotten."""
+    open_memory().close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.execute("INSERT INTO meta VALUES ('migrated', 'of before')")
+        connection.execute("PRAGMA user_version = 16")
+        connection.commit()
+    assert open_memory().records.migrated() == ""
+    assert caplog.messages == []
 
 
 def test_a_store_of_the_first_schema_counts_contexts_from_now_on(tmp_path: Path) -> None:

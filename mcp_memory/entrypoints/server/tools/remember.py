@@ -77,4 +77,6 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
         cleaned=remembered.cleaned,
         superseded_by=remembered.superseded_by,
         group=remembered.review,
+        added=list(remembered.added),
+        kind=remembered.kind,
     )

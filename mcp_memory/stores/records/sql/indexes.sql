@@ -28,7 +28,8 @@ SELECT
     iif(r.status = 'noted', r.agent || '/' || r.session_id, NULL) AS noted_in,
     coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, r.speaker, r.occurred_at, r.importance,
     r.status NOT IN ('inactive', 'retired') AS is_live, r.pinned, r.tags, r.superseded_by, r.role,
-    iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until
+    iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until,
+    r.normal_hash, r.outcome, iif(r.kind = 'event', r.details, '{}') AS details
 FROM records AS r {changed};
 
 -- name: index_places
