@@ -1,14 +1,18 @@
 """How well recall ranks: public long-term-memory data, beside recall's own legs and their fixed mixtures.
 
     python -m benchmarks.retrieval DATA_DIR [--categories] [--cross-validate] [--calibration] [--misses 10]
+    python -m benchmarks.retrieval DATA_DIR --foreign
 
 `benchmarks.groups` says what DATA_DIR holds. Prints tables in percent: recall at 1, 5, 10 and 20, nDCG at 10, the mean
 reciprocal rank, and the share of the evidence inside a context of 500 to 4,000 word pieces packed from the ranking
 until the first text that does not fit (bare texts with their speaker).
+
+With --foreign it prints what the gate lets through instead: of the evidence among the first ten the share that it
+withholds, and the share of foreign questions, asked of another memory than theirs, that get nothing.
 """
 
 import argparse
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -20,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
 
-from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
+from benchmarks.groups import DEPTH, Group, lines, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, SourceTraits, fuse
 from mcp_memory.domain.retrieval.gate import relevance_of
 from mcp_memory.domain.retrieval.log_lines import behind_answers, once
@@ -30,6 +34,8 @@ from mcp_memory.services.tasks.branch_visibility import visible_to
 
 CUTS = (1, 5, 10, 20)
 BUDGETS = (500, 1000, 2000, 4000)
+FOREIGN = 150
+"""Foreign questions for each memory."""
 BANDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0)
 """The bands of scores that calibration compares."""
 GRID = {
@@ -66,7 +72,11 @@ def main() -> None:
     parser.add_argument("--cross-validate", action="store_true", help="tune on all data sets but one, test on that one")
     parser.add_argument("--calibration", action="store_true", help="which share of results with a score is relevant")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="print N questions a data set that fail")
+    parser.add_argument("--foreign", action="store_true", help="what the gate withholds, and from whom")
     arguments = parser.parse_args()
+    if arguments.foreign:
+        Console(width=150).print(gated(arguments.data))
+        return
     asked = ask_all(arguments.data)
     console = Console(width=150)
     rankers: dict[str, Ranker] = {"recall": ranked, "keyword leg": leg("keyword"), "vector leg": leg("vector")}
@@ -104,6 +114,43 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
             texts=texts,
             tokens=tokens,
         )
+
+
+def gated(data: Path) -> Table:
+    """By data set: evidence among the first ten, the share of it withheld, and how many foreign questions get nothing.
+
+    Foreign are FOREIGN questions of each other group, evenly chosen.
+    """
+    queries = [each for each in lines(data / "queries.jsonl") if each["category"] != "adversarial"]
+    columns = (
+        "data",
+        "evidence in the first ten",
+        "withheld",
+        "foreign questions",
+        "get nothing",
+        "or a name's absence",
+    )
+    table, counts = Table(*columns), defaultdict[str, Counter[str]](Counter)
+    for group in stored_groups(data):
+        if not group.questions:
+            continue
+        dataset, here = group.questions[0].dataset, {question.text for question in group.questions}
+        where, tally = visible_to(group.app.records, group.app.caller()), counts[dataset]
+        for question in group.questions:
+            group.clock.at(question.asked_at)
+            ranking = group.app.searcher.rank(group.app.searcher.read(question.text), where)
+            found = question.gold & {hit.id for hit in ranking.hits[:10]}
+            tally.update(found=len(found), withheld=len(found - {hit.id for hit in ranking.bearing}))
+        group.clock.at(None)
+        others = [each["query"] for each in queries if each["query"] not in here]
+        for text in others[:: max(len(others) // FOREIGN, 1)]:
+            ranking = group.app.searcher.rank(group.app.searcher.read(text), where)
+            tally.update(foreign=1, silent=not ranking.bearing, named=not ranking.bearing or bool(ranking.unknown))
+    for dataset, tally in counts.items():
+        shares = (tally["withheld"] / tally["found"], *(tally[sort] / tally["foreign"] for sort in ("silent", "named")))
+        withheld, silent, named = (f"{share:.1%}" for share in shares)
+        table.add_row(dataset, str(tally["found"]), withheld, str(tally["foreign"]), silent, named)
+    return table
 
 
 def ranked(asked: Asked, choice: Choice | None = None) -> Ranked:

@@ -128,7 +128,7 @@ class E5Embedder:
         rows = self._loaded().vectors(windows, is_query=is_query)
         if not self._beside:
             return rows
-        share = np.array([[ENGLISH_SHARE * self._beside.share_known(window)] for window in windows], np.float32)
+        share = np.array([[ENGLISH_SHARE * self._beside.share_spelled(window)] for window in windows], np.float32)
         english = np.stack([self._beside.embed_query(window) for window in windows])
         return np.hstack([np.sqrt(share) * english, np.sqrt(1 - share) * rows])
 

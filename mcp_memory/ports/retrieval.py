@@ -81,11 +81,14 @@ class Rarity:
     """The number of live records, and the information of a query's words together, in nats.
 
     `holders` are the records that hold a word of the query that hardly any other has, with that word's information.
+    `nats` is the information of each term, `absent` are those that no live record holds.
     """
 
     records: int
     information: float
     holders: Mapping[str, float] = field(default_factory=dict[str, float])
+    nats: Mapping[str, float] = field(default_factory=dict[str, float])
+    absent: frozenset[str] = frozenset()
 
 
 class KeywordStore(Protocol):

@@ -138,7 +138,9 @@ def test_forms_of_one_word_count_once(keywords: KeywordStore, add: Add) -> None:
     add("Nothing to see.")
     once = keywords.search(["run", "late"], [HERE], 10)
     assert keywords.search(["run", "running", "late", "runs", "Late"], [HERE], 10) == once
-    assert keywords.rarity(["run", "running", "late", "runs"], [HERE]) == keywords.rarity(["run", "late"], [HERE])
+    several, one = (keywords.rarity(words, [HERE]) for words in (["run", "running", "late", "runs"], ["run", "late"]))
+    assert (several.information, several.holders) == (one.information, one.holders)
+    assert several.nats["running"] == several.nats["runs"] == one.nats["run"]
 
 
 def test_a_rare_word_tells_more_than_a_common_one(keywords: KeywordStore, add: Add) -> None:
@@ -147,10 +149,10 @@ def test_a_rare_word_tells_more_than_a_common_one(keywords: KeywordStore, add: A
         add(text)
     add("quay", status="retired")
     told = {word: keywords.rarity([word], [HERE]) for word in ("port", "quay", "zebra")}
+    nats = {word: -log((count + 0.5) / (PRIOR_RECORDS + 4)) for word, count in (("port", 3), ("quay", 1), ("zebra", 0))}
     assert told == {
-        "port": Rarity(records=3, information=-log(3.5 / (PRIOR_RECORDS + 4))),
-        "quay": Rarity(records=3, information=-log(1.5 / (PRIOR_RECORDS + 4))),
-        "zebra": Rarity(records=3, information=-log(0.5 / (PRIOR_RECORDS + 4))),
+        word: Rarity(records=3, information=told_by, nats={word: told_by}, absent=frozenset({word} & {"zebra"}))
+        for word, told_by in nats.items()
     }
     assert 0 < told["port"].information < told["quay"].information < told["zebra"].information
 

@@ -119,8 +119,9 @@ def test_texts_without_a_word_all_have_the_empty_text_s_vector():
     [
         ("Where is the key? 3.5", 1.0, 1.0),
         ("…? 3,5 €", 1.0, 1.0),
-        ("Wo liegt der Schlüssel für die Tür?", 0.7, 1.0),
-        ("Où se trouve la clé de la maison ?", 0.7, 1.0),
+        ("Wo liegt der Schlüssel für die Tür?", 0.35, 0.5),
+        ("Où se trouve la clé de la maison ?", 0.35, 0.5),
+        ("Wie hoch ist die Miete in Kiel?", 0.5, 0.5),
         ("数据库的密码放在哪里？", 0.0, 0.1),
         ("データベースはどこですか？", 0.0, 0.1),
         ("أين كلمة مرور قاعدة البيانات؟", 0.0, 0.1),
@@ -128,7 +129,9 @@ def test_texts_without_a_word_all_have_the_empty_text_s_vector():
         ("PostgreSQL 的密码", 0.2, 0.9),
     ],
 )
-def test_words_spelled_letter_by_letter_are_unknown_to_the_model(text: str, low: float, high: float):
+def test_words_of_other_languages_mean_half_to_the_model_and_those_spelled_letter_by_letter_nothing(
+    text: str, low: float, high: float
+):
     assert low <= EMBEDDER.share_known(text) <= high
 
 

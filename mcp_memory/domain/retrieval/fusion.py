@@ -81,7 +81,7 @@ class Background:
     `records` counts the visible live records. Cosines have this mean and mean square over them. All of the query's
     words together carry `information` nats. `holders` hold a word of it that hardly any other record has. `windows`
     counts the vectors of each record that has several. `known` is the share of the query's words that the embedder's
-    model knows, in [0, 1].
+    model knows, in [0, 1]. `nats` is the information of each word, `absent` are those that no visible record holds.
     """
 
     records: int = 0
@@ -91,6 +91,8 @@ class Background:
     holders: Mapping[str, float] = field(default_factory=dict[str, float])
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
     known: float = 1.0
+    nats: Mapping[str, float] = field(default_factory=dict[str, float])
+    absent: frozenset[str] = frozenset()
 
     @property
     def cosine(self) -> tuple[float, float]:

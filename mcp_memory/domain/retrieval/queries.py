@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -35,12 +35,23 @@ class Query:
     is_only_time: bool = False
 
 
-def coverage(terms: Sequence[str], text: str) -> float:
-    """Return the share of the query's words found in the text, in [0, 1]; inflections of one word count as equal."""
+BEGINNING = 4
+"""Letters that two inflections of one word have in common at their start."""
+
+
+def coverage(terms: Sequence[str], text: str, weights: Mapping[str, float] | None = None) -> float:
+    """Return the share of the query's words found in the text, in [0, 1]; inflections of one word count as equal.
+
+    With `weights`, in nats (> 0), each word counts as much as it tells.
+    """
     if not terms:
         return 0.0
-    words = query_terms(text, limit=None)
-    return sum(any(_is_alike(term, word) for word in words) for term in terms) / len(terms)
+    words: dict[str, list[str]] = {}
+    for word in query_terms(text, limit=None):
+        words.setdefault(word[:BEGINNING], []).append(word)
+    counts = {term: weights.get(term, 0.0) if weights else 1.0 for term in terms}
+    found = (term for term in counts if any(_is_alike(term, word) for word in words.get(term[:BEGINNING], ())))
+    return sum(map(counts.__getitem__, found)) / (sum(counts.values()) or 1.0)
 
 
 def _is_alike(a: str, b: str) -> bool:
@@ -50,9 +61,6 @@ def _is_alike(a: str, b: str) -> bool:
 
 TRIGGERED = 0.5
 """The share of a trigger's words in the query, or of the query's in the trigger, that activates a censor."""
-
-BEGINNING = 4
-"""Letters that two inflections of one word have in common at their start."""
 
 
 def is_active(censor: Record, terms: Sequence[str], domains: Collection[str]) -> bool:

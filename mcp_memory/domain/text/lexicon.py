@@ -59,3 +59,5 @@ SHOUTED = word_set("shouted")
 OPENERS = word_set("openers")
 VERBS_BEHIND_NAMES = word_set("verbs_behind_names")
 GERMAN = word_set("function_words")
+FOREIGN = word_set("foreign_function_words")
+"""Function words of the Latin-script languages that are not English."""

@@ -39,14 +39,6 @@ PASSAGE_TOKENS = (100, 40)
 """The sizes at which a long text may be shown, in counted tokens."""
 READ_CHARACTERS = 1_200
 """Characters read of a prompt: one with a pasted file states its request at the beginning or at the end."""
-SURE_SCORE = 0.7
-FAIR_SCORE, FAIR_COSINE = 0.5, 0.4
-"""Thresholds for an unrequested reminder: both fair ones (cosine by the built-in embedder), or the sure score alone.
-
-A fair score is better than what chance finds once in a store. Over 255 sentences of this project's decisions, answers
-to questions had scores from 0.6 and cosines from 0.46; the nearest to "explain what this function does" or "please
-commit this" had 0.64 and 0.35 at most.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +169,8 @@ class Remind:
         self, read: ParsedQuery, known: Collection[str], where: RecordFilter, caller: Caller
     ) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
-        ranking = self._searcher.rank(read, where)
-        near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
+        ranking = self._searcher.rank(read, where, is_unasked=True)
+        near = [hit for hit in ranking.bearing if hit.id not in known]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
         held = [
             (hit, records[hit.id]) for hit in near if hit.id in records and self._may_enter(records[hit.id], caller)
@@ -214,11 +206,6 @@ class Remind:
             source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
             detail=each.detail, agent=each.agent, section=section_of(each.record).title,
         )  # fmt: skip
-
-
-def _is_called_for(hit: Fused) -> bool:
-    is_fair = hit.score >= FAIR_SCORE and hit.raw.get("vector", 0.0) >= FAIR_COSINE
-    return is_fair or hit.score >= SURE_SCORE
 
 
 def _ends(prompt: str) -> str:

@@ -44,7 +44,8 @@ class RecallAnswer:
     """Results, best first, within the request's token budget.
 
     `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
-    `next_offset` continues a long text or list, `next_before` a list that was asked for by position.
+    `next_offset` continues a long text or list, `next_before` a list that was asked for by position. `unknown` are
+    names in the query that no record holds.
     """
 
     shown: tuple[Result, ...] = ()
@@ -53,6 +54,7 @@ class RecallAnswer:
     next_offset: int | None = None
     next_before: str | None = None
     not_found: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def results(self) -> tuple[Mapping[str, Json], ...]:
@@ -154,7 +156,11 @@ class Recall:
         end = request.offset + len(results)
         more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
         return RecallAnswer(
-            shown=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
+            shown=results,
+            truncated=more,
+            degraded=ranking.degraded,
+            next_offset=end if more and results else None,
+            unknown=ranking.unknown,
         )
 
     def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> "Excerpt | None":

@@ -17,7 +17,7 @@ from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, K
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
-from mcp_memory.domain.retrieval.gate import bearing
+from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked
 from mcp_memory.domain.retrieval.log_lines import (
     COMPARED,
     SAME_COSINE,
@@ -38,7 +38,8 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
-from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
+from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
+from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
@@ -149,13 +150,15 @@ class Searcher:
         stack: Stack | None = None,
         then: PastView | None = None,
         is_goal: bool = False,
+        is_unasked: bool = False,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
         `also` names further candidates, which pass the filter. What belongs to the path of the `stack` ranks before
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
-        `is_goal` is True where the query is a task's goal, which asks nothing.
+        `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
+        asks others: then only outstanding hits bear on it.
         """
         evidence = self.weigh(read, where, limit, also, then)
         by_task = _by_task(evidence.tasks, stack)
@@ -172,16 +175,25 @@ class Searcher:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where)
-        information = evidence.background.information
+        asked, unknown = AskedQuery(), tuple[str, ...]()
+        if not is_unasked:
+            best = partial(self._best, hits, where, then)
+            asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)
         return Ranking(
             hits=tuple(hits),
-            bearing=bearing(hits, information, read.query.terms, is_goal=is_goal),
+            bearing=bearing_unasked(hits) if is_unasked else bearing(hits, asked),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
+            unknown=() if then or where.include_inactive else unknown,
             repeated=repeated,
-            information=information,
+            information=evidence.background.information,
         )
+
+    def _best(self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None) -> list[str]:
+        """Return the texts of the best hits, as they were then."""
+        ids = [hit.id for hit in hits[:BEST_READ]]
+        return [record.searchable_text for record in reader_at(self._records, then).get(ids, where.scopes).values()]
 
     def _behind_memory(
         self, hits: list[Fused], evidence: Evidence, where: RecordFilter
@@ -423,7 +435,13 @@ class Searcher:
     def _background(self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]) -> Background:
         """Return the usual scores here. Cosines are left out where the vector search failed."""
         rarity = self._keywords.rarity(query.terms, where.scopes)
-        background = Background(records=rarity.records, information=rarity.information, holders=rarity.holders)
+        background = Background(
+            records=rarity.records,
+            information=rarity.information,
+            holders=rarity.holders,
+            nats=rarity.nats,
+            absent=rarity.absent,
+        )
         if query.vector is None or not rankings.get("vector"):
             return background
         usual = self._vectors.usual_cosine(query.vector, where.scopes)

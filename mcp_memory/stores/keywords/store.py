@@ -112,7 +112,7 @@ class InformationKeywordStore:
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
                 shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(_numbers(terms), _wholes(terms), shelves, self._unread))
+                self._last = (asked, _score(terms, _wholes(terms), shelves, self._unread))
             return self._last[1]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
@@ -157,13 +157,14 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
 
 
 def _score(
-    terms: Mapping[int, bool], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
+    terms: Sequence[str], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
 ) -> _Scored:
     """Count the terms over all shelves together, and sum each row's information in the order of the terms.
 
-    `terms` maps the number of each to True for an identifier, `wholes` the parts of a compound word to it.
+    `wholes` maps the number of each part of a compound word to it.
     """
-    numbers, identifiers = list(terms), list(terms.values())
+    by_number = _by_number(terms)
+    numbers, identifiers = list(by_number), [any(map(_is_identifier, same)) for same in by_number.values()]
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
@@ -176,11 +177,11 @@ def _score(
             found[column] = np.setdiff1d(found[column], found[numbers.index(whole)], assume_unique=True)
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
-        told = (
+        informed = (
             (rows, _information(chance, np.clip(shelf.lengths[rows] / mean_length, 1.0, MOST_RELATIVE)))
             for rows, chance in zip(found, chances, strict=True)
         )
-        scores.append((shelf, shelf.summed(told, READ_ON, shelf.heard(unread))))
+        scores.append((shelf, shelf.summed(informed, READ_ON, shelf.heard(unread))))
     holders: dict[str, float] = {}
     for column, (chance, count) in enumerate(zip(chances, having, strict=True)):
         if 0 < count <= max(records // FEW_IN, RARE_IDENTIFIER * identifiers[column]):
@@ -189,7 +190,12 @@ def _score(
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
     known = {number for number, count in zip(numbers, having, strict=True) if count}
     information = sum(-log(c) for n, c in zip(numbers, chances, strict=True) if wholes.get(n) not in known)
-    return _Scored(rarity=Rarity(records=records, information=information, holders=holders), scores=scores)
+    told = {term: -log(chance) for same, chance in zip(by_number.values(), chances, strict=True) for term in same}
+    absent = frozenset(
+        term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same
+    )
+    rarity = Rarity(records=records, information=information, holders=holders, nats=told, absent=absent)
+    return _Scored(rarity=rarity, scores=scores)
 
 
 def _information(chance: float, relative: Scores) -> Scores:
@@ -197,12 +203,11 @@ def _information(chance: float, relative: Scores) -> Scores:
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
 
 
-def _numbers(terms: Sequence[str]) -> dict[int, bool]:
-    """Return the numbers of the terms' stems, each once, with True for an identifier."""
-    found: dict[int, bool] = {}
+def _by_number(terms: Sequence[str]) -> dict[int, list[str]]:
+    """Return the terms by the number of their stem, in the order of the first of each."""
+    found: dict[int, list[str]] = {}
     for stem, term in zip(stems(terms), terms, strict=True):
-        number = term_number(stem)
-        found[number] = found.get(number, False) or _is_identifier(term)
+        found.setdefault(term_number(stem), []).append(term)
     return found
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.model.records import Kind
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import is_known
+from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
 from mcp_memory.domain.retrieval.log_lines import (
     TextDigests,
     behind_answers,
@@ -95,9 +95,9 @@ def test_a_question_of_the_log_ranks_behind_its_answer_and_makes_nothing_known()
     behind = behind_answers(ranking, {"line"}, {"other"})
     assert ids(behind) == ["fact", "line", "other"]
     assert [each.is_echo for each in behind] == [False, True, False]
-    words = ("which", "port", "staging")
-    assert is_known(behind_answers(ranking[:2], (), ()), 10.0, words)
-    assert not is_known(behind_answers(ranking[:1], {"line"}, ()), 10.0, words)
+    asked = AskedQuery(words=3, information=10.0)
+    assert is_known(behind_answers(ranking[:2], (), ()), asked)
+    assert not is_known(behind_answers(ranking[:1], {"line"}, ()), asked)
     assert behind_answers(ranking, (), ()) == ranking
 
 

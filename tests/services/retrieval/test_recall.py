@@ -641,3 +641,44 @@ def test_a_record_is_found_by_the_questions_it_answers(app: App, remember: Remem
     for wrong in ([], ["?"] * 4, ["x" * 201], "y" * 201):
         with pytest.raises(InvalidRequest, match="asked_as"):
             remember("Anything.", details={"asked_as": wrong})
+
+
+def test_what_no_record_names_is_named_and_the_rest_of_the_question_answered(app: App, remember: RememberOne) -> None:
+    """W3.1: a name in another form is there; a store with nothing in it names nothing."""
+    assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
+    for number in range(30):
+        remember(f"Lunch menu of day {number}: soup and bread.")
+    kept = remember("Postgres keeps its nightly backups in the vault at Bergen.")
+    unknown = recall(app, "Where does Redis keep its snapshots?")
+    assert (unknown.results, unknown.unknown) == ((), ("Redis",))
+    near = recall(app, "Where are the nightly Postgres backups for Kafka kept?")
+    assert (near.results[0]["id"], near.unknown) == (kept.id, ("Kafka",))
+    assert recall(app, "Where does PostgreSQL keep its nightly backups?").unknown == ()
+
+
+def test_an_unknown_name_is_read_from_what_is_visible_now(app: App, remember: RememberOne) -> None:
+    """W3.1: what is retired may have named it; a look at retired records or back in time says nothing of names."""
+    for number in range(30):
+        remember(f"Lunch menu of day {number}: soup and bread.")
+    gone = remember("Redis keeps its snapshots on the second disk.")
+    assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
+    app.forget([gone.id], "retire", app.caller())
+    assert recall(app, "Where does Redis keep its snapshots?").unknown == ("Redis",)
+    assert recall(app, "Where does Redis keep its snapshots?", include_inactive=True).unknown == ()
+
+
+def test_a_question_in_german_is_answered_by_its_words(app: App) -> None:
+    """W3.1: any two German texts have high cosines by the built-in embedder."""
+    said = (
+        "Der Mietvertrag für das Lager in Kiel läuft bis Ende März.",
+        "Die Heizung im Büro wird jeden Herbst von Firma Lorenz gewartet.",
+        "Die Rechnungen gehen immer am ersten Montag des Monats raus.",
+        "Der Schlüssel für den Keller hängt neben der Garderobe.",
+        "Für den Versand nach Österreich gilt die teurere Pauschale.",
+        "Das Passwort für das Gästenetz wechselt alle drei Wochen.",
+    )
+    app.remember([NewRecord(text=text) for text in said], app.caller())
+    assert texts(recall(app, "Bis wann läuft der Mietvertrag für das Lager?"))[0] == said[0]
+    assert texts(recall(app, "Wer wartet die Heizung im Büro?"))[0] == said[1]
+    assert recall(app, "Welche Blutgruppe hat meine Tante?").results == ()
+    assert recall(app, "Wie heißt die Lehrerin der Kinder?").results == ()

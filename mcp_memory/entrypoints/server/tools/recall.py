@@ -6,6 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
@@ -32,7 +33,7 @@ def build(app: "App") -> StrictTool:
         caller = asking(app, client.name, asked.session_id)
         found = app.recall(asked, caller)
         is_empty = not found.shown and not found.not_found
-        nothing = nothing_stored(app.records, caller) or _none(asked) if is_empty else ""
+        nothing = nothing_stored(app.records, caller) or ("" if found.unknown else _none(asked)) if is_empty else ""
         return with_text(_lines(found, nothing), "recall", _show(found), shows_text=not client.hides_text)
 
     return make_tool("recall", "Recall", DESCRIPTION, RecallArguments, answer, annotations(read_only=True))
@@ -40,7 +41,8 @@ def build(app: "App") -> StrictTool:
 
 def _lines(answer: RecallAnswer, nothing: str) -> str:
     """Return the results as the model reads them, or that there is nothing."""
-    lines = [nothing] if nothing else [each.line for each in answer.shown]
+    names_nothing = [nothing_names(answer.unknown)] if answer.unknown else []
+    lines = [nothing] if nothing else [*names_nothing, *(each.line for each in answer.shown)]
     if answer.not_found:
         lines.append(f"Not found: {', '.join(answer.not_found[:NOT_FOUND_SHOWN])}.")
     if answer.next_offset is not None:
@@ -62,4 +64,4 @@ def _show(answer: RecallAnswer) -> dict[str, Json]:
     }
     if answer.next_offset is not None:
         shown["next_offset"] = answer.next_offset
-    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]))
+    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]), unknown=list(answer.unknown))

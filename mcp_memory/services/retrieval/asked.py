@@ -1,0 +1,91 @@
+"""Reads what a query asks for, and names what it names and no record does: what the gate needs beside the hits."""
+
+import re
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+
+from mcp_memory.domain.retrieval.fusion import Background, Fused
+from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
+from mcp_memory.domain.retrieval.queries import Query, coverage
+from mcp_memory.domain.text.intent import pick_strategy
+from mcp_memory.domain.text.lexicon import FOREIGN
+from mcp_memory.domain.text.query_names import MOST_WORDS, is_unspaced, names_in
+from mcp_memory.domain.text.words import letters_in_common, query_terms
+
+BEST_READ = 10
+"""Records read where their words matter: for a language that the embedder hardly knows, or a name that is nowhere."""
+BEST_ALIKE = 5
+READ_CHARACTERS = 5_000
+"""Characters read of each."""
+MOST_NAMED = 3
+LEAST_SHARED = 5
+"""Letters at the beginning that two forms of a name share at least: "Redis" is no form of "redirect"."""
+
+
+def asked_about(
+    query: Query, hits: Sequence[Fused], background: Background, best: Callable[[], Sequence[str]], *, is_goal: bool
+) -> tuple[AskedQuery, tuple[str, ...]]:
+    """Return the query as the gate sees it, and the names in it that nothing visible holds, at most three.
+
+    `best` reads the texts of the best hits, best first.
+    """
+    asked = AskedQuery(
+        records=background.records,
+        words=len(query.terms),
+        information=background.information,
+        understood=query.known,
+    )
+    texts: list[str] = []
+    if asked.is_foreign:
+        texts = [text[:READ_CHARACTERS] for text in best()]
+        asked = replace(asked, alike=_alike(query.terms, texts[:BEST_ALIKE], background))
+    if is_goal or not background.records or len(query.terms) > MOST_WORDS:
+        return asked, ()
+    unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
+    if unknown:
+        texts = texts or [text[:READ_CHARACTERS] for text in best()]
+        unknown = [name for name in unknown if not _is_said(name, texts)]
+    strictest = replace(asked, seeks_fact=True, names_unknown=bool(unknown))
+    if not asked.is_foreign and not is_known(hits, strictest):  # Most are: then the kind of question does not matter.
+        seeks_fact = pick_strategy(query.text).strategy == "question"
+        asked = replace(strictest, seeks_fact=seeks_fact)
+    return asked, tuple(unknown[:MOST_NAMED])
+
+
+def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -> float:
+    """Return the share of the query's words, function words aside, in the text that has most of them.
+
+    In scripts without spaces, pairs of characters are a word's parts, so the mean of their share and the characters'.
+    """
+    told = [term for term in terms if term not in FOREIGN]
+    characters = [*dict.fromkeys(sign for term in told if is_unspaced(term) for sign in term)]
+    shares = [coverage(told, text, background.nats) for text in texts]
+    if characters:
+        shares = [
+            (share + sum(sign in text for sign in characters) / len(characters)) / 2
+            for share, text in zip(shares, texts, strict=True)
+        ]
+    return max(shares, default=0.0)
+
+
+def _is_said(name: str, texts: Sequence[str]) -> bool:
+    """Return True where one of the texts has all words of the name in another form: "Postgres" for PostgreSQL."""
+    said = {word for text in texts for word in query_terms(text, limit=None)}
+    return all(any(_is_form(word, other) for other in said) for word in name.lower().split())
+
+
+def _is_form(name: str, word: str) -> bool:
+    shared = max(LEAST_SHARED, letters_in_common(min(len(name), len(word))))
+    return name[:shared] == word[:shared]
+
+
+def is_absent(name: str, absent: Set[str]) -> bool:
+    """Return True where a word of the name is absent: both "PostgreSQL" and a part of it. `absent` are query terms."""
+    return any(_is_word_absent(word, absent) for word in re.findall(r"\w+", name))
+
+
+def _is_word_absent(word: str, absent: Set[str]) -> bool:
+    terms = query_terms(word)
+    if terms[:1] == [word.lower()]:  # The word itself, and then its parts: "postgresql", "postgre", "sql".
+        return terms[0] in absent and (len(terms) == 1 or not absent.isdisjoint(terms[1:]))
+    return not absent.isdisjoint(terms)
