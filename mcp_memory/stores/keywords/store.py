@@ -29,7 +29,7 @@ RARE_IDENTIFIER, MIN_DIGITS = 3, 3
 """An identifier is rare up to so many records, in a store of any size; so many digits make one of a word."""
 READ_ON = 0.75
 """Weight of a word in the turns directly before and after a dialogue turn, relative to the turn's own words."""
-MOST_RELATIVE = 4.0
+MOST_RELATIVE = 2.0
 """Maximum length counted, in average lengths.
 
 In a longer text, such as a tool's output, the wanted words are in one passage: measured by the whole, its rarest word
