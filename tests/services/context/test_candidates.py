@@ -98,8 +98,8 @@ def test_what_is_not_relevant_is_dropped_however_fresh_and_successful(
     """C4.2: the floor comes before the score."""
     old = remember("We chose Postgres for billing.", kind="decision", occurred_at=clock.now - 300 * DAY)
     fresh = remember("The canteen got a new oven.", kind="decision", outcome="success", importance=10, confidence=1.0)
-    found = fates(app, query="Which database did we choose for billing?", strategy="decision")
-    assert found == {old.id: "", fresh.id: "below the relevance floor", "strategy:decision": ""}
+    found = fates(app, query="Which database did we choose for billing?", strategy="question")
+    assert found == {old.id: "", fresh.id: "below the relevance floor", "strategy:question": ""}
 
 
 def test_a_strategy_may_keep_some_of_a_kind_below_the_floor_or_take_none_of_it(app: App, remember: RememberOne) -> None:
