@@ -30,8 +30,8 @@ BESIDE: Mapping[str, Fraction] = {
 """The same for what helps to read them, behind the best answers."""
 SMALL_BUDGET, SMALL_PART = 1_000, 3
 """Below this budget at most a third of it goes to what comes before the answers."""
-LARGE_ONLY = frozenset({"approach", "focus"})
-"""Shares that a small block drops: one more answer is worth more than advice, and than what is at hand."""
+LEAST_BUDGET: Mapping[str, int] = {"approach": SMALL_BUDGET, "focus": 2_000}
+"""Budgets below which a share is dropped: an answer is worth more than advice, and than what is next or at hand."""
 BEST = 5
 """The answers that come before anything beside them."""
 FIRST_TOKENS = 450
@@ -65,7 +65,7 @@ def fill(
     for item in answers[:BEST]:
         _answer(ledger, item)
     for share, part in BESIDE.items():
-        if share in LARGE_ONLY and budget < SMALL_BUDGET:
+        if budget < LEAST_BUDGET.get(share, 0):
             continue
         ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
     for item in answers[BEST:]:

@@ -325,8 +325,8 @@ def other_censors_item(number: int, measure: Measure) -> Item:
 
 
 def unknown_item(sentence: str, measure: Measure) -> Item:
-    """Make an item of the sentence that says what no record names."""
-    return _line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0)
+    """Make an item of the sentence that says what is not known here. It is never left out."""
+    return replace(_line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0), required=True)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:

@@ -15,7 +15,7 @@ class AskedQuery:
     of them that the embedder's model knows, in [0, 1]. Where that is little, `alike` is the share of their information,
     in [0, 1], that inflections of them in one of the best records carry. `seeks_fact` is True for a question that one
     fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown` is True where it
-    names what no record does.
+    names what no record does, `names_rare` where it names what hardly any other record does.
     """
 
     records: int = 0
@@ -25,6 +25,7 @@ class AskedQuery:
     alike: float = 0.0
     seeks_fact: bool = False
     names_unknown: bool = False
+    names_rare: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -58,7 +59,7 @@ costs none of 705 in conversations and code, and 1 of 133 preferences (docs/deci
 FLOOR_SCORE = 0.15
 """Least score: a weaker match has less than a fifth of the evidence of the best chance match in the store."""
 FOREIGN_FLOOR = 0.5
-"""Share of that score where the embedder's model understands little: meaning counts less in it."""
+"""Share of that score, and of noise, where the embedder's model understands little: meaning counts less in it."""
 FLOOR_COSINE = 0.12
 """Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
@@ -77,9 +78,10 @@ def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
     """Return the hits, best first, that bear on the query; none where nothing stored does."""
     if not hits or not is_known(hits, asked):
         return ()
+    certainty = FOREIGN_FLOOR if asked.is_foreign else 1.0
     # A search for a word or two wants all that mentions them.
-    noise = noise_score(hits) if asked.words >= FEW_WORDS else 0.0
-    floor = FLOOR_SCORE * (FOREIGN_FLOOR if asked.is_foreign else 1.0)
+    noise = noise_score(hits) * certainty if asked.words >= FEW_WORDS else 0.0
+    floor = FLOOR_SCORE * certainty
     return tuple(hit for hit in hits if not _is_noise(hit, noise) and is_above_floor(hit, asked.information, floor))
 
 
@@ -91,7 +93,8 @@ def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
 def is_known(hits: Sequence[Fused], asked: AskedQuery) -> bool:
     """Return True where anything stored may bear on the query, judged by its best hits."""
     best = [hit for hit in hits if not hit.is_echo][:BEST_HITS]
-    if asked.words < FEW_WORDS and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in best):
+    is_sought = asked.names_rare or asked.words < FEW_WORDS
+    if is_sought and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in best):
         return True
     return chance(hits, asked) >= (BEARS_ON_FACT if asked.seeks_fact else BEARS)
 

@@ -58,6 +58,7 @@ LEAST_NOTES = 20
 AS_OF = "What was believed at {} UTC. It may have changed since."
 LEAST_PASSAGE, LEAST_WEIGHED = 60, 8
 """Tokens of a passage with its frame, at least; and texts of which the passages are weighed in the smallest block."""
+NOTHING_BEARS = "Nothing stored bears on this question."
 NEAREST_MARK = "nearest known"
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
@@ -175,9 +176,10 @@ class ItemBuilder:
             items.append(self._record(each, title, self._share_of(each, section, crowds=crowds), int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
-        if sentence := nothing_names(self._gathered.unknown):
-            items.append(unknown_item(sentence, measure))
-        return items
+        sentence = nothing_names(self._gathered.unknown)
+        if question.is_asked and not ranked:
+            sentence = sentence or NOTHING_BEARS
+        return [*items, unknown_item(sentence, measure)] if sentence else items
 
     def _share_of(self, each: Scored, section: Section, *, crowds: bool) -> str:
         """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
+from math import log
 
-from mcp_memory.domain.retrieval.fusion import Background, Fused
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Background, Fused
 from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
@@ -18,6 +19,8 @@ BEST_ALIKE = 5
 READ_CHARACTERS = 5_000
 """Characters read of each."""
 MOST_NAMED = 3
+RARE_NAME = 3
+"""A name that at most so many records hold is what the question is after: then silence would hide them."""
 LEAST_SHARED = 5
 """Letters at the beginning that two forms of a name share at least: "Redis" is no form of "redirect"."""
 
@@ -41,7 +44,9 @@ def asked_about(
         asked = replace(asked, alike=_alike(query.terms, texts[:BEST_ALIKE], background))
     if is_goal or not background.records or len(query.terms) > MOST_WORDS:
         return asked, ()
-    unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
+    names = names_in(query.text)
+    unknown = [name for name in names if is_absent(name, background.absent)]
+    asked = replace(asked, names_rare=any(_is_rare(name, background) for name in names if name not in unknown))
     if unknown:
         texts = texts or [text[:READ_CHARACTERS] for text in best()]
         unknown = [name for name in unknown if not _is_said(name, texts)]
@@ -66,6 +71,13 @@ def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -
             for share, text in zip(shares, texts, strict=True)
         ]
     return max(shares, default=0.0)
+
+
+def _is_rare(name: str, background: Background) -> bool:
+    """Return True where hardly any record has a word of the name, and all of its words are somewhere."""
+    least = -log((RARE_NAME + 0.5) / (background.records + PRIOR_RECORDS + 1))
+    told = [background.nats.get(term, 0.0) for term in query_terms(name)]
+    return max(told, default=0.0) >= least and background.absent.isdisjoint(query_terms(name))
 
 
 def _is_said(name: str, texts: Sequence[str]) -> bool:
