@@ -81,7 +81,7 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     words = words_of(beside.person.get(f"/context/{context}"))
     assert "Block given at a session’s start" in words
     for part in (
-        f"[{fact} fact", "listens on port 4711.", "Known Information", f"[{censor} censor", "relevance", "230 tokens",
+        f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
         "Headings and fence",
     ):  # fmt: skip
         assert part in words, part
