@@ -194,6 +194,7 @@ def test_what_the_session_noted_and_what_came_of_its_calls_follow(open_memory: O
         "changed locks.py",
     ]
     assert "ruff check ." in outcomes[0]
+    assert {line.partition("]")[0][-6:] for line in outcomes} == {" 11-21"}, "W2.2: this year's"
     for quoted in ("timeout=30", "2.0 GB done", "import locks", "main.py", "All checks passed", "exit code"):
         assert quoted not in context.text
     assert context.text.index(note) < context.text.index("The port is 6432.") < context.text.index("invoices_")
