@@ -35,6 +35,8 @@ MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
 NOTHING = "nothing"
 """The id of the line that says that a memory holds nothing."""
+UNKNOWN = "unknown"
+"""The id of the sentence that says what is not known here."""
 LAST_POSITION = 1_000_000
 """Behind everything else in its section."""
 EXCHANGE, SESSION_NOTES, SINCE = "exchange", "session notes", "since"
@@ -326,7 +328,7 @@ def other_censors_item(number: int, measure: Measure) -> Item:
 
 def unknown_item(sentence: str, measure: Measure) -> Item:
     """Make an item of the sentence that says what is not known here. It is never left out."""
-    return replace(_line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0), required=True)
+    return replace(_line_item(UNKNOWN, "note", "Note", f"- {sentence}", measure, REST, 0.0), required=True)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:

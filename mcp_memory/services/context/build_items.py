@@ -15,6 +15,7 @@ from mcp_memory.domain.context.items import (
     OPEN_SHOWN,
     SESSION_NOTES,
     SINCE,
+    UNKNOWN,
     Measure,
     approach_item,
     entity_item,
@@ -109,7 +110,7 @@ class ItemBuilder:
             open_tasks = self._open()
             items += open_tasks[:OPEN_SHOWN]
             more_tasks += [item.id for item in open_tasks[OPEN_SHOWN:]]
-        if not items and (line := nothing_stored(self._records, question.caller)):
+        if all(item.id == UNKNOWN for item in items) and (line := nothing_stored(self._records, question.caller)):
             items = [nothing_item(line, measure)]
         return items, more_tasks
 
