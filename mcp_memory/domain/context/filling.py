@@ -5,6 +5,8 @@ from fractions import Fraction
 
 from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Item, Ledger, Placed
 
+UNKNOWN = "unknown"
+"""The share of what is not known here."""
 ANSWERS = "answers"
 """The share of what the question found: all that the others leave."""
 CHOSEN = "chosen"
@@ -12,6 +14,7 @@ CHOSEN = "chosen"
 NEAREST = "nearest"
 """The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
+    UNKNOWN: Fraction(1, 3),
     **{share: ALWAYS[share] for share in ("identity", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
     **{share: ALWAYS[share] for share in ("root", "ancestors", "finished")},

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import REST, Form, Item, LazyForms
+from mcp_memory.domain.context.filling import UNKNOWN
 from mcp_memory.domain.context.rendering import (
     entity_line,
     group_title,
@@ -344,8 +345,8 @@ def other_censors_item(number: int, measure: Measure) -> Item:
 
 
 def unknown_item(sentence: str, measure: Measure) -> Item:
-    """Make an item of the sentence that says what is not known here. It is never left out."""
-    return replace(_line_item("unknown", "note", "Note", f"- {sentence}", measure, REST, 0.0), required=True)
+    """Make an item of the sentence that says what is not known here."""
+    return _line_item("unknown", "note", "Note", f"- {sentence}", measure, UNKNOWN, 0.0)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:

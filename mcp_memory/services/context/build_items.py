@@ -93,7 +93,7 @@ class ItemBuilder:
         The notice is always in the block; `additional` is the caller's own text.
         """
         question, measure = self._question, self._measure
-        items = self._stack(notice, short_notice)
+        items = self._unknown() + self._stack(notice, short_notice)  # The first give way last.
         items += self._guidance()
         items += self._at_hand()
         if additional.strip():
@@ -177,10 +177,14 @@ class ItemBuilder:
             items.append(self._record(each, title, self._share_of(each, section, crowds=crowds), int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
+        return items
+
+    def _unknown(self) -> list[Item]:
+        """Return what the question names and no record does, or that nothing stored bears on it."""
         sentence = nothing_names(self._gathered.unknown)
-        if question.is_asked and not ranked:
+        if self._question.is_asked and not self._ranked:
             sentence = sentence or NOTHING_BEARS
-        return [*items, unknown_item(sentence, measure)] if sentence else items
+        return [unknown_item(sentence, self._measure)] if sentence else []
 
     def _share_of(self, each: Scored, section: Section, *, crowds: bool) -> str:
         """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""

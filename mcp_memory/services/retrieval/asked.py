@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import log
 
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Background, Fused
-from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
+from mcp_memory.domain.retrieval.gate import BEST_HITS, FEW_WORDS, AskedQuery, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.lexicon import FOREIGN
@@ -37,6 +37,7 @@ def asked_about(
         words=len(query.terms),
         information=background.information,
         understood=query.known,
+        is_goal=is_goal,
     )
     texts: list[str] = []
     if asked.is_foreign:
@@ -46,6 +47,12 @@ def asked_about(
         return asked, ()
     names = names_in(query.text)
     unknown = [name for name in names if is_absent(name, background.absent)]
+    if (
+        len(query.terms) <= FEW_WORDS
+        and len(unknown) == len(names)
+        and any(hit.raw.get("graph") for hit in hits[:BEST_HITS])
+    ):
+        unknown = []  # An entity's alias: "k8s" where the texts say Kubernetes.
     asked = replace(asked, names_rare=any(_is_rare(name, background) for name in names if name not in unknown))
     if unknown:
         texts = texts or [text[:READ_CHARACTERS] for text in best()]
