@@ -1,8 +1,11 @@
 """Fits items into a token budget: shares first, then the rest to any item that can use it. Pure arithmetic."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
+from threading import Lock
+from typing import overload
 
 from mcp_memory.domain.model.records import Instant, ShownDetail
 from mcp_memory.domain.model.sections import SECTIONS, Section
@@ -59,6 +62,35 @@ class Form:
     is_last: bool = False
 
 
+class LazyForms(Sequence[Form]):
+    """Forms, each of which is made when somebody asks for it or for a later one. Thread-safe.
+
+    To weigh and cut a long text takes longer than to place it, and most candidates are shown whole or not at all.
+    """
+
+    def __init__(self, forms: Iterator[Form]) -> None:
+        self._made: list[Form] = []
+        self._others = forms
+        self._making = Lock()  # A kept draft is filled again for a follow-up, maybe in another thread.
+
+    @overload
+    def __getitem__(self, index: int) -> Form: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Form]: ...
+    def __getitem__(self, index: int | slice) -> Form | list[Form]:
+        is_from_start = isinstance(index, int) and index >= 0
+        self._make(index + 1 if is_from_start else None)
+        return self._made[index]
+
+    def __len__(self) -> int:
+        self._make(None)
+        return len(self._made)
+
+    def _make(self, number: int | None) -> None:
+        with self._making:
+            self._made += islice(self._others, None if number is None else max(number - len(self._made), 0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """A candidate for the block. `forms` run from the fullest to the shortest useful one.
@@ -75,7 +107,7 @@ class Item:
     section: str
     share: str
     score: float
-    forms: tuple[Form, ...]
+    forms: Sequence[Form]
     position: int = 0
     required: bool = False
     group: str = ""

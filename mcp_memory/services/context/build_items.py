@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mcp_memory.domain.context.budget import FOUND, KNOWN, LEARNT, OTHERS, REST, Item, own_share
 from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST
@@ -202,7 +203,7 @@ class ItemBuilder:
             record = each.candidate.record
             if record.is_shortened and most:
                 most -= 1
-                weighed = replace(each.candidate, passages=passages(record.text, self._question.text))
+                weighed = replace(each.candidate, passages=partial(passages, record.text, self._question.text))
                 yield replace(each, candidate=weighed)
             elif not record.is_shortened or not self._question.is_asked:
                 yield each
