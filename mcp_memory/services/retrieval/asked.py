@@ -10,7 +10,7 @@ from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.lexicon import FOREIGN
 from mcp_memory.domain.text.query_names import MOST_WORDS, is_unspaced, names_in
-from mcp_memory.domain.text.words import letters_in_common, query_terms
+from mcp_memory.domain.text.words import letters_in_common, normalized, query_terms
 
 BEST_READ = 10
 """Records read where their words matter: for a language that the embedder hardly knows, or a name that is nowhere."""
@@ -44,7 +44,8 @@ def asked_about(
     unknown = [name for name in names_in(query.text) if is_absent(name, background.absent)]
     if unknown:
         texts = texts or [text[:READ_CHARACTERS] for text in best()]
-        unknown = [name for name in unknown if not _is_said(name, texts)]
+        said = _words_like(unknown, texts)
+        unknown = [name for name in unknown if not _is_said(name, said)]
     strictest = replace(asked, seeks_fact=True, names_unknown=bool(unknown))
     if not asked.is_foreign and not is_known(hits, strictest):  # Most are: then the kind of question does not matter.
         seeks_fact = pick_strategy(query.text).strategy == "question"
@@ -68,9 +69,16 @@ def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -
     return max(shares, default=0.0)
 
 
-def _is_said(name: str, texts: Sequence[str]) -> bool:
-    """Return True where one of the texts has all words of the name in another form: "Postgres" for PostgreSQL."""
-    said = {word for text in texts for word in query_terms(text, limit=None)}
+def _words_like(names: Sequence[str], texts: Sequence[str]) -> Set[str]:
+    """Return the words of the texts that begin like a word of a name, and others."""
+    begins = {word[:LEAST_SHARED] for name in names for word in name.lower().split()}
+    # Most texts have no such word, and to split one into words takes long.
+    near = (text for text in texts if any(map(normalized("NFC", text).lower().__contains__, begins)))
+    return {word for text in near for word in query_terms(text, limit=None)}
+
+
+def _is_said(name: str, said: Set[str]) -> bool:
+    """Return True where all words of the name are said in another form: "Postgres" for PostgreSQL."""
     return all(any(_is_form(word, other) for other in said) for word in name.lower().split())
 
 
