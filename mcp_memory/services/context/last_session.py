@@ -79,7 +79,8 @@ class LastSessionReader:
         where = replace(question.where, session_id=last.session_id)
         newest = self._filters.newest(self._filters.passing(where), TURNS_READ)
         raw = self._filters.passing(replace(where, kinds=RAW))
-        used = [*self._held(question, [each for each in newest if each in raw], last.agent)]
+        used = readable(self._records, question, [each for each in newest if each in raw])
+        used = [each for each in used if each.agent == last.agent]
         calls = [each for each in used if each.kind in ("tool_call", "tool_result")]
         done = [_event_outcome(each) for each in used if each.kind == "event"]
         done += _call_outcomes(in_order(map(entry_of, calls)).entries)
@@ -100,18 +101,10 @@ class LastSessionReader:
         newest = (
             self._filters.newest(self._filters.passing(replace(where, kinds=lasting)), TURNS_READ) if lasting else ()
         )
-        for each in self._held(question, newest, agent):
+        for each in readable(self._records, question, newest):
             # What it noted elsewhere competes by the goal.
-            if each.id not in there and (current is None or each.task_id == current.id):
+            if each.agent == agent and each.id not in there and (current is None or each.task_id == current.id):
                 yield each
-
-    def _held(self, question: ContextQuestion, record_ids: Sequence[str], agent: str) -> Iterator[Record]:
-        """Yield those of the agent's records that may be shown; few are read where few are wanted."""
-        for start in range(0, len(record_ids), READ_TOGETHER):
-            wanted = record_ids[start : start + READ_TOGETHER]
-            for each in self._records.get(wanted, question.where.scopes).values():
-                if each.agent == agent and not refused(each, question.strategy):
-                    yield each
 
     def _latest_elsewhere(self, question: ContextQuestion) -> Record | None:
         """Return the newest record of another session, the agent's own first: its tools alone may have left one."""
@@ -122,10 +115,16 @@ class LastSessionReader:
         return None
 
 
-def held(records: MemoryReader, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-    """Return the last records that may be shown, newest first; of `TURNS_READ`."""
-    listed = records.list(where, "occurred", TURNS_READ)
-    return [record for record in listed if not refused(record, question.strategy)]
+def held(records: MemoryReader, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
+    """Yield the last records that may be shown, newest first; of `TURNS_READ`."""
+    yield from readable(records, question, records.list_ids(where, "occurred", TURNS_READ))
+
+
+def readable(records: MemoryReader, question: ContextQuestion, record_ids: Sequence[str]) -> Iterator[Record]:
+    """Yield those records that may be shown, in order; few are read where few are wanted."""
+    for start in range(0, len(record_ids), READ_TOGETHER):
+        some = records.get(record_ids[start : start + READ_TOGETHER], question.where.scopes)
+        yield from (record for record in some.values() if not refused(record, question.strategy))
 
 
 def _event_outcome(event: Record) -> CallOutcome:
