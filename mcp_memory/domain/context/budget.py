@@ -78,8 +78,7 @@ class LazyForms(Sequence[Form]):
     @overload
     def __getitem__(self, index: slice) -> list[Form]: ...
     def __getitem__(self, index: int | slice) -> Form | list[Form]:
-        is_from_start = isinstance(index, int) and index >= 0
-        self._make(index + 1 if is_from_start else None)
+        self._make(index + 1 if isinstance(index, int) and index >= 0 else None)
         return self._made[index]
 
     def __len__(self) -> int:

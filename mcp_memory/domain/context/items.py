@@ -127,7 +127,8 @@ def record_item(
         share=share,
         score=each.score,
         relevance=each.candidate.relevance,
-        forms=LazyForms(forms()),
+        # Only passages take long to make.
+        forms=LazyForms(forms()) if each.candidate.passages else tuple(forms()),
         group=group,
         position=position,
         time=record.occurred_at,
