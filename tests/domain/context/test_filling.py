@@ -55,6 +55,9 @@ def test_a_text_that_is_shown_whole_is_never_cut() -> None:
     placed, _ = fill([whole, cut], 450, {})
     assert (shown(placed), made) == ({"whole": 300, "cut": 100}, [300, 300, 200, 100])
     assert [form.tokens for form in whole.forms] == [300, 200, 100]
+    made.clear()
+    never = replace(item("never"), forms=LazyForms(forms(60)), least=51)
+    assert (shown(fill([cut, never], 150, {})[0]), made) == ({"cut": 100}, [])
     assert (len(cut.forms), cut.forms[-1].tokens, [form.tokens for form in cut.forms[:-1]]) == (3, 100, [300, 200])
 
 
