@@ -80,6 +80,8 @@ def fill(
 
 def _answer(ledger: Ledger, item: Item) -> None:
     """Place an answer at the fullest form that fits and leaves room for others; a text without passages as it is."""
+    if ledger.left < item.least:
+        return
     room = min(ledger.left, FIRST_TOKENS)
     own = (form for form in item.forms if not form.is_last and ledger.cost(item, form) <= room)
     form = next(own, None) or item.forms[-1]

@@ -130,6 +130,7 @@ def record_item(
         relevance=each.candidate.relevance,
         # Only passages take long to make.
         forms=LazyForms(forms()) if each.candidate.passages else tuple(forms()),
+        least=_least(record, measure) if each.candidate.passages else 0,
         group=group,
         position=position,
         time=record.occurred_at,
@@ -203,6 +204,12 @@ def _not_shortened(bodies: Iterator[_Body]) -> Iterator[_Body]:
     own = (body for body in chain([first], bodies) if body[2] not in ("summary", "micro"))
     yield next(own, first)
     yield from own
+
+
+def _least(record: Record, measure: Measure) -> int:
+    """Return what the shortest form of a long text takes at least: its id, and its micro or the place of a passage."""
+    place = measure.count_raw(f" (part 1 of 2, {record.text_tokens} tokens)")
+    return measure.scaled(measure.count_raw(f"- [{record.id}") + min(place, record.micro_tokens))
 
 
 def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[Excerpt]:

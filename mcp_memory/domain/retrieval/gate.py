@@ -182,7 +182,7 @@ def _lead(hits: Sequence[Fused]) -> float:
 
 
 def _is_noise(hit: Fused, noise: float) -> bool:
-    return max(hit.score, _score_alone(hit)) < noise
+    return hit.score < noise and _score_alone(hit) < noise
 
 
 def _score_alone(hit: Fused) -> float:
