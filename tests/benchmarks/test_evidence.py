@@ -40,7 +40,7 @@ BLOCK = """<memory-context id="c0123456789">
 def group(tmp_path: Path) -> Generator[Group]:
     """A memory of one short answer, one that is too long to be shown whole, and a hundred other texts."""
     clock = Clock()
-    long = " ".join(f"Part {number} of the long report on the harbour says that all is well." for number in range(40))
+    long = " ".join(f"Part {number} of the long report on the harbour says that all is well." for number in range(80))
     items = [NewRecord(text="The harbour opens at seven.", speaker="Ada"), NewRecord(text=long)]
     items += [NewRecord(text=f"The harbour master counted {number} ships.") for number in range(100)]
     settings = load_settings(data_dir=tmp_path, namespace="toy", chroma="off")

@@ -2,8 +2,13 @@
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mcp_memory.app import open_app
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,15 +16,17 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
 
 PATIENCE_SECONDS = 60.0
+LONG_AGO = 1_500_000_000.0
 
 
 def test_a_server_maintains_what_is_due_beside_its_calls_and_leaves_at_once(
     start_server: "Callable[..., ServerProcess]", tmp_path: Path
 ) -> None:
     """C8.2, C8.7: an old episode's decision is found by itself, without anybody having asked for it."""
-    server = start_server(tmp_path / "data", {"MCP_MEMORY_MAINTAIN_MINUTES": "0.001"})
     text = "It was a long day.\nWe decided to use SQLite for invoices."
-    server.call("remember", text=text, kind="episode", occurred_at="2020-01-01")
+    with closing(open_app(load_settings(data_dir=tmp_path / "data", namespace="test"), lambda: LONG_AGO)) as then:
+        then.remember([NewRecord(text=text, kind="episode")], then.caller())
+    server = start_server(tmp_path / "data", {"MCP_MEMORY_MAINTAIN_MINUTES": "0.001"})
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := server.call("recall", kinds=["decision"])["structuredContent"]["results"]):
         assert time.monotonic() < deadline

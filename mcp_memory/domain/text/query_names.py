@@ -12,11 +12,11 @@ MOST_WORDS = 24
 # e.g. "Kafka-Version", "datasette.io", "C++"
 _WORD = re.compile(r"[^\W_](?:[\w.+#/-]*[\w+#])?")
 # e.g. "SAML", "parseConfig", "log4j", "max_rows"; not "20th", "5min"
-_TECHNICAL = re.compile(r"[A-Z]{2,}s?|\w*[a-z][A-Z]\w*|[^\W\d_]\w*\d\w*|\w+_\w+")
+_TECHNICAL = re.compile(r"[A-Z]{2,}s?|(?=\w*[a-z][A-Z]|[^\W\d_]\w*\d|\w+_\w)\w+")
 # e.g. "the `vault` role", "„Kranich“"
 _QUOTED = re.compile(r"(?<!\w)[\"“”„«`'‘]([^\W_][\w .+-]{1,38}[\w+])[\"“”»`'’](?!\w)")
 # e.g. "Kafka-Version", where German puts a name before a noun
-_COMPOUND = re.compile(r"(?<![\w-])([A-Z][\w.]+)-[A-ZÄÖÜ]\w+")
+_COMPOUND = re.compile(r"(?<![\w-])([A-Z][\w.]{1,60})-[A-ZÄÖÜ]\w+")
 # e.g. "Redis" in Chinese or Russian
 _LATIN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9+#]{2,}")
 _UNSPACED = re.compile(f"[{lexicon.UNSPACED}]")

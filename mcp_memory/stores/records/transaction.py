@@ -159,6 +159,7 @@ class SqliteTransaction(SqliteLogWriter):
 
     def mention(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> bool:
         before = self._mentioned([record.id])
+        entities, relations = self._unsaid(record, entities, relations)
         self._link(record, entities, relations)
         return len(self._mentioned([record.id])) > len(before)
 
@@ -351,6 +352,25 @@ class SqliteTransaction(SqliteLogWriter):
             self._relate(record, relation, names)
         return names
 
+    def _unsaid(
+        self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]
+    ) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        """Return those that the record does not say yet; saying the others again would be a change without news."""
+        rows = self._run("entities_of", (record.id,)).fetchall()
+        said = {
+            (entity_key(row["name"]), row["type"]): json.loads(row["properties"]) for row in rows if not row["found"]
+        }
+        rows = self._run("relations_of", (record.id,)).fetchall()
+        related = {(*map(entity_key, (row["source"], row["target"])), row["type"], row["weight"]) for row in rows}
+        return (
+            [each for each in entities if not _is_said(each, said.get((entity_key(each.name), each.type)))],
+            [
+                each
+                for each in relations
+                if (*map(entity_key, (each.source, each.target)), each.type, each.weight) not in related
+            ],
+        )
+
     def _mentioned(self, record_ids: Sequence[str]) -> list[int]:
         return [row["entity"] for row in self._run("mentioned", (json.dumps(record_ids),))]
 
@@ -384,6 +404,11 @@ class SqliteTransaction(SqliteLogWriter):
     def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
         row = self._run(name, parameters).fetchone()
         return record_from_row(row) if row else None
+
+
+def _is_said(entity: Entity, properties: Mapping[str, object] | None) -> bool:
+    told: dict[str, object] = json.loads(json.dumps(dict(entity.properties)))  # As stored: a tuple is a list.
+    return properties is not None and {**properties, **told} == properties
 
 
 def _place(caller: Caller) -> tuple[str, str, str]:

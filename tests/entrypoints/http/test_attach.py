@@ -84,7 +84,7 @@ async def test_a_client_over_stdio_works_with_the_servers_memory(
         assert client.instructions
         assert len((await client.list_tools()).tools) == 8
         await client.call_tool("remember", {"text": f"Übung {era} 🎓\nmacht den Meister"})
-        assert await found(client, f"Übung {era}") == [f"Übung {era} 🎓\nmacht den Meister"]
+        assert await found(client, f"Übung {era}") == [f"Übung {era} 🎓\n  macht den Meister"]
         assert (await client.read_resource("memory://tasks")).contents
         assert (await client.call_tool("no_such_töol", {})).is_error
     async with attached(server.address(""), secret, tmp_path, era, MCP_MEMORY_NAMESPACE="grüße/west") as client:

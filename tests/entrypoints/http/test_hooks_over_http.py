@@ -204,7 +204,7 @@ async def test_the_process_that_passes_calls_on_answers_hooks_too(server: HttpSe
         bridge.wait(PATIENCE_SECONDS)
     assert list(live.iterdir()) == []
     assert laptop.hook("Stop", SERVED) == ("alone", "")
-    assert await stored(server, laptop, "bridge") == ["Which port, bridge?"]
+    assert await stored(server, laptop, "Which port, bridge?") == ["Which port, bridge?"]
 
 
 @pytest.mark.parametrize(

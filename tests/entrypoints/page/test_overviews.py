@@ -74,14 +74,15 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     fact = stored(beside, "The gateway of the canteen listens on port 4711.")
     censor = stored(beside, "Never restart the gateway at noon, the canteen is full then.", kind="censor")
     long = stored(beside, "The gateway " + "forwards orders of the canteen to the kitchen. " * 40)
-    context = given(beside, "port of the canteen gateway", max_tokens=230, occasion="start")
+    request = ContextRequest(query="port of the canteen gateway", max_tokens=230, occasion="start")
+    context = beside.memory.assemble_context(request, beside.memory.caller("canteen")).report.id
     words = words_of(beside.person.get("/contexts"))
     assert "To ann, at a session’s start: The gateway" in words
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
     assert "Block given at a session’s start" in words
     for part in (
-        f"[{fact} fact", "listens on port 4711.", "Known Information", f"[{censor} censor", "relevance", "230 tokens",
+        f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
         "Headings and fence",
     ):  # fmt: skip
         assert part in words, part
@@ -96,11 +97,17 @@ def score_parts_of(words: str) -> float:
     return sum(map(float, re.findall(r"\d\.\d+", told[2]))) / float(told[1])
 
 
-@pytest.mark.parametrize(("name", "undoes"), [("wrong", "pin"), ("pin", "pin")])
-def test_a_line_is_changed_where_one_stands(beside: Beside, name: str, undoes: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wrong", "The key of the wine cellar hangs by the stove."),
+        ("pin", "Wednesday is the day of the cheese market."),
+    ],
+)
+def test_a_line_is_changed_where_one_stands(beside: Beside, name: str, text: str) -> None:
     """U1.1: the same context is shown at the same line, with what was done and its undo."""
-    record = stored(beside, f"The key of the wine cellar hangs by the stove ({name}).")
-    context = given(beside, "key of the wine cellar by the stove", max_tokens=400)
+    record = stored(beside, text)
+    context = given(beside, text, max_tokens=400)
     beside.person.get(f"/context/{context}")
     for action, target in ((f"/record/{record}/{name}", record), ("/undo", record)):
         answer = beside.person.send(action)
@@ -108,7 +115,7 @@ def test_a_line_is_changed_where_one_stands(beside: Beside, name: str, undoes: s
         assert answer.url.fragment == target
         assert f'id="{target}"' in answer.text
     assert "Undone." in words_of(answer)
-    assert beside.person.has_form(f"/record/{record}/{undoes}")
+    assert beside.person.has_form(f"/record/{record}/pin")
 
 
 def test_a_record_is_never_given_in_a_task_again(beside: Beside) -> None:

@@ -121,7 +121,9 @@ def test_facts_decisions_and_dead_ends_of_a_message_are_kept_by_themselves(
         assert (each.occurred_at, each.created_at, each.importance) == (source.occurred_at, clock.now, 1.0)
         assert (each.pinned, each.role, each.tool, each.call_id) == (False, None, None, None)
     found = app.recall(RecallRequest(query="flaky timeout", kinds=("episode",)), app.caller("moving")).results
-    assert [each["text"] for each in found] == ["Raising the timeout didn't fix the flaky test. → failure"]
+    assert [each["text"] for each in found] == [
+        "Raising the timeout didn't fix the flaky test. → failure (noted, not confirmed)"
+    ]
 
 
 @pytest.mark.parametrize(

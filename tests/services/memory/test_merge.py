@@ -37,7 +37,7 @@ def merge(app: App, other: App) -> Merged:
 
 def texts(app: App) -> dict[str, str]:
     """Ids of what is stored, by text."""
-    found = app.recall(RecallRequest(include_inactive=True, limit=50), app.caller()).results
+    found = app.recall(RecallRequest(include_inactive=True, limit=50, detail="full"), app.caller()).results
     return {str(each["text"]): str(each["id"]) for each in found}
 
 

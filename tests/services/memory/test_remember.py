@@ -486,7 +486,9 @@ def test_a_text_that_is_known_keeps_what_is_said_more_of_it(app: App, remember: 
     record = stored(app, first.id)
     assert (record.kind, record.status, record.occurred_at) == ("decision", "recorded", 1_000.0)
     assert record.details == {"reasons": ["memory", "time"], "by": "Bo"}
-    assert found(app, "rows", kinds=frozenset({"decision"}), entities=("ExportWriter",)) == [record.text]
+    assert found(app, "rows", kinds=frozenset({"decision"}), entities=("ExportWriter",)) == [
+        f"{record.text} Because: memory; time"
+    ]
     assert remember("Exports are cut at 500 rows.", caller=app.caller("third")).added == ()
     assert stored(app, first.id).kind == "decision"
 
