@@ -183,9 +183,7 @@ DAY: Sequence[Scene] = (
                 tags=["export"],
                 details={"reasons": ["a customer's name could be a formula that runs on another machine"]},
             ),
-            _printed(
-                "13:48", "pytest", "tests/exports/test_formulas.py::test_a_name_that_is_a_formula FAILED: '=HYPERLINK('"
-            ),
+            _printed("13:48", "pytest", "FAILED tests/exports/test_formulas.py::test_a_formula - assert '=HYPERLINK('"),
             _said("13:50", AGENT, "The failing test is there; next is escape() in writer.py, amounts excepted."),
         ),
     ),

@@ -27,7 +27,7 @@ from mcp_memory.domain.model.tasks import ATTEMPT_ENDED, Stack, Task, beside
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Excerpt, Passages
 from mcp_memory.domain.text.prompt_safety import by
-from mcp_memory.domain.text.times import iso_day, iso_minute
+from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
@@ -291,9 +291,9 @@ def retired_item(record_ids: Sequence[str], measure: Measure) -> Item:
     return replace(item, position=LAST_POSITION)
 
 
-def outcome_item(record_id: str, kind: str, at: Instant, text: str, measure: Measure, *, position: int) -> Item:
-    """Make an item of the result of a call: `- [r000017 2026-11-03] make shard-4 → failed`."""
-    line = f"- [{record_id} {iso_day(at)}] {text}"
+def outcome_item(record_id: str, kind: str, day: str, text: str, measure: Measure, *, position: int) -> Item:
+    """Make an item of the result of a call: `- [r000017 11-03] make shard-4 → failed`."""
+    line = f"- [{record_id} {day}] {text}"
     item = _line_item(record_id, kind, NOTES_SECTION, line, measure, SESSION_NOTES, 0.0)
     return replace(item, position=position)
 

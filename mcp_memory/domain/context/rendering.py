@@ -194,7 +194,13 @@ def _date(record: Record, now: Instant | None, *, in_group: bool) -> str:
         return f" {iso_minute(record.occurred_at)[11:16]}"
     if in_group:
         return ""
-    return f" {day[5:]}" if day[:5] == today[:5] else f" {day}"
+    return f" {short_day(record.occurred_at, now)}"
+
+
+def short_day(at: Instant, now: Instant | None) -> str:
+    """Return "2026-03-03", or "03-03" in the year of `now`."""
+    day = iso_day(at)
+    return day[5:] if now is not None and day[:5] == iso_day(now)[:5] else day
 
 
 def group_title(record: Record) -> str:

@@ -81,7 +81,7 @@ class AgentAction:
     @property
     def checks(self) -> bool:
         """True for a command that tests or builds."""
-        return bool(_CHECKS.search(self.command[:ITEM_CHARACTERS]))
+        return is_check(self.command)
 
     @property
     def intervenes(self) -> bool:
@@ -305,6 +305,11 @@ class AgentActions:
         )  # fmt: skip
 
 
+def is_check(command: str) -> bool:
+    """Return True for a command, or a tool by its name, that tests or builds."""
+    return bool(_CHECKS.search(command[:ITEM_CHARACTERS]))
+
+
 def _error(result: Entry, line: CallLine, command: str) -> str:
     exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
     is_silent = not exits and _fails(command, line, result)  # Not every client tells how a call ended.
@@ -326,8 +331,7 @@ def _fails(command: str, line: CallLine, result: Entry) -> bool:
         return False
     if _ASKS_PAGE.search(command[:ITEM_CHARACTERS]) and _REFUSED_PAGE.search(result.text[-MAX_LAST:]):
         return True
-    is_check = _CHECKS.search(command[:ITEM_CHARACTERS])
-    return ends_in_error(result.text) or bool(is_check and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
+    return ends_in_error(result.text) or bool(is_check(command) and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
 
 
 def _command(call: Entry) -> str:

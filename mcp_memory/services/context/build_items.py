@@ -34,7 +34,7 @@ from mcp_memory.domain.context.items import (
     text_item,
     unknown_item,
 )
-from mcp_memory.domain.context.rendering import group_title
+from mcp_memory.domain.context.rendering import group_title, short_day
 from mcp_memory.domain.context.scoring import Scored, scored
 from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.model.sections import Section, section_of
@@ -240,12 +240,15 @@ class ItemBuilder:
     def _session_notes(self) -> list[Item]:
         """Return what the last exchange's session stored, then what its tools came to, the latest first."""
         question, notes, measure = self._question, self._gathered.notes, self._measure
+        now = question.now
         items = [
-            self._record(scored(question.strategy, each, question.now), NOTES_SECTION, SESSION_NOTES, place)
+            self._record(scored(question.strategy, each, now), NOTES_SECTION, SESSION_NOTES, place)
             for place, each in enumerate(notes.stored)
         ]
         return items + [
-            outcome_item(each.source, each.kind, each.at, neutralise(each.text), measure, position=place)
+            outcome_item(
+                each.source, each.kind, short_day(each.at, now), neutralise(each.text), measure, position=place
+            )
             for place, each in enumerate(notes.outcomes, start=len(items))
         ]
 

@@ -13,9 +13,9 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import Entry, entry_of, in_order
-from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions
+from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, is_check
 from mcp_memory.domain.sessions.tool_lines import TOOL_CHARACTERS, CallLine, call_line, one_line
-from mcp_memory.domain.sessions.tool_outputs import ends_in_error
+from mcp_memory.domain.sessions.tool_outputs import ends_in_error, errors_of
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex
 from mcp_memory.services.context.question import ContextQuestion, among, refused
@@ -162,7 +162,9 @@ def _without_call(entries: Sequence[Entry], actions: AgentActions) -> Iterator[C
     answered = {did.output.id for did in actions.done}
     for result in reversed(entries):
         if result.kind == "tool_result" and result.tool and result.id not in answered:
-            ending = " → failed" if result.failed or ends_in_error(result.text) else ""
+            tells = is_check(result.tool) and not result.tool.startswith(_OTHER_SERVER)
+            cause = " · ".join(errors_of(result)[:1]) if tells else ""
+            ending = _failure(cause) if result.failed or ends_in_error(result.text) else ""
             yield _outcome(result, f"called {one_line(result.tool, TOOL_CHARACTERS)}{ending}")
 
 
@@ -171,9 +173,14 @@ def _failed(actions: AgentActions) -> Iterator[CallOutcome]:
         did = failure.did
         if failure.fixed_at is None and did.command:
             # A test or build names its own error; another program's output may be a stranger's words.
-            cause = one_line(did.error.removeprefix("FAILED "), CAUSE_CHARACTERS) if did.checks else ""
-            told = f": {cause}" if cause not in ("", "failed") else ""
-            yield _outcome(did.entry, f"{_command(did.line)} → failed{told}")
+            # A test or build names its own error; another program's output may be a stranger's words.
+            yield _outcome(did.entry, _command(did.line) + _failure(did.error if did.checks else ""))
+
+
+def _failure(cause: str) -> str:
+    """Return " → failed: KeyError 'phyto'", without a cause that says nothing."""
+    told = one_line(cause.removeprefix("FAILED "), CAUSE_CHARACTERS)
+    return f" → failed: {told}" if told not in ("", "failed") else " → failed"
 
 
 def _went_well(actions: AgentActions) -> Iterator[CallOutcome]:

@@ -187,7 +187,7 @@ def test_what_the_session_noted_and_what_came_of_its_calls_follow(open_memory: O
     stored, *outcomes = section(context, "Session Notes").splitlines()
     assert stored.endswith(note)
     assert [line.partition("] ")[2] for line in outcomes[1:]] == [
-        "called lint → failed",
+        "called lint → failed: 2 errors",
         "pytest -q → failed: tests/test_locks.py - KeyError: 'x'",
         "make shard-4 → failed",
         "make shard-3 → succeeded",
