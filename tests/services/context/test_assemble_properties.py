@@ -289,7 +289,7 @@ def test_what_a_follow_up_adds_fits_beside_what_is_shown(
     most = follow_up.max_tokens or 8_000
     assert counted <= most - (first_tokens if second.report.metadata.get("follow_up") == "added" else 0)
     hidden = planted.never.union(*(marks for name, marks in planted.by_request.items() if name in drawn))
-    assert not hidden & set(MARK.findall(second.text.lower()))
+    assert not hidden & marks_in(second.text)
 
 
 STORES = st.lists(
