@@ -146,40 +146,40 @@ def place(
     Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
-    ledger = Ledger(budget, title_tokens)
-    ledger.require([item for item in items if item.required])
+    allotment = Allotment(budget, title_tokens)
+    allotment.require([item for item in items if item.required])
     sharing: dict[str, list[Item]] = {}
     for item in items:
         sharing.setdefault(item.share, []).append(item)
     for share, fraction in ALWAYS.items():
         if share in sharing:
             # Items already placed wait for a fuller form: the root goal is shown whatever else is.
-            waiting = sorted(sharing[share], key=lambda item: item.id in ledger.placed)
-            least = 0 if share in DISPENSABLE else ledger.least(waiting)
-            ledger.fill(waiting, max(int(budget * fraction), least), cheapest_first)
+            waiting = sorted(sharing[share], key=lambda item: item.id in allotment.placed)
+            least = 0 if share in DISPENSABLE else allotment.least(waiting)
+            allotment.fill(waiting, max(int(budget * fraction), least), cheapest_first)
     if others := sharing.get(OTHERS):
-        unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - ledger.spent_on(GUIDANCE)
-        ledger.fill(others, max(unspent, ledger.least(others)), cheapest_first)
-    remaining = ledger.limit_to(flexible)
+        unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - allotment.spent_on(GUIDANCE)
+        allotment.fill(others, max(unspent, allotment.least(others)), cheapest_first)
+    remaining = allotment.limit_to(flexible)
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())
-        ledger.fill(waiting, max(int(remaining * fraction), ledger.least(waiting)), cheapest_first, 2)
+        allotment.fill(waiting, max(int(remaining * fraction), allotment.least(waiting)), cheapest_first, 2)
     for share, part in shares.items():
-        limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
-        ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
+        limit = max(int(remaining * part) - allotment.spent_on((share,)), 0)
+        allotment.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
     known = sharing.get(KNOWN, ())
-    for part, least in ((FAIR_PART, ledger.least(known)), (1, 0)):
-        most = int(budget * MOST_KNOWN) - ledger.spent_on((KNOWN,))
-        ledger.fill(known, max(most, least), cheapest_first, part)
+    for part, least in ((FAIR_PART, allotment.least(known)), (1, 0)):
+        most = int(budget * MOST_KNOWN) - allotment.spent_on((KNOWN,))
+        allotment.fill(known, max(most, least), cheapest_first, part)
     within = [item for item in items if item.share != KNOWN]
-    ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
-    ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
-    ledger.deepen([ledger.placed[item.id] for item in within if item.id in ledger.placed])
-    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
-    return placed, [item for item in items if item.id not in ledger.placed]
+    allotment.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
+    allotment.fill([item for item in within if item.id not in allotment.placed], budget, cheapest_first)
+    allotment.deepen([allotment.placed[item.id] for item in within if item.id in allotment.placed])
+    placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
+    return placed, [item for item in items if item.id not in allotment.placed]
 
 
-class Ledger:
+class Allotment:
     """The items placed so far and their cost, section titles included."""
 
     def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:
