@@ -66,8 +66,10 @@ class GraphSource:
         seeds = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
         if not seeds or not query.terms:
             return {}
-        naming = {term for key in seeds for term in query_terms(key)}.intersection(query.terms)
-        share = len(naming) / len(query.terms)
+        words = [set(query_terms(key)).intersection(query.terms) for key in seeds]
+        # An entity of which no word is in the query was named by an alias: "k8s" for Kubernetes.
+        naming = len(set[str]().union(*words)) + sum(not named for named in words)
+        share = min(naming / len(query.terms), 1.0)
         reached = self._graph.activate(seeds, where.scopes, MAX_REACHED, where.hidden_branches)
         as_strong = {activation: place for place, activation in enumerate(reached.values(), 1)}  # Ties: the last place.
         records = self._keywords.rarity(query.terms, where.scopes).records + PRIOR_RECORDS

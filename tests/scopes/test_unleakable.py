@@ -269,7 +269,7 @@ def test_what_is_private_is_seen_by_others_once_it_is_shared(pair: Pair) -> None
     (told,) = app.remember(items_of("jackal", "private", ("fact",)), me)
     seen = [
         RecallRequest(query="jackal"),
-        RecallRequest(query="what makes the payment run", limit=100, max_tokens=50_000),
+        RecallRequest(query="which tool deploys the payment service", limit=100, max_tokens=50_000),
         RecallRequest(entities=("Entity jackal",)),
         RecallRequest(tags=("tagjackal",)),
         RecallRequest(ids=(told.id,)),

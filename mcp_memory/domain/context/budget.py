@@ -1,8 +1,11 @@
 """Fits items into a token budget: shares first, then the rest to any item that can use it. Pure arithmetic."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
+from threading import Lock
+from typing import overload
 
 from mcp_memory.domain.model.records import Instant, ShownDetail
 from mcp_memory.domain.model.sections import SECTIONS, Section
@@ -59,6 +62,34 @@ class Form:
     is_last: bool = False
 
 
+class LazyForms(Sequence[Form]):
+    """Forms, each of which is made when somebody asks for it or for a later one. Thread-safe.
+
+    To weigh and cut a long text takes longer than to place it, and most candidates are shown whole or not at all.
+    """
+
+    def __init__(self, forms: Iterator[Form]) -> None:
+        self._made: list[Form] = []
+        self._others = forms
+        self._making = Lock()  # A kept draft is filled again for a follow-up, maybe in another thread.
+
+    @overload
+    def __getitem__(self, index: int) -> Form: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Form]: ...
+    def __getitem__(self, index: int | slice) -> Form | list[Form]:
+        self._make(index + 1 if isinstance(index, int) and index >= 0 else None)
+        return self._made[index]
+
+    def __len__(self) -> int:
+        self._make(None)
+        return len(self._made)
+
+    def _make(self, number: int | None) -> None:
+        with self._making:
+            self._made += islice(self._others, None if number is None else max(number - len(self._made), 0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """A candidate for the block. `forms` run from the fullest to the shortest useful one.
@@ -66,7 +97,8 @@ class Item:
     `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `relevance`
     in [0, 1] is the evidence for the query as a share of the best item's, where the query found it. `parts` gives what
     each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is the name of
-    another agent that stored it. `content` changes with whatever a record can show, 0 for other items.
+    another agent that stored it. `content` changes with whatever a record can show, 0 for other items. Each form takes
+    `least` tokens or more, for which none has to be made.
     """
 
     id: str
@@ -75,13 +107,14 @@ class Item:
     section: str
     share: str
     score: float
-    forms: tuple[Form, ...]
+    forms: Sequence[Form]
     position: int = 0
     required: bool = False
     group: str = ""
     time: Instant = 0.0
     author: str = ""
     content: int = 0
+    least: int = 0
     relevance: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -113,40 +146,40 @@ def place(
     Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
-    ledger = Ledger(budget, title_tokens)
-    ledger.require([item for item in items if item.required])
+    allotment = Allotment(budget, title_tokens)
+    allotment.require([item for item in items if item.required])
     sharing: dict[str, list[Item]] = {}
     for item in items:
         sharing.setdefault(item.share, []).append(item)
     for share, fraction in ALWAYS.items():
         if share in sharing:
             # Items already placed wait for a fuller form: the root goal is shown whatever else is.
-            waiting = sorted(sharing[share], key=lambda item: item.id in ledger.placed)
-            least = 0 if share in DISPENSABLE else ledger.least(waiting)
-            ledger.fill(waiting, max(int(budget * fraction), least), cheapest_first)
+            waiting = sorted(sharing[share], key=lambda item: item.id in allotment.placed)
+            least = 0 if share in DISPENSABLE else allotment.least(waiting)
+            allotment.fill(waiting, max(int(budget * fraction), least), cheapest_first)
     if others := sharing.get(OTHERS):
-        unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - ledger.spent_on(GUIDANCE)
-        ledger.fill(others, max(unspent, ledger.least(others)), cheapest_first)
-    remaining = ledger.limit_to(flexible)
+        unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - allotment.spent_on(GUIDANCE)
+        allotment.fill(others, max(unspent, allotment.least(others)), cheapest_first)
+    remaining = allotment.limit_to(flexible)
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())
-        ledger.fill(waiting, max(int(remaining * fraction), ledger.least(waiting)), cheapest_first, 2)
+        allotment.fill(waiting, max(int(remaining * fraction), allotment.least(waiting)), cheapest_first, 2)
     for share, part in shares.items():
-        limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
-        ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
+        limit = max(int(remaining * part) - allotment.spent_on((share,)), 0)
+        allotment.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
     known = sharing.get(KNOWN, ())
-    for part, least in ((FAIR_PART, ledger.least(known)), (1, 0)):
-        most = int(budget * MOST_KNOWN) - ledger.spent_on((KNOWN,))
-        ledger.fill(known, max(most, least), cheapest_first, part)
+    for part, least in ((FAIR_PART, allotment.least(known)), (1, 0)):
+        most = int(budget * MOST_KNOWN) - allotment.spent_on((KNOWN,))
+        allotment.fill(known, max(most, least), cheapest_first, part)
     within = [item for item in items if item.share != KNOWN]
-    ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
-    ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
-    ledger.deepen([ledger.placed[item.id] for item in within if item.id in ledger.placed])
-    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
-    return placed, [item for item in items if item.id not in ledger.placed]
+    allotment.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
+    allotment.fill([item for item in within if item.id not in allotment.placed], budget, cheapest_first)
+    allotment.deepen([allotment.placed[item.id] for item in within if item.id in allotment.placed])
+    placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
+    return placed, [item for item in items if item.id not in allotment.placed]
 
 
-class Ledger:
+class Allotment:
     """The items placed so far and their cost, section titles included."""
 
     def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:

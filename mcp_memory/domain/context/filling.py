@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Item, Ledger, Placed
+from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Allotment, Item, Placed
 
+UNKNOWN = "unknown"
+"""The share of what is not known here."""
 ANSWERS = "answers"
 """The share of what the question found: all that the others leave."""
 CHOSEN = "chosen"
@@ -12,6 +14,7 @@ CHOSEN = "chosen"
 NEAREST = "nearest"
 """The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
+    UNKNOWN: Fraction(1, 3),
     **{share: ALWAYS[share] for share in ("identity", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
     **{share: ALWAYS[share] for share in ("root", "ancestors", "finished")},
@@ -50,35 +53,39 @@ def fill(
     up. The answers take at most `flexible` tokens, where given. Returns the placed items in the order given, and those
     left out.
     """
-    ledger = Ledger(budget, title_tokens)
-    ledger.require([item for item in items if item.required])
+    allotment = Allotment(budget, title_tokens)
+    allotment.require([item for item in items if item.required])
     sharing: dict[str, list[Item]] = {}
     for item in items:
         sharing.setdefault(item.share, []).append(item)
     before = budget // SMALL_PART if budget < SMALL_BUDGET else budget
     for share, part in REQUIRED.items():
-        waiting = sorted(sharing.get(share, ()), key=lambda item: item.id in ledger.placed)
-        limit = max(int(budget * part), ledger.least(waiting))
-        ledger.fill(waiting, min(limit, max(before - ledger.spent_on(REQUIRED), 0)), cheapest_first=False)
-    remaining = ledger.limit_to(flexible)
+        waiting = sorted(sharing.get(share, ()), key=lambda item: item.id in allotment.placed)
+        limit = max(int(budget * part), allotment.least(waiting))
+        allotment.fill(waiting, min(limit, max(before - allotment.spent_on(REQUIRED), 0)), cheapest_first=False)
+    remaining = allotment.limit_to(flexible)
     answers = sharing.get(ANSWERS, [])
     for item in answers[:BEST]:
-        _answer(ledger, item)
+        _answer(allotment, item)
     for share, part in BESIDE.items():
         if budget < LEAST_BUDGET.get(share, 0):
             continue
-        ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
+        allotment.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
     for item in answers[BEST:]:
-        _answer(ledger, item)
-    ledger.deepen([ledger.placed[i.id] for i in answers if i.id in ledger.placed and i.relevance >= DEEP_RELEVANCE])
-    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
-    return placed, [item for item in items if item.id not in ledger.placed]
+        _answer(allotment, item)
+    allotment.deepen(
+        [allotment.placed[i.id] for i in answers if i.id in allotment.placed and i.relevance >= DEEP_RELEVANCE]
+    )
+    placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
+    return placed, [item for item in items if item.id not in allotment.placed]
 
 
-def _answer(ledger: Ledger, item: Item) -> None:
+def _answer(allotment: Allotment, item: Item) -> None:
     """Place an answer at the fullest form that fits and leaves room for others; a text without passages as it is."""
-    room = min(ledger.left, FIRST_TOKENS)
-    own = (form for form in item.forms if not form.is_last and ledger.cost(item, form) <= room)
-    form = next(own, item.forms[-1])
-    if ledger.cost(item, form) <= ledger.left:
-        ledger.place(item, form)
+    if allotment.left < item.least:
+        return
+    room = min(allotment.left, FIRST_TOKENS)
+    own = (form for form in item.forms if not form.is_last and allotment.cost(item, form) <= room)
+    form = next(own, None) or item.forms[-1]
+    if allotment.cost(item, form) <= allotment.left:
+        allotment.place(item, form)

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Protocol
 
-from mcp_memory.domain.context.budget import REST, Form, Item
+from mcp_memory.domain.context.budget import REST, Form, Item, LazyForms
+from mcp_memory.domain.context.filling import UNKNOWN
 from mcp_memory.domain.context.rendering import (
     entity_line,
     group_title,
@@ -35,8 +37,6 @@ MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
 NOTHING = "nothing"
 """The id of the line that says that a memory holds nothing."""
-UNKNOWN = "unknown"
-"""The id of the sentence that says what is not known here."""
 LAST_POSITION = 1_000_000
 """Behind everything else in its section."""
 EXCHANGE, SESSION_NOTES, SINCE = "exchange", "session notes", "since"
@@ -99,23 +99,27 @@ def record_item(
     left last, but for the words that the task failed. Dates and states are told as of `now`.
     """
     record = each.candidate.record
-    is_said = section == EXCHANGE_SECTION
-    before = head(record, now=now, author=author, section=section, says_role=is_said)
     title = group_title(record)
     group = title if title in groups else ""
-    among = head(record, now=now, author=author, in_group=True) if group else ""
-    # That its attempt failed changes what a record means; the task's goal only says where it was noted.
-    failed = in_brackets(mark.partition(":")[0]) if mark.startswith(ATTEMPT_ENDED) else ""
-    frame = _Frame(record, measure, before, markers(record, now), among)
-    bodies = _bodies(each, measure, is_said=is_said)
-    if is_answer and len(bodies) > 1:
-        bodies = [body for body in bodies if body[2] not in ("summary", "micro")] or bodies[:1]
-    forms = [frame.form(*body, ending=failed) for body in bodies]
-    if earlier:
-        forms.insert(0, frame.form(*bodies[0], note=in_brackets(earlier), ending=failed))
-    if mark:
-        told = frame.form(*bodies[0], note=in_brackets(earlier), ending=in_brackets(mark))
-        forms.insert(0, replace(told, is_last=True))
+
+    def forms() -> Iterator[Form]:
+        is_said = section == EXCHANGE_SECTION
+        before = head(record, now=now, author=author, section=section, says_role=is_said)
+        among = head(record, now=now, author=author, in_group=True) if group else ""
+        # That its attempt failed changes what a record means; the task's goal only says where it was noted.
+        failed = in_brackets(mark.partition(":")[0]) if mark.startswith(ATTEMPT_ENDED) else ""
+        frame = _Frame(record, measure, before, markers(record, now), among)
+        bodies = _bodies(each, measure, is_said=is_said)
+        bodies = _not_shortened(bodies) if is_answer else bodies
+        first = next(bodies)
+        if mark:
+            told = frame.form(*first, note=in_brackets(earlier), ending=in_brackets(mark))
+            yield replace(told, is_last=True)
+        if earlier:
+            yield frame.form(*first, note=in_brackets(earlier), ending=failed)
+        for body in chain([first], bodies):
+            yield frame.form(*body, ending=failed)
+
     return Item(
         id=record.id,
         kind=record.kind,
@@ -124,7 +128,9 @@ def record_item(
         share=share,
         score=each.score,
         relevance=each.candidate.relevance,
-        forms=tuple(forms),
+        # Only passages take long to make.
+        forms=LazyForms(forms()) if each.candidate.passages else tuple(forms()),
+        least=_least(record, measure) if each.candidate.passages else 0,
         group=group,
         position=position,
         time=record.occurred_at,
@@ -167,24 +173,43 @@ class _Frame:
         return Form(detail=detail, text=f"{self.before}{said}", tokens=self.measure.scaled(raw), short=short)
 
 
-def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail, str]]:
-    """Return the texts that may represent a record, longest first, with their counted tokens (0: not known).
+_Body = tuple[str, int, ShownDetail, str]
+"""A text that may represent a record, its counted tokens (0: not known), and of an excerpt also its place."""
 
-    Of an excerpt also its place.
-    """
+
+def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> Iterator[_Body]:
+    """Yield the texts that may represent a record, longest first."""
     record, passages = each.candidate.record, each.candidate.passages
     is_whole = record.summary.removesuffix(f" → {record.outcome}") == record.text
-    bodies: list[tuple[str, int, ShownDetail, str]] = []
     is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
-    if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
-        bodies.append((record.text, record.text_tokens, "full", ""))
+    shows_all = is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS)
+    if shows_all:
+        yield record.text, record.text_tokens, "full", ""
     if passages:
-        bodies.extend((found.text, 0, "passage", found.place) for found in _excerpts(record, passages, measure))
+        found = None
+        for found in _excerpts(record, passages(), measure):
+            yield found.text, 0, "passage", found.place
+        if found or shows_all:
+            return
     else:
-        bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary", ""))
-    if not bodies or (passages is None and record.micro_tokens < record.summary_tokens):
-        bodies.append((record.micro, record.micro_tokens, "micro", ""))
-    return bodies
+        yield record.summary, record.summary_tokens, "full" if is_whole else "summary", ""
+        if record.micro_tokens >= record.summary_tokens:
+            return
+    yield record.micro, record.micro_tokens, "micro", ""
+
+
+def _not_shortened(bodies: Iterator[_Body]) -> Iterator[_Body]:
+    """Yield those that are no short form of a record; where all are, the longest."""
+    first = next(bodies)
+    own = (body for body in chain([first], bodies) if body[2] not in ("summary", "micro"))
+    yield next(own, first)
+    yield from own
+
+
+def _least(record: Record, measure: Measure) -> int:
+    """Return what the shortest form of a long text takes at least: its id, and its micro or the place of a passage."""
+    place = measure.count_raw(f" (part 1 of 2, {record.text_tokens} tokens)")
+    return measure.scaled(measure.count_raw(f"- [{record.id}") + min(place, record.micro_tokens))
 
 
 def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[Excerpt]:
@@ -327,8 +352,8 @@ def other_censors_item(number: int, measure: Measure) -> Item:
 
 
 def unknown_item(sentence: str, measure: Measure) -> Item:
-    """Make an item of the sentence that says what is not known here. It is never left out."""
-    return replace(_line_item(UNKNOWN, "note", "Note", f"- {sentence}", measure, REST, 0.0), required=True)
+    """Make an item of the sentence that says what is not known here."""
+    return _line_item(UNKNOWN, "note", "Note", f"- {sentence}", measure, UNKNOWN, 0.0)
 
 
 def nothing_item(line: str, measure: Measure) -> Item:

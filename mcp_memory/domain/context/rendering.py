@@ -177,8 +177,10 @@ def head(
 
 def _titles_kind(record: Record, title: str) -> bool:
     """Return True where the title of the section says the kind: "Past Experience" is of episodes, and of summaries."""
+    if not title or record.kind in LOG_KINDS:
+        return False
     own = section_of(record)
-    return own.title == title and own.kinds[0] == record.kind and record.kind not in LOG_KINDS
+    return own.title == title and own.kinds[0] == record.kind
 
 
 def _date(record: Record, now: Instant | None, *, in_group: bool) -> str:

@@ -21,14 +21,14 @@ class Candidate:
     """A record that might enter a context, and its match with the query.
 
     `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `source` is the
-    source that found it first. `passages` are those of a long text, weighed for the query.
+    source that found it first. `passages` weighs those of a long text for the query, which takes time.
     """
 
     record: Record
     source: str
     relevance: float = 0.0
     cosine: float | None = None
-    passages: Passages | None = None
+    passages: Callable[[], Passages] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Fused
 
@@ -15,7 +15,8 @@ class AskedQuery:
     of them that the embedder's model knows, in [0, 1]. Where that is little, `alike` is the share of their information,
     in [0, 1], that inflections of them in one of the best records carry. `seeks_fact` is True for a question that one
     fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown` is True where it
-    names what no record does, `names_rare` where it names what hardly any other record does.
+    names what no record does, `names_rare` where it names what hardly any other record does. `is_goal` is True for
+    a task's goal, which asks nothing: earlier work that is only near helps all the same.
     """
 
     records: int = 0
@@ -26,6 +27,7 @@ class AskedQuery:
     seeks_fact: bool = False
     names_unknown: bool = False
     names_rare: bool = False
+    is_goal: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -79,10 +81,14 @@ def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
     if not hits or not is_known(hits, asked):
         return ()
     certainty = FOREIGN_FLOOR if asked.is_foreign else 1.0
+    noise, floor = 0.0 if asked.is_goal else noise_score(hits) * certainty, FLOOR_SCORE * certainty
     # A search for a word or two wants all that mentions them.
-    noise = noise_score(hits) * certainty if asked.words >= FEW_WORDS else 0.0
-    floor = FLOOR_SCORE * certainty
-    return tuple(hit for hit in hits if not _is_noise(hit, noise) and is_above_floor(hit, asked.information, floor))
+    least = FLOOR_SHARE * asked.information if asked.words < FEW_WORDS else inf
+    return tuple(
+        hit
+        for hit in hits
+        if (not _is_noise(hit, noise) or _told(hit) >= least) and is_above_floor(hit, asked.information, floor)
+    )
 
 
 def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:
@@ -124,8 +130,12 @@ def is_above_floor(hit: Fused, information: float, floor: float = FLOOR_SCORE) -
         return True
     if _score_alone(hit) >= floor and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
-    told = max(hit.raw.get("keyword", 0.0), hit.raw.get("graph", 0.0))
-    return told > 0 and told >= FLOOR_SHARE * information
+    return 0 < _told(hit) >= FLOOR_SHARE * information
+
+
+def _told(hit: Fused) -> float:
+    """Return the information that a hit shares with the query, in words or by relations, in nats."""
+    return max(hit.raw.get("keyword", 0.0), hit.raw.get("graph", 0.0))
 
 
 def noise_score(hits: Sequence[Fused]) -> float:
@@ -172,7 +182,7 @@ def _lead(hits: Sequence[Fused]) -> float:
 
 
 def _is_noise(hit: Fused, noise: float) -> bool:
-    return max(hit.score, _score_alone(hit)) < noise
+    return hit.score < noise and _score_alone(hit) < noise
 
 
 def _score_alone(hit: Fused) -> float:

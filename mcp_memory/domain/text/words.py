@@ -121,6 +121,8 @@ def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
         run = match.group()
         if match.group("unspaced") and len(run) > 1:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
+        elif (tail := run[1:]) == tail.lower():  # One word, as most are.
+            words[run.lower()] = None
         else:
             words.update(dict.fromkeys(part.lower() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
     content = [word for word in words if word not in STOP_WORDS and STOP_CHARACTERS.isdisjoint(word)]

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mcp_memory.domain.context.budget import FOUND, KNOWN, LEARNT, OTHERS, REST, Item, own_share
-from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST
+from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST, UNKNOWN
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
@@ -15,7 +16,6 @@ from mcp_memory.domain.context.items import (
     OPEN_SHOWN,
     SESSION_NOTES,
     SINCE,
-    UNKNOWN,
     Measure,
     approach_item,
     entity_item,
@@ -93,7 +93,7 @@ class ItemBuilder:
         The notice is always in the block; `additional` is the caller's own text.
         """
         question, measure = self._question, self._measure
-        items = self._stack(notice, short_notice)
+        items = self._unknown() + self._stack(notice, short_notice)  # The first give way last.
         items += self._guidance()
         items += self._at_hand()
         if additional.strip():
@@ -177,10 +177,14 @@ class ItemBuilder:
             items.append(self._record(each, title, self._share_of(each, section, crowds=crowds), int(is_done), groups))
         items += [entity_item(entity, measure) for entity in self._gathered.entities]
         items += [relation_item(each, measure) for each in self._gathered.relations]
+        return items
+
+    def _unknown(self) -> list[Item]:
+        """Return what the question names and no record does, or that nothing stored bears on it."""
         sentence = nothing_names(self._gathered.unknown)
-        if question.is_asked and not ranked:
+        if self._question.is_asked and not self._ranked:
             sentence = sentence or NOTHING_BEARS
-        return [*items, unknown_item(sentence, measure)] if sentence else items
+        return [unknown_item(sentence, self._measure)] if sentence else []
 
     def _share_of(self, each: Scored, section: Section, *, crowds: bool) -> str:
         """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""
@@ -205,7 +209,7 @@ class ItemBuilder:
             record = each.candidate.record
             if record.is_shortened and most:
                 most -= 1
-                weighed = replace(each.candidate, passages=passages(record.text, self._question.text))
+                weighed = replace(each.candidate, passages=partial(passages, record.text, self._question.text))
                 yield replace(each, candidate=weighed)
             elif not record.is_shortened or not self._question.is_asked:
                 yield each

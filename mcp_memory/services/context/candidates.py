@@ -97,7 +97,7 @@ class CandidateFinder:
         self._takes_guidance = takes_guidance
         self._records = records
         self._focus = CurrentFocus(records)
-        self._last_session = LastSessionReader(records)
+        self._last_session = LastSessionReader(records, filters)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mcp_memory.domain.context.items import EXCHANGE, SINCE
 from mcp_memory.domain.context.scoring import Candidate
@@ -85,24 +86,24 @@ class CurrentFocus:
         """
         where = question.where
         here = replace(where, session_id=question.caller.session_id)
-        if spoken := self._spoken(question, here):
-            return _in_order(spoken, ())
+        if turns := _turns(self._spoken(question, here)):
+            return turns
         for those in (replace(where, own_of=question.caller.agent), where):
-            noted = [each for each in self._noted(question, those) if each.session_id != here.session_id]
-            spoken = self._spoken(question, those)
-            if noted:
-                is_near = spoken and spoken[0].occurred_at >= noted[0].occurred_at - EXCHANGE_SECONDS
-                return _in_order(spoken if is_near else [], noted)
+            noted = (each for each in self._noted(question, those) if each.session_id != here.session_id)
+            if last := next(noted, None):
+                turns = _turns(self._spoken(question, those))
+                is_near = turns and turns[-1].occurred_at >= last.occurred_at - EXCHANGE_SECONDS
+                return turns if is_near else _notes(last, noted)
         return []
 
-    def _spoken(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-        """Return the last messages, newest first."""
-        kinds = among(where, SPOKEN)
-        return held(self._records, question, replace(where, kinds=kinds)) if kinds else []
+    def _spoken(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
+        """Yield the last messages, newest first."""
+        if kinds := among(where, SPOKEN):
+            yield from held(self._records, question, replace(where, kinds=kinds))
 
-    def _noted(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-        """Return the last records of any kind, newest first."""
-        return [record for record in held(self._records, question, where) if record.kind not in NO_EXCHANGE]
+    def _noted(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
+        """Yield the last records of any kind, newest first."""
+        return (record for record in held(self._records, question, where) if record.kind not in NO_EXCHANGE)
 
     def since(self, question: ContextQuestion, focus: Sequence[Candidate]) -> Since:
         """Return what changed since the last exchange began, by whomever; nothing without one."""
@@ -145,13 +146,21 @@ class CurrentFocus:
         return [record for record in ended if record.details.get("task") not in question.stack.ids]
 
 
-def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]:
-    """Return the last question of the newest session, and its last answer.
+def _turns(spoken: Iterator[Record]) -> list[Record]:
+    """Return the last question of the newest session, and its last answer; none where nothing was said.
 
-    Both are newest first. Where nothing was said, the last two notes.
+    The messages are newest first.
     """
-    if not spoken:
-        return [each for each in noted if each.session_id == noted[0].session_id][:LAST_EXCHANGE][::-1]
-    turns = [each for each in spoken if each.session_id == spoken[0].session_id]
-    asked = next((each for each in turns if each.role == "user"), turns[:LAST_EXCHANGE][-1])
-    return [asked] if asked is turns[0] else [asked, turns[0]]
+    last = next(spoken, None)
+    if last is None:
+        return []
+    turns = (each for each in spoken if each.session_id == last.session_id)
+    if last.role == "user" or (before := next(turns, None)) is None:
+        return [last]
+    return [next((each for each in chain([before], turns) if each.role == "user"), before), last]
+
+
+def _notes(last: Record, noted: Iterator[Record]) -> list[Record]:
+    """Return the last note, and the one before it in its session; they are newest first."""
+    before = next((each for each in noted if each.session_id == last.session_id), None)
+    return [before, last] if before else [last]

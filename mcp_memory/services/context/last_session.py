@@ -3,8 +3,9 @@
 Inputs and outputs are not quoted: other sessions read these lines unasked, and an output may be anybody's words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from mcp_memory.domain.context.items import EXCHANGE, SESSION_NOTES
 from mcp_memory.domain.context.rendering import event_body
@@ -16,10 +17,13 @@ from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, 
 from mcp_memory.domain.sessions.tool_lines import TOOL_CHARACTERS, CallLine, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import ends_in_error, errors_of
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.retrieval import FilterIndex
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
 TURNS_READ = 200
 """Messages read: between its calls an agent may say a hundred things after what it was asked."""
+READ_TOGETHER = 25
+"""Records read at once, of which usually enough may be shown."""
 RAW: frozenset[Kind] = frozenset({"event", "tool_call", "tool_result"})
 """Inputs and outputs of tools: a block that nobody asked for tells their results."""
 NO_NOTES: frozenset[Kind] = frozenset({"identity", "censor", "result"})
@@ -56,10 +60,11 @@ class LastSession:
 
 
 class LastSessionReader:
-    """Reads the store alone. Thread-safe."""
+    """Reads of a session, which may hold nearly all of a memory, no more than it tells. Thread-safe."""
 
-    def __init__(self, records: MemoryReader) -> None:
+    def __init__(self, records: MemoryReader, filters: FilterIndex) -> None:
         self._records = records
+        self._filters = filters
 
     def __call__(self, question: ContextQuestion, focus: Sequence[Candidate]) -> LastSession:
         """Return what was stored and done in the session of the last exchange; else in the one before this."""
@@ -72,20 +77,34 @@ class LastSessionReader:
             return LastSession()
         # Sessions of two agents may have one name.
         where = replace(question.where, session_id=last.session_id)
-        records = [each for each in held(self._records, question, where) if each.agent == last.agent]
-        lasting = among(where, LASTING_KINDS - NO_NOTES)
-        stored = held(self._records, question, replace(where, kinds=lasting)) if lasting else []
-        stored = [each for each in stored if each.agent == last.agent and each.id not in there]
-        if question.stack.current:  # What it noted elsewhere competes by the goal.
-            stored = [each for each in stored if each.task_id == question.stack.current.id]
-        calls = [each for each in records if each.kind in ("tool_call", "tool_result")]
-        done = [_event_outcome(each) for each in records if each.kind == "event"]
+        newest = self._filters.newest(self._filters.passing(where), TURNS_READ)
+        raw = self._filters.passing(replace(where, kinds=RAW))
+        used = readable(self._records, question, [each for each in newest if each in raw])
+        used = [each for each in used if each.agent == last.agent]
+        calls = [each for each in used if each.kind in ("tool_call", "tool_result")]
+        done = [_event_outcome(each) for each in used if each.kind == "event"]
         done += _call_outcomes(in_order(map(entry_of, calls)).entries)
         once = {each.text: each for each in reversed(done) if each.source not in there}
         return LastSession(
-            stored=[Candidate(record=each, source=SESSION_NOTES, relevance=1.0) for each in stored[:NOTES_SHOWN]],
+            stored=[
+                Candidate(record=each, source=SESSION_NOTES, relevance=1.0)
+                for each in islice(self._stored(question, where, last.agent, there), NOTES_SHOWN)
+            ],
             outcomes=[*once.values()][::-1][:OUTCOMES_SHOWN],
         )
+
+    def _stored(
+        self, question: ContextQuestion, where: RecordFilter, agent: str, there: Collection[str]
+    ) -> Iterator[Record]:
+        """Yield what the agent stored, newest first, without what is shown already, `there`."""
+        lasting, current = among(where, LASTING_KINDS - NO_NOTES), question.stack.current
+        newest = (
+            self._filters.newest(self._filters.passing(replace(where, kinds=lasting)), TURNS_READ) if lasting else ()
+        )
+        for each in readable(self._records, question, newest):
+            # What it noted elsewhere competes by the goal.
+            if each.agent == agent and each.id not in there and (current is None or each.task_id == current.id):
+                yield each
 
     def _latest_elsewhere(self, question: ContextQuestion) -> Record | None:
         """Return the newest record of another session, the agent's own first: its tools alone may have left one."""
@@ -96,10 +115,16 @@ class LastSessionReader:
         return None
 
 
-def held(records: MemoryReader, question: ContextQuestion, where: RecordFilter) -> list[Record]:
-    """Return the last records that may be shown, newest first; of `TURNS_READ`."""
-    listed = records.list(where, "occurred", TURNS_READ)
-    return [record for record in listed if not refused(record, question.strategy)]
+def held(records: MemoryReader, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
+    """Yield the last records that may be shown, newest first; of `TURNS_READ`."""
+    yield from readable(records, question, records.list_ids(where, "occurred", TURNS_READ))
+
+
+def readable(records: MemoryReader, question: ContextQuestion, record_ids: Sequence[str]) -> Iterator[Record]:
+    """Yield those records that may be shown, in order; few are read where few are wanted."""
+    for start in range(0, len(record_ids), READ_TOGETHER):
+        some = records.get(record_ids[start : start + READ_TOGETHER], question.where.scopes)
+        yield from (record for record in some.values() if not refused(record, question.strategy))
 
 
 def _event_outcome(event: Record) -> CallOutcome:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from math import log
 
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Background, Fused
-from mcp_memory.domain.retrieval.gate import AskedQuery, is_known
+from mcp_memory.domain.retrieval.gate import BEST_HITS, FEW_WORDS, AskedQuery, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.lexicon import FOREIGN
 from mcp_memory.domain.text.query_names import MOST_WORDS, is_unspaced, names_in
-from mcp_memory.domain.text.words import letters_in_common, query_terms
+from mcp_memory.domain.text.words import letters_in_common, normalized, query_terms
 
 BEST_READ = 10
 """Records read where their words matter: for a language that the embedder hardly knows, or a name that is nowhere."""
@@ -37,6 +37,7 @@ def asked_about(
         words=len(query.terms),
         information=background.information,
         understood=query.known,
+        is_goal=is_goal,
     )
     texts: list[str] = []
     if asked.is_foreign:
@@ -46,10 +47,17 @@ def asked_about(
         return asked, ()
     names = names_in(query.text)
     unknown = [name for name in names if is_absent(name, background.absent)]
+    if (
+        len(query.terms) <= FEW_WORDS
+        and len(unknown) == len(names)
+        and any(hit.raw.get("graph") for hit in hits[:BEST_HITS])
+    ):
+        unknown = []  # An entity's alias: "k8s" where the texts say Kubernetes.
     asked = replace(asked, names_rare=any(_is_rare(name, background) for name in names if name not in unknown))
     if unknown:
         texts = texts or [text[:READ_CHARACTERS] for text in best()]
-        unknown = [name for name in unknown if not _is_said(name, texts)]
+        said = _words_like(unknown, texts)
+        unknown = [name for name in unknown if not _is_said(name, said)]
     strictest = replace(asked, seeks_fact=True, names_unknown=bool(unknown))
     if not asked.is_foreign and not is_known(hits, strictest):  # Most are: then the kind of question does not matter.
         seeks_fact = pick_strategy(query.text).strategy == "question"
@@ -80,9 +88,16 @@ def _is_rare(name: str, background: Background) -> bool:
     return max(told, default=0.0) >= least and background.absent.isdisjoint(query_terms(name))
 
 
-def _is_said(name: str, texts: Sequence[str]) -> bool:
-    """Return True where one of the texts has all words of the name in another form: "Postgres" for PostgreSQL."""
-    said = {word for text in texts for word in query_terms(text, limit=None)}
+def _words_like(names: Sequence[str], texts: Sequence[str]) -> Set[str]:
+    """Return the words of the texts that begin like a word of a name, and others."""
+    begins = {word[:LEAST_SHARED] for name in names for word in name.lower().split()}
+    # Most texts have no such word, and to split one into words takes long.
+    near = (text for text in texts if any(map(normalized("NFC", text).lower().__contains__, begins)))
+    return {word for text in near for word in query_terms(text, limit=None)}
+
+
+def _is_said(name: str, said: Set[str]) -> bool:
+    """Return True where all words of the name are said in another form: "Postgres" for PostgreSQL."""
     return all(any(_is_form(word, other) for other in said) for word in name.lower().split())
 
 

@@ -386,9 +386,11 @@ class Searcher:
             where.kinds and where.kinds.isdisjoint(LASTING_KINDS)
         ):
             return rankings
-        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
-        if sum(each.kind in LASTING_KINDS for each in outlines.values()) >= LEAST_STORED:
-            return rankings
+        found = list({i for scores in rankings.values() for i in scores})
+        for some in (found[: 3 * LEAST_STORED], found):  # In most memories, a few show that there are enough.
+            outlines = self._filters.outlines(some, where.scopes)
+            if sum(each.kind in LASTING_KINDS for each in outlines.values()) >= LEAST_STORED:
+                return rankings
         stored = replace(where, kinds=(where.kinds or LASTING_KINDS) & LASTING_KINDS, passing=None)
         stored = replace(stored, passing=self._filters.passing(stored))
         if not stored.passing:

@@ -1,11 +1,12 @@
 """Filling a block that answers a question."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.context.budget import Form, Item, Placed
+from mcp_memory.domain.context.budget import Form, Item, LazyForms, Placed
 from mcp_memory.domain.context.filling import ANSWERS, BEST, CHOSEN, FIRST_TOKENS, NEAREST, fill
 
 SHARES = (ANSWERS, ANSWERS, ANSWERS, CHOSEN, NEAREST, "identity", "censor", "root", "focus", "entities", "approach")
@@ -39,6 +40,25 @@ def test_a_long_text_leaves_room_for_others_and_takes_what_they_leave() -> None:
     assert shown(placed) == {"long": 400, **{f"o{n}": 100 for n in range(4)}, "weak": 400}
     placed, _ = fill([long, *others, weak], 8_000, {})
     assert shown(placed) == {"long": 3_000, **{f"o{n}": 100 for n in range(4)}, "weak": 400}
+
+
+def test_a_text_that_is_shown_whole_is_never_cut() -> None:
+    """W1.1: to weigh and cut a long text takes longer than to place it. Where it is not whole, all forms are there."""
+    made: list[int] = []
+
+    def forms(*tokens: int) -> Iterator[Form]:
+        for cost in tokens:
+            made.append(cost)
+            yield Form(detail="full", text=f"{cost}", tokens=cost)
+
+    whole, cut = (replace(item(name), forms=LazyForms(forms(300, 200, 100))) for name in ("whole", "cut"))
+    placed, _ = fill([whole, cut], 450, {})
+    assert (shown(placed), made) == ({"whole": 300, "cut": 100}, [300, 300, 200, 100])
+    assert [form.tokens for form in whole.forms] == [300, 200, 100]
+    made.clear()
+    never = replace(item("never"), forms=LazyForms(forms(60)), least=51)
+    assert (shown(fill([cut, never], 150, {})[0]), made) == ({"cut": 100}, [])
+    assert (len(cut.forms), cut.forms[-1].tokens, [form.tokens for form in cut.forms[:-1]]) == (3, 100, [300, 200])
 
 
 def test_nothing_is_added_to_use_a_budget_up() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,7 +93,7 @@ def test_an_answer_is_its_text_or_its_passages_and_never_a_title(make_record: Ma
     """W1.1, C2.3, F1.1: whatever its stage; with short forms where nothing was asked."""
     text = "The pump hums. " * 40 + "The valve is red. " + "The pump hums. " * 40
     short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
-    weighed = passages(text, "valve")
+    weighed = partial(passages, text, "valve")
     for tokens, status, details in (
         (250, "new", ["full", "passage", "passage", "passage"]),
         (9_000, "new", ["passage"] * 5),

@@ -20,7 +20,8 @@ async def told(app: "App", query: str) -> tuple[str, object]:
     async with Client(build_server(app)) as client:
         result = await client.call_tool("recall", {"query": query})
     assert isinstance(result.content[0], TextContent)
-    return result.content[0].text, (result.structured_content or {}).get("unknown")
+    structured: dict[str, object] = result.structured_content or {}
+    return result.content[0].text, structured.get("unknown")
 
 
 async def test_recall_says_what_no_record_names(app: "App") -> None:

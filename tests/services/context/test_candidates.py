@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from tests.services.tasks.moves import pop, push
@@ -221,8 +222,8 @@ def test_confidence_is_told_how_well_it_held_up(app: App, clock: "Clock") -> Non
     assert [c.id for c in context.report.components if c.kind == "note"] == ["note"]
     explained = assemble(app, query=query, strategy="decision", explain=True)
     assert explained.text.count("\n## Note\n") == 1
-    assert not section(assemble(app, query=query, strategy="decision", kinds=("fact",)).text, "Note")
-    assert not section(assemble(app, query=query, strategy="coding").text, "Note")
+    for fields in ({"strategy": "decision", "kinds": ("fact",)}, {"strategy": "coding"}):
+        assert "confidence" not in section(assemble(app, query=query, **fields).text, "Note")
 
 
 def test_what_a_finished_task_did_stays_out_and_its_result_comes_up(app: App, remember: RememberOne) -> None:
@@ -245,15 +246,20 @@ def test_what_a_finished_task_did_stays_out_and_its_result_comes_up(app: App, re
 
 
 def test_what_was_learnt_in_a_failed_task_is_marked(app: App, remember: RememberOne) -> None:
-    """F7: in the line; a result says it itself, and what was learnt elsewhere bears no mark."""
+    """F7, W4.3: what was said of the attempt is; its result says it itself, and what was learnt did not fail."""
     push(app, "speed up the search")
     remember("The search index fits into memory.")
+    remember("The search index grew by half today.", kind="message", role="user")
     pop(app, "no faster: the search index is read once", status="failed")
     remember("The search index is rebuilt at night.")
     lines = section(assemble(app, query="search index").text, "Known Information").splitlines()
     assert sorted(line.partition("] ")[2] for line in lines if line.startswith("- ")) == [
-        "The search index fits into memory. (task failed: speed up the search)",
+        "The search index fits into memory.",
         "The search index is rebuilt at night.",
+    ]
+    everywhere = app.recall(RecallRequest(query="search index"), app.caller()).results
+    assert [str(each["text"]) for each in everywhere if "task failed" in str(each["text"])] == [
+        "The search index grew by half today. (task failed: speed up the search)"
     ]
     assert "(task failed)" not in section(assemble(app, query="search index").text, "Earlier Tasks")
     first = assemble(app, query="search index", strategy="coding")

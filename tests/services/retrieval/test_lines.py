@@ -25,7 +25,7 @@ def line_in(block: str) -> str:
 
 
 def test_a_record_reads_the_same_wherever_it_is_shown(app: App, remember: RememberOne) -> None:
-    """W2.1: with its reason, outcome, certainty, earlier value, and the task that failed."""
+    """W2.1, W4.3: with its reason, outcome, certainty and earlier value; it did not fail with the task."""
     old = remember("The agent in Busan is paid in March.", kind="decision")
     app.tasks.push(PushRequest(goal="Renew the contract of the agent"), app.caller())
     remember(
@@ -36,7 +36,6 @@ def test_a_record_reads_the_same_wherever_it_is_shown(app: App, remember: Rememb
     told = (
         "The agent in Busan is paid in advance. Because: he refused service after a late transfer"
         f" (before {old.id}, 2026-11-20: March) → partial (70 % sure)"
-        " (task failed: Renew the contract of the agent)"
     )
     assert lines_of(app) == dict.fromkeys(("recall", "data", "block", "reminder"), told)
 
