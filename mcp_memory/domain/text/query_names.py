@@ -66,7 +66,8 @@ def _is_technical(word: str) -> bool:
 
 
 def _is_name(name: str) -> bool:
-    return name.lower() not in lexicon.FOREIGN
+    """Return False for what begins with a question word, as in "Welcher Port": a noun with a capital is no name."""
+    return name.split()[0].lower() not in lexicon.FOREIGN
 
 
 def _is_sentence(words: list[str]) -> bool:

@@ -20,6 +20,7 @@ from mcp_memory.domain.text.query_names import is_english, names_in
         ("¿Cuántas veces ganó la copa el Polonia?", ["Polonia"]),
         ("Redis 的缓存策略是什么？", ["Redis"]),
         ("Где хранится ключ от Redis?", ["Redis"]),
+        ("Welcher Port?", []),
     ],
 )
 def test_names_in_a_query(query: str, names: list[str]) -> None:
