@@ -67,7 +67,7 @@ def _is_technical(word: str) -> bool:
 
 def _is_name(name: str) -> bool:
     """Return False for what begins with a question word, as in "Welcher Port": a noun with a capital is no name."""
-    return name.split()[0].lower() not in lexicon.FOREIGN
+    return name.split(maxsplit=1)[0].lower() not in lexicon.FOREIGN
 
 
 def _is_sentence(words: list[str]) -> bool:

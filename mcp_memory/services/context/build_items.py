@@ -57,8 +57,8 @@ CALLER_TEXT_SHARE = 4
 LEAST_NOTES = 20
 """A note on confidence has a place where at least so many would fit."""
 AS_OF = "What was believed at {} UTC. It may have changed since."
-LEAST_PASSAGE, LEAST_WEIGHED = 60, 8
-"""Tokens of a passage with its frame, at least; and texts of which the passages are weighed in the smallest block."""
+WEIGHED = 16
+"""Long texts of which the passages are weighed where nothing was asked; those below are mentioned at most."""
 NOTHING_BEARS = "Nothing stored bears on this question."
 NEAREST_MARK = "nearest known"
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
@@ -192,27 +192,30 @@ class ItemBuilder:
         is_learnt = each.candidate.record.kind not in LOG_KINDS
         if self._question.is_asked:
             return CHOSEN if source in BY_HAND else NEAREST if source == NEAREST else ANSWERS
-        if own := own_share(section):
-            return own
         if is_learnt and self._question.opens and source not in BY_HAND:
-            return KNOWN
-        if is_learnt and crowds:
-            return LEARNT
-        if strategy.shares.keys() & SECTION_SHARES:
-            return section.share if section.share in SECTION_SHARES else REST
-        return SHARE_OF_SOURCE.get(source, REST)
+            share = KNOWN
+        elif is_learnt and crowds:
+            share = LEARNT
+        elif strategy.shares.keys() & SECTION_SHARES:
+            share = section.share if section.share in SECTION_SHARES else REST
+        else:
+            share = SHARE_OF_SOURCE.get(source, REST)
+        return own_share(section) or share
 
     def _weighed(self) -> Iterator[Scored]:
-        """Yield the ranked candidates with the passages of long texts, of no more than any budget could show."""
-        most = max(self._question.budget // LEAST_PASSAGE, LEAST_WEIGHED)
+        """Yield the ranked candidates with the passages of long texts, weighed when they are looked at.
+
+        Where nothing was asked, every form is looked at: then only those of the best are weighed.
+        """
+        most = len(self._ranked) if self._question.is_asked else WEIGHED
         for each in self._ranked:
             record = each.candidate.record
-            if record.is_shortened and most:
-                most -= 1
-                weighed = replace(each.candidate, passages=partial(passages, record.text, self._question.text))
-                yield replace(each, candidate=weighed)
-            elif not record.is_shortened or not self._question.is_asked:
+            if not record.is_shortened or not most:
                 yield each
+                continue
+            most -= 1
+            weighed = replace(each.candidate, passages=partial(passages, record.text, self._question.text))
+            yield replace(each, candidate=weighed)
 
     def _record(
         self,

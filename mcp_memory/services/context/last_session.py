@@ -169,12 +169,10 @@ def _without_call(entries: Sequence[Entry], actions: AgentActions) -> Iterator[C
 
 
 def _failed(actions: AgentActions) -> Iterator[CallOutcome]:
-    for failure in reversed(actions.failures):
-        did = failure.did
-        if failure.fixed_at is None and did.command:
-            # A test or build names its own error; another program's output may be a stranger's words.
-            # A test or build names its own error; another program's output may be a stranger's words.
-            yield _outcome(did.entry, _command(did.line) + _failure(did.error if did.checks else ""))
+    failed = (each.did for each in reversed(actions.failures) if each.fixed_at is None and each.did.command)
+    for did in failed:
+        # A test or build names its own error; another program's output may be a stranger's words.
+        yield _outcome(did.entry, _command(did.line) + _failure(did.error if did.checks else ""))
 
 
 def _failure(cause: str) -> str:

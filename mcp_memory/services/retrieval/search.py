@@ -395,10 +395,10 @@ class Searcher:
         stored = replace(stored, passing=self._filters.passing(stored))
         if not stored.passing:
             return rankings
+        more: Mapping[str, Mapping[str, float]] = {}
         with suppress(StoreUnavailable):
             more = self._ask_sources(query, stored, LEAST_STORED, [])
-            return {name: {**more.get(name, {}), **scores} for name, scores in rankings.items()}
-        return rankings
+        return {name: {**more.get(name, {}), **scores} for name, scores in rankings.items()}
 
     def _complete(
         self,

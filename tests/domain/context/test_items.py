@@ -104,6 +104,10 @@ def test_an_answer_is_its_text_or_its_passages_and_never_a_title(make_record: Ma
         item = record_item(scored, MEASURE, section="Known Information", share="rest", is_answer=True)
         assert [form.detail for form in item.forms] == details
         assert all("The valve is red." in form.text for form in item.forms)
+    rules = replace(scored.candidate, record=make_record("---", text_tokens=9_000, **short))
+    empty = replace(rules, passages=lambda: passages("---", "valve"))
+    item = record_item(replace(scored, candidate=empty), MEASURE, section="Known Information", share="rest")
+    assert [form.detail for form in item.forms] == ["micro"]
     unasked = replace(scored, candidate=replace(scored.candidate, passages=None))
     item = record_item(unasked, MEASURE, section="Known Information", share="rest")
     assert [form.detail for form in item.forms] == ["summary", "micro"]

@@ -90,3 +90,12 @@ def test_private_records_of_another_agent_are_not_given(open_memory: Callable[..
     theirs, mine = open_memory(agent="theirs"), open_memory(agent="mine")
     stored(theirs, NewRecord(text=PORT, visibility="private"))
     assert mine.remind(ASKED, (), 500, mine.caller()) == Reminder()
+
+
+def test_a_record_of_one_long_sentence_is_given_by_its_summary(app: App) -> None:
+    """W2.1: no passage of it fits, and a title alone is no reminder."""
+    long = "The staging database listens on port 6543 " + "and is asked by the billing service " * 60
+    (port,) = stored(app, NewRecord(text=long))
+    reminder = app.remind(ASKED, (), 500, app.caller())
+    assert reminder.ids == (port,)
+    assert "port 6543" in reminder.text

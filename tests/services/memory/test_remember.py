@@ -14,7 +14,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.tasks.task_stack import PushRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -91,6 +91,26 @@ def test_what_a_session_was_given_confirms_nothing_when_it_comes_back(app: App, 
         assert (answer.id, answer.status) == (fact.id, "confirmed")
     assert stored(app, fact.id).counters.confirmed == 0
     assert app.inspect.status(app.caller())["records"] == {"fact": 1}
+
+
+def test_a_block_of_several_records_says_nothing_of_any_one(app: App, remember: RememberOne) -> None:
+    """B11.1, W8.2: whatever kind it is given."""
+    first, second = remember("The port is 5432."), remember("The host is db2.")
+    block = app.assemble_context(ContextRequest(), app.caller()).text
+    answer = remember(block, kind="decision", importance=9)
+    assert (answer.status, {answer.id, *answer.similar}) == ("confirmed", {first.id, second.id})
+    assert stored(app, first.id).kind == "fact"
+
+
+def test_what_a_task_came_to_is_remembered_as_another_kind(app: App, remember: RememberOne) -> None:
+    """W8.2: beside the result, which stays what it is."""
+    app.tasks.push(PushRequest(goal="Choose a port"), app.caller())
+    app.tasks.pop(PopRequest(result="We take 6543."), app.caller())
+    [found] = app.recall(RecallRequest(query="port 6543"), app.caller()).results
+    text = stored(app, str(found["id"])).text
+    assert remember(text).id == found["id"]
+    decided = remember(text, kind="decision")
+    assert (decided.status, stored(app, decided.id).kind) == ("stored", "decision")
 
 
 def test_what_is_new_around_recalled_text_is_kept_without_it(app: App, remember: RememberOne) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.status import integrity_check
 from mcp_memory.services.tasks.task_stack import PushRequest
+from mcp_memory.stores.records import FILE_NAME
 from tests.index_rows import terms_of
 
 RememberOne = Callable[..., Remembered]
@@ -259,3 +261,13 @@ def test_words_that_an_earlier_version_derived_are_renewed_step_by_step(app: App
     execute(app, "DELETE FROM terms")
     assert not app.records.catch_up_terms(2)
     assert app.records.stale_terms() == events
+
+
+def test_what_a_migration_counted_is_told_until_the_next(open_memory: Callable[..., App], tmp_path: Path) -> None:
+    """G1.1."""
+    open_memory().close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.execute("INSERT INTO meta VALUES ('migrated', 'episodes shown whole again: 3')")
+        connection.commit()
+    told = [finding.says for finding in open_memory().examine(repair=False)]
+    assert "since its last migration, episodes shown whole again: 3" in told
