@@ -114,7 +114,7 @@ function sectionOf({ title, items }, parts) {
 }
 
 function lineOf({ text, id }, part) {
-  // The account has what stands between the brackets: "[r000001 fact 2026-11-24] …"
+  // The account has what stands between the brackets: "[r000001 11-24] …"
   const [, about, words] = (id && text.match(/^\[\w+ ?([^\]]*)\] ?([^]*)$/)) || [];
   const line = make("div", { class: "row" }, make("span", { class: "text grow" }, about === undefined ? text : words));
   if (part && isRecord(id)) line.append(...corrections(id));
@@ -123,8 +123,10 @@ function lineOf({ text, id }, part) {
 
 function accountOf({ id, kind, tokens, score, detail, source, parts, agent }, about) {
   const signals = Object.entries(parts ?? {}).filter(([, value]) => value >= 0.005).sort(([, a], [, b]) => b - a);
+  // A line says its kind where the title of its section does not.
+  const said = about?.startsWith(kind) ? about : [kind, about].filter(Boolean).join(" ");
   return [
-    id, about || kind, agent && `by ${agent}`, `${tokens} tokens`, detail !== "full" && detail, `from ${source}`,
+    id, said, agent && `by ${agent}`, `${tokens} tokens`, detail !== "full" && detail, `from ${source}`,
     `score ${score.toFixed(2)}`, ...signals.map(([name, value]) => `${name} ${value.toFixed(2)}`),
   ].filter(Boolean).join(" · ");
 }
