@@ -20,13 +20,15 @@ _USAGE_RANGE = 0.5
 class Candidate:
     """A record that might enter a context, and its match with the query.
 
-    `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `source` is the
-    source that found it first. `passages` weighs those of a long text for the query, which takes time.
+    `relevance` in [0, 1] is 0 without a query, `chance` that of answering it, where it was found. `cosine` is None
+    where it was not compared. `source` is the source that found it first. `passages` weighs those of a long text for
+    the query, which takes time.
     """
 
     record: Record
     source: str
     relevance: float = 0.0
+    chance: float = 1.0
     cosine: float | None = None
     passages: Callable[[], Passages] | None = None
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
-from mcp_memory.domain.context.rendering import Line, record_line, render
+from mcp_memory.domain.context.rendering import Line, head, render, said
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
@@ -82,13 +82,11 @@ class _Lines:
 
     def _form(self, hit: Fused, record: Record, part: Excerpt, detail: ShownDetail) -> _ShownRecord:
         agent = author(record.author, self.caller)
-        line = record_line(
+        line = head(record, now=self.now, author=agent, section=section_of(record).title) + said(
             record,
             part.text,
             detail,
             now=self.now,
-            author=agent,
-            section=section_of(record).title,
             place=part.place,
             earlier=self.earlier.get(record.id, ""),
             task=self.tasks.get(record.id, ""),
