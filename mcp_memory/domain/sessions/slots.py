@@ -28,8 +28,6 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import (
-    Statement,
-    StatementKind,
     finds_out,
     gives_reason,
     statement,
@@ -41,9 +39,9 @@ from mcp_memory.domain.text.words import index_terms, normal_hash
 STATE_CHARACTERS = 500
 PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
-LEAST_WORDS, FEW_WORDS = 3, 3
+LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
-_LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
+_OUTCOMES: frozenset[Section] = frozenset({"dead_ends", "fixes"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
@@ -98,31 +96,12 @@ def _is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def learnt_from(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
-    """Return the slots that are worth knowing in other sessions: demands, decisions, dead ends, fixes, firm facts."""
-    return tuple(slot for slot in slots if _lasts(slot))
+def outcomes_of(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
+    """Return the slots that are worth knowing in other sessions: fixes and dead ends that deeds show.
 
-
-def as_statement(slot: FilledSlot) -> Statement:
-    """Return the slot as what a record can state."""
-    kinds: dict[Section, StatementKind] = {"decisions": "decision", "dead_ends": "episode"}
-    return Statement(kind=kinds.get(slot.section, "fact"), text=slot.text)
-
-
-def _lasts(slot: FilledSlot) -> bool:
-    """Return True for what holds beyond today and makes sense alone."""
-    if (
-        slot.state == "doubtful"
-        or slot.provenance < (Provenance.SAID if slot.section == "facts" else Provenance.CONCLUDED)
-        or (slot.section not in _LASTING)
-    ):
-        return False
-    if slot.section in ("constraints", "facts"):
-        has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
-        return (
-            has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or _names_something(slot.text))
-        )
-    return True
+    What a sentence says is none: such rules are right in less than nine of ten cases.
+    """
+    return tuple(slot for slot in slots if slot.provenance is Provenance.DONE and slot.section in _OUTCOMES)
 
 
 def _names_something(text: str) -> bool:

@@ -9,12 +9,8 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, sentences_of, unquoted
-from mcp_memory.domain.text.words import normal_hash
+from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, unquoted
 
-MAX_READ = 100_000
-"""Characters read of a text."""
-MAX_STATEMENTS = 20
 LEAST_WORDS, MOST_WORDS = 3, 60  # of a sentence
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
 
@@ -158,22 +154,12 @@ class Statement:
     text: str
 
 
-def statements(text: str) -> list[Statement]:
-    """Find the statements of a text, in order, each once and at most 20.
+def statement(sentence: str) -> Statement | None:
+    """Return the fact or decision that one sentence states outright.
 
     Such as "decided to …", "we use …", "X is …", "must …". Questions, guesses, quotations, code, past, undecided or
-    momentary states, instructions to the reader, and sentences that depend on the one before are left out: better a
-    few that hold than all.
+    momentary states, instructions to the reader, and sentences that depend on the one before state nothing.
     """
-    found: dict[str, Statement] = {}
-    for sentence in sentences_of(text[:MAX_READ]):
-        if stated := statement(sentence):
-            found.setdefault(normal_hash(stated.text), stated)
-    return list(found.values())[:MAX_STATEMENTS]
-
-
-def statement(sentence: str) -> Statement | None:
-    """Return the fact or decision that one sentence states; see `statements`."""
     if not _is_whole(sentence):
         return None
     own = unquoted(sentence)

@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.statements import (
-    MAX_READ,
-    MAX_STATEMENTS,
     MOST_CHARACTERS,
     Statement,
     dead_end,
-    statements,
+    statement,
 )
+
+
+def statements(text: str) -> list[Statement]:
+    return [found for each in sentences_of(text) if (found := statement(each))]
 
 
 def dead_ends(text: str) -> list[Statement]:
@@ -31,7 +33,6 @@ They laughed a lot. Alice is the owner of billing. The following is open:
 the y is 2
 ```
 const x = {};
-We decided to use SQLite, since one file is easy to back up!
 """
 TRIED = """\
 So we tried a pool of 40 connections, but the server refused more than 30.
@@ -46,7 +47,7 @@ We decided to drop Redis because it made no difference.
 
 
 def test_facts_and_decisions_are_found_and_nothing_else() -> None:
-    """C8.2: in their order, each once, in words that stand alone."""
+    """C8.2: in their order, in words that stand alone."""
     assert [(each.kind, each.text) for each in statements(MEETING)] == [
         ("decision", "We decided to use SQLite, since one file is easy to back up."),
         ("fact", "The staging server runs on db2."),
@@ -121,10 +122,8 @@ def test_a_sentence_states_something_or_does_not(text: str, kind: str | None) ->
     assert [each.kind for each in statements(text)] == ([kind] if kind else [])
 
 
-def test_of_a_long_text_a_few_statements_are_kept() -> None:
-    """C8.2: the first ones; a sentence without end is none."""
-    many = " ".join(f"Port {number} is taken." for number in range(100))
-    assert [each.text for each in statements(many)] == [f"Port {number} is taken." for number in range(MAX_STATEMENTS)]
+def test_a_sentence_without_end_states_nothing() -> None:
+    """C8.2."""
     assert statements("The list is " + "long " * 100) == []
 
 
@@ -132,7 +131,6 @@ def test_of_a_long_text_a_few_statements_are_kept() -> None:
 def test_statements_are_short_and_taken_from_the_text(text: str) -> None:
     """C8.2, D4.1: nothing is invented."""
     said = " ".join(text.split()).casefold()
-    assert len(statements(text)) <= MAX_STATEMENTS
     for each in (*statements(text), *dead_ends(text)):
         assert len(each.text) <= MOST_CHARACTERS + 2
         assert each.text.casefold() in said
@@ -311,6 +309,6 @@ def test_a_rule_that_holds_beyond_the_session_is_a_fact(rule: str) -> None:
 )  # fmt: skip
 def test_no_text_takes_long_to_look_through(unit: str) -> None:
     """C8.2, D4.1: each is read to its end once; one that was read again and again would hang here."""
-    text = "The list " + unit * (MAX_READ // len(unit)) + " x"
+    text = "The list " + unit * (100_000 // len(unit)) + " x"
     assert len(statements(text)) <= 1
     assert dead_ends(text) == []
