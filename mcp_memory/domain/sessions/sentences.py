@@ -1,4 +1,4 @@
-"""Reads a span sentence by sentence: the speaker of each, its label, and its own worth.
+"""Reads a span sentence by sentence: the speaker of each, and its label.
 
 Tool output is no speech. A failed call's error counts as said by the tool. Of other calls, the last result of each
 tool is described, but only where nobody else speaks. Independent of sections and models.
@@ -7,15 +7,14 @@ tool is described, but only where nobody else speaks. Independent of sections an
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind
-from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.sessions.tool_outputs import errors_of, kept_line, remains_of
 from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.salience import Weighed, weighed
 from mcp_memory.domain.text.segments import Segment, segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
@@ -23,7 +22,6 @@ Speaker = Literal["user", "assistant", "block", "output"]
 
 LAST_MESSAGES = 3
 """The assistant's messages at the end of a span that state the current work and the next steps."""
-ERRORS_PER_OUTPUT = 1
 MOST_CHARACTERS = 500
 """Longest readable sentence, in characters: longer text is minified code or encoded data."""
 _READABLE = frozenset({"sentence", "item"})
@@ -46,18 +44,13 @@ _SHOWN_AS_IS = 160
 class Utterance:
     """One sentence. `label` is the heading or the "…:" above an item, "" elsewhere.
 
-    `entry` is the place of its entry in the span, `place` its own among all sentences. `follows` is True where it
-    directly follows the one before it, in the same text. `is_last` is True in the assistant's last messages.
+    `entry` is the place of its entry in the span. `is_last` is True in the assistant's last messages.
     """
 
     text: str
     speaker: Speaker
     entry: int
-    place: int = 0
-    worth: float
-    words: frozenset[str]
     label: str = ""
-    follows: bool = False
     is_last: bool = False
 
 
@@ -68,7 +61,7 @@ def said_in(entries: Sequence[Entry]) -> list[Utterance]:
     found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
     if not any(said.speaker in ("assistant", "block") for said in found):
         found += _deeds(entries)
-    return _numbered(_once_each(found))
+    return _once_each(found)
 
 
 def speech(entry: Entry) -> str:
@@ -92,15 +85,13 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
         return _calls(entry, number)
     if entry.form == "batch":
         return _turns(entry, number)
-    return _sentences(weighed(segments_of(speech(entry)), entry.kind), speaker, number, is_last) if speaker else ()
+    return _sentences(segments_of(speech(entry)), speaker, number, is_last) if speaker else ()
 
 
 def _calls(block: Entry, number: int) -> Iterator[Utterance]:
     """Yield the actions and results in a block for calls; those of failed calls as said by their tools."""
     text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
-    for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
-        speaker = "output" if block.failed else "block"
-        yield Utterance(text=each.segment.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+    yield Utterance(text=" ".join(text.split()), speaker="output" if block.failed else "block", entry=number)
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
@@ -112,8 +103,7 @@ def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
         text = f"{one_line(tool or 'a tool')} called {often} with {_shown(entries[call[tool]])}"
         if tool in result:
             text += f"; gave: {_shown(entries[result[tool]])}"
-        for each in weighed([Segment(text=text)], "message"):
-            yield Utterance(text=text, speaker="block", entry=call[tool], worth=max(each.worth, 1.0), words=each.words)
+        yield Utterance(text=text, speaker="block", entry=call[tool])
 
 
 def _shown(entry: Entry) -> str:
@@ -126,36 +116,22 @@ def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
     """Yield the results of a batch's turns as the assistant's words, and the failures; users are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
-            yield from _sentences(
-                weighed(segments_of(line.removeprefix(OUTCOME)), "message"), "assistant", number, False
-            )
+            yield from _sentences(segments_of(line.removeprefix(OUTCOME)), "assistant", number, False)
         elif line.startswith(FAILED):
-            for each in weighed([Segment(text=part) for part in line.removeprefix(FAILED).split("; ")], "message"):
-                yield Utterance(
-                    text=each.segment.text, speaker="output", entry=number, worth=each.worth, words=each.words
-                )
+            for failure in line.removeprefix(FAILED).split("; "):
+                yield Utterance(text=failure, speaker="output", entry=number)
 
 
-def _sentences(segments: Iterable[Weighed], speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
+def _sentences(segments: Iterable[Segment], speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
     label, is_heading = "", False
-    for each in segments:
-        segment = each.segment
+    for segment in segments:
         if _is_label(segment):
             label, is_heading = segment.text.rstrip(":： "), segment.role == "heading"
             continue
         if segment.role == "sentence" and not is_heading:
             label = ""  # The label "Next steps:" covered only its items.
         if segment.role in _READABLE and _is_readable(segment.text):
-            yield Utterance(
-                text=segment.text,
-                speaker=speaker,
-                entry=number,
-                worth=each.worth,
-                words=each.words,
-                label=label,
-                follows=segment.follows and each.place > 0,
-                is_last=is_last,
-            )
+            yield Utterance(text=segment.text, speaker=speaker, entry=number, label=label, is_last=is_last)
 
 
 def _is_label(segment: Segment) -> bool:
@@ -168,14 +144,9 @@ def _is_readable(text: str) -> bool:
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
     """Yield the error of a failed call's output, after the tool's name."""
-    if entry.form == "mask":
-        segments = weighed([Segment(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
-    else:
-        segments = weighed(segments_of(entry.text), entry.kind)
-    wrong = sorted((each for each in segments if each.segment.role == "error"), key=lambda each: -each.worth)
-    for each in wrong[:ERRORS_PER_OUTPUT] or segments[-1:]:
-        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(each.segment.text, _SHOWN_AS_IS)}"
-        yield Utterance(text=line, speaker="output", entry=number, worth=each.worth, words=each.words)
+    for error in errors_of(entry)[-1:]:
+        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(error, _SHOWN_AS_IS)}"
+        yield Utterance(text=line, speaker="output", entry=number)
 
 
 def shape(text: str) -> str:
@@ -193,7 +164,3 @@ def _once_each(found: Sequence[Utterance]) -> list[Utterance]:
             seen.add(shown)
             kept.append(said)
     return kept[::-1]
-
-
-def _numbered(found: Iterable[Utterance]) -> list[Utterance]:
-    return [replace(said, place=n) for n, said in enumerate(found)]

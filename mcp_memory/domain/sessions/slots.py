@@ -292,7 +292,7 @@ def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance,
         source=entry.id,
         place=said.entry,
         provenance=provenance,
-        worth=share * max(said.worth, 0.1),
+        worth=share,
     )
 
 

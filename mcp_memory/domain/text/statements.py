@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, unquoted
+from mcp_memory.domain.text.segments import sentences_of, unquoted
 
 LEAST_WORDS, MOST_WORDS = 3, 60  # of a sentence
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
@@ -262,9 +261,7 @@ def _is_nowhere(end: re.Match[str], before: str) -> bool:
 MAX_MESSAGE = 20_000
 """Characters read of a message."""
 _DECIDED, _LED_NOWHERE, _LEFT_TO_DO, _FOUND_OUT, _STATED, _NAMES_SOMEBODY = 3.0, 3.0, 2.0, 2.0, 1.0, 0.6
-"""The bonus of each shape to a sentence's own worth."""
-LEAST = 2.0
-"""Least worth of a sentence that shows none of the shapes."""
+"""The worth of each shape."""
 
 # "Next step: add the index", "The export still needs a lock"
 _OPEN = re.compile(
@@ -284,7 +281,7 @@ _ANNOUNCEMENT = re.compile(rf"(?:(?:now|first|next|so),? )?(?:{lexicon.spaced('a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """A sentence and its worth, about [1, 6]. A dead end is an attempt or idea that failed."""
+    """A sentence and its worth, in [0.6, 3]. A dead end is an attempt or idea that failed."""
 
     text: str
     worth: float
@@ -294,15 +291,12 @@ class Telling:
 def telling(text: str) -> list[Telling]:
     """Return the sentences worth keeping, in order, without questions, code and announcements of the next action."""
     told: list[Telling] = []
-    for each in weighed(segments_of(text[:MAX_MESSAGE], MAX_MESSAGE), "message"):
-        sentence = each.segment.text
-        if each.segment.role not in PROSE or not _may_be_told(sentence):
-            continue
-        stated = (dead_end(sentence) or statement(sentence)) if each.segment.role in STATED else None
-        shape = _shape(sentence, stated.kind if stated else None)
-        if shape or each.worth >= LEAST:
-            is_dead_end = stated is not None and stated.kind == "episode"
-            told.append(Telling(text=sentence, worth=each.worth + shape, is_dead_end=is_dead_end))
+    for sentence in sentences_of(text[:MAX_MESSAGE]):
+        if _may_be_told(sentence):
+            stated = dead_end(sentence) or statement(sentence)
+            if worth := _shape(sentence, stated.kind if stated else None):
+                is_dead_end = stated is not None and stated.kind == "episode"
+                told.append(Telling(text=sentence, worth=worth, is_dead_end=is_dead_end))
     return told
 
 

@@ -8,9 +8,7 @@ from mcp_memory.domain.text.summary_sections import Section
 
 
 def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last: bool = False) -> Section | None:
-    return section_of(
-        Utterance(text=text, speaker=speaker, entry=0, worth=1.0, words=frozenset(), label=label, is_last=is_last)
-    )
+    return section_of(Utterance(text=text, speaker=speaker, entry=0, label=label, is_last=is_last))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_plans_questions_and_chatter_are_not(sentence: str) -> None:
 
 
 def test_a_decision_tells_more_than_what_is_left_to_do_and_that_more_than_a_fact() -> None:
-    """In their order; each sentence's own worth is small beside its shape."""
+    """In their order."""
     said = [TOLD[7], TOLD[1], TOLD[0]]
     found = telling(f"The rest is fine. {' '.join(said)} And so on.")
     worth = {each.text: each.worth for each in found}
@@ -59,14 +59,14 @@ def test_dead_ends_are_told_as_such() -> None:
 
 def test_markup_makes_no_difference() -> None:
     found = telling("So, we decided to keep **the old** queue for [the export](https://example.org/a) alone.")
-    assert [(each.text, each.worth > 3) for each in found] == [
+    assert [(each.text, each.worth == 3) for each in found] == [
         ("So, we decided to keep the old queue for the export alone.", True)
     ]
 
 
 def test_a_label_makes_no_difference_either() -> None:
     found = telling("**Decision:** We chose Redis for the queue, because it is there.")
-    assert [each.text for each in found if each.worth > 3] == [
+    assert [each.text for each in found if each.worth == 3] == [
         "Decision: We chose Redis for the queue, because it is there."
     ]
 

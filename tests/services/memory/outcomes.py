@@ -27,7 +27,7 @@ class Sessions:
     def __init__(self, app: App, clock: "Clock") -> None:
         self._app = app
         self._clock = clock
-        self.extracting = Extractor(TiktokenCounter())
+        self.extracting = Extractor(TiktokenCounter(), person_of=app.tokens.person_of)
 
     def mended(self, caller: Caller, **given: Any) -> str:
         """Log a test that fails, an edit, and the test that passes; return the id of the first call."""
