@@ -1,7 +1,7 @@
-"""Reads a span sentence by sentence: the speaker of each, and its label.
+"""Reads a span sentence by sentence, with the speaker of each.
 
-Tool output is no speech. A failed call's error counts as said by the tool. Of other calls, the last result of each
-tool is described, but only where nobody else speaks. Independent of sections and models.
+Tool output is no speech, but a failed call's error counts as said by the tool; where no agent speaks, the last result
+of each tool is described. Independent of sections and models.
 """
 
 import re
@@ -15,10 +15,10 @@ from mcp_memory.domain.model.session_log import Entry, EntryKind
 from mcp_memory.domain.sessions.tool_outputs import errors_of, kept_line, remains_of
 from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.segments import Segment, segments_of
+from mcp_memory.domain.text.segments import segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
-"""The source of a sentence. A block is a description of calls by compaction, and includes their output."""
+"""The source of a sentence. A block tells of calls that nobody mentions."""
 
 LAST_MESSAGES = 3
 """The assistant's messages at the end of a span that state the current work and the next steps."""
@@ -30,8 +30,6 @@ _OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
 """The opening label of compaction's own texts."""
 # e.g. " (open x00002k)"
 _OPENED_BY = re.compile(r"(?<!\s)\s*+\(open x\w{1,20}\)$")
-# e.g. " Why: check the port."
-_WHY = re.compile(r"(?<!\s)\s*+Why: [^.!?…]{0,300}[.!?…]")
 OUTCOME, FAILED = "→ ", "Failed: "
 """Prefixes of a batch's lines that are no quotation (compaction/goal_batch.py)."""
 _DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")
@@ -42,15 +40,11 @@ _SHOWN_AS_IS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One sentence. `label` is the heading or the "…:" above an item, "" elsewhere.
-
-    `entry` is the place of its entry in the span. `is_last` is True in the assistant's last messages.
-    """
+    """One sentence. `entry` is the place of its entry; `is_last` is True in the assistant's last messages."""
 
     text: str
     speaker: Speaker
     entry: int
-    label: str = ""
     is_last: bool = False
 
 
@@ -59,7 +53,7 @@ def said_in(entries: Sequence[Entry]) -> list[Utterance]:
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
     found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
-    if not any(said.speaker in ("assistant", "block") for said in found):
+    if all(said.speaker != "assistant" for said in found):
         found += _deeds(entries)
     return _once_each(found)
 
@@ -70,9 +64,7 @@ def speech(entry: Entry) -> str:
 
 
 def _speaker(entry: Entry) -> Speaker | None:
-    if entry.form in ("tools", "dialogue", "batch"):
-        return "block"
-    if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form != "summary":
+    if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form in ("original", "external"):
         return "user" if entry.role == "user" else "assistant"
     return "output" if entry.kind == "tool_result" and entry.failed else None
 
@@ -81,17 +73,12 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
     speaker = _speaker(entry)
     if speaker == "output":
         return _errors(entry, number)
-    if entry.form == "tools":
-        return _calls(entry, number)
+    if entry.form == "tools" and entry.failed:
+        text = " ".join(_OPENED_BY.sub("", speech(entry)[:MOST_CHARACTERS].strip()).split())
+        return [Utterance(text=text, speaker="output", entry=number)]
     if entry.form == "batch":
         return _turns(entry, number)
-    return _sentences(segments_of(speech(entry)), speaker, number, is_last) if speaker else ()
-
-
-def _calls(block: Entry, number: int) -> Iterator[Utterance]:
-    """Yield the actions and results in a block for calls; those of failed calls as said by their tools."""
-    text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
-    yield Utterance(text=" ".join(text.split()), speaker="output" if block.failed else "block", entry=number)
+    return _sentences(speech(entry), speaker, number, is_last) if speaker else ()
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
@@ -116,30 +103,21 @@ def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
     """Yield the results of a batch's turns as the assistant's words, and the failures; users are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
-            yield from _sentences(segments_of(line.removeprefix(OUTCOME)), "assistant", number, False)
+            yield from _sentences(line.removeprefix(OUTCOME), "assistant", number, False)
         elif line.startswith(FAILED):
             for failure in line.removeprefix(FAILED).split("; "):
                 yield Utterance(text=failure, speaker="output", entry=number)
 
 
-def _sentences(segments: Iterable[Segment], speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
-    label, is_heading = "", False
-    for segment in segments:
-        if _is_label(segment):
-            label, is_heading = segment.text.rstrip(":： "), segment.role == "heading"
-            continue
-        if segment.role == "sentence" and not is_heading:
-            label = ""  # The label "Next steps:" covered only its items.
+def _sentences(text: str, speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
+    """Yield sentences and items, without labels such as "Next steps:"."""
+    for segment in segments_of(text):
         if segment.role in _READABLE and _is_readable(segment.text):
-            yield Utterance(text=segment.text, speaker=speaker, entry=number, label=label, is_last=is_last)
-
-
-def _is_label(segment: Segment) -> bool:
-    return segment.role == "heading" or (segment.role in _READABLE and segment.text.endswith(COLONS))
+            yield Utterance(text=segment.text, speaker=speaker, entry=number, is_last=is_last)
 
 
 def _is_readable(text: str) -> bool:
-    return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii())
+    return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii()) and not text.endswith(COLONS)
 
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:

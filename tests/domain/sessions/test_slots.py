@@ -278,3 +278,16 @@ def test_only_outcomes_count_in_other_sessions() -> None:
 def test_nothing_said_and_nothing_done_fills_no_slot() -> None:
     assert slots_of(()) == ()
     assert slots_of(session(("user", "ok"))) == ()
+
+
+def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
+    """D9.1: as many as fit."""
+    entries = session(
+        ("user", "Make the import run."),
+        run("python import.py", "!KeyError: 'sailing_id'"),
+        ("assistant", "The key is called id in file a.csv. " + "It was renamed in the last release of the exporter. " * 9),
+        ("Edit", '{"file_path": "import.py", "old_string": "sailing_id", "new_string": "id"} => ok'),
+    )
+    [fix] = [text for text in told(entries, "fixes") if text.startswith("The key is called id")]
+    assert len(fix) <= 320
+    assert fix.endswith("exporter.")
