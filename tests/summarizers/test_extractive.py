@@ -37,7 +37,7 @@ TOLD: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
 
 def found(planted: Planted, summary: StructuredSummary) -> tuple[int, int]:
     """How many of the planted words stand in their section, and how many there are."""
-    wanted = [(section, words) for section in TOLD for words in planted.sections.get(section, ())]
+    wanted: list[tuple[Section, str]] = [(each, words) for each in TOLD for words in planted.sections.get(each, ())]
     hits = [words for section, words in wanted if any(words in line for line in summary.of(section))]
     return len(hits), len(wanted)
 

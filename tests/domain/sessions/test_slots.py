@@ -285,7 +285,7 @@ def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
     entries = session(
         ("user", "Make the import run."),
         run("python import.py", "!KeyError: 'sailing_id'"),
-        ("assistant", "The key is called id in file a.csv. " + "It was renamed in the last release of the exporter. " * 9),
+        ("assistant", "The key is called id in file a.csv. " + "It was renamed by the exporter. " * 15),
         ("Edit", '{"file_path": "import.py", "old_string": "sailing_id", "new_string": "id"} => ok'),
     )
     [fix] = [text for text in told(entries, "fixes") if text.startswith("The key is called id")]
