@@ -194,16 +194,11 @@ def _of_user(
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
-        worth=_weight(text), state="open" if is_firm else "doubtful",
+        worth=1.5, state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
     if asked and refuses(answer):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
-
-
-def _weight(text: str) -> float:
-    """Return the worth of a conclusion: higher with exact values."""
-    return 1.5 + 0.25 * min(len(exact_in(text)), 4)
 
 
 def _is_assent(text: str) -> bool:
@@ -221,7 +216,7 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
     if section:
         yield FilledSlot(
             section=section, text=concluded, source=entry.id, place=place, provenance=Provenance.CONCLUDED,
-            worth=_weight(concluded),
+            worth=1.5,
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
