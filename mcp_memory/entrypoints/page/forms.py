@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from typing import Final
+from urllib.parse import parse_qsl
 
 from anyio import fail_after
 from starlette.requests import Request
@@ -14,7 +15,6 @@ from mcp_memory.entrypoints.page.visits import Fields, safe_path
 
 MOST_FIELDS: Final = 2_000
 _CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
-_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")  # %C3%A9
 
 
 class Rejected(Exception):
@@ -55,20 +55,15 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
 
 def fields_of(encoded: bytes) -> Fields:
     """Return the fields of an address or a form. Raises Rejected where they are too many."""
-    if encoded.count(b"&") >= MOST_FIELDS:
-        raise Rejected(400, "These are too many fields at once.")
+    try:
+        fields = parse_qsl(encoded.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Rejected(400, "These are too many fields at once.") from None
     found: dict[str, list[str]] = {}
-    for field in encoded.split(b"&"):
-        name, _, value = field.partition(b"=")
+    for name, value in fields:
         if name:
-            found.setdefault(_unquoted(name), []).append(_unquoted(value))
+            found.setdefault(name, []).append(value)
     return found
-
-
-def _unquoted(value: bytes) -> str:
-    """Return the text of `caf%C3%A9+au+lait`; a run of escapes at a time, since a long text may be nothing else."""
-    plain = _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace(b"%", b"").decode()), value.replace(b"+", b" "))
-    return plain.decode("utf-8", "replace")
 
 
 def checked_form(body: bytes, visitor: Visitor) -> Fields:

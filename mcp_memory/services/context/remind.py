@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
-from mcp_memory.domain.context.near_duplicates import repeated
 from mcp_memory.domain.context.rendering import Line, head, render, said
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
@@ -170,11 +169,9 @@ class Remind:
         ranking = self._searcher.rank(read, where, is_unasked=True)
         near = [hit for hit in ranking.bearing if hit.id not in known]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
-        held = [
+        return [
             (hit, records[hit.id]) for hit in near if hit.id in records and self._may_enter(records[hit.id], caller)
         ]
-        repeats = repeated([record for _, record in held])
-        return [(hit, record) for hit, record in held if record.id not in repeats]
 
     def _may_enter(self, record: Record, caller: Caller) -> bool:
         is_true = record.holds and is_valid(record, self._clock())
