@@ -43,10 +43,10 @@ BEST = 5
 """The answers that come before anything beside them."""
 SURE_OF = 3
 """The answers that need not be likely."""
-LIKELY = 0.2
+LIKELY = 0.15
 """The least chance of every further answer in a block of at most SMALL_BUDGET tokens. In one of twice as many it is a
 quarter of that: who asks for much wants what is less likely too."""
-DOUBTFUL = 0.15
+DOUBTFUL = 0.08
 """The chance of the likeliest answer below which a block stays short: most such questions have no answer here."""
 DOUBTED_TOKENS = 150
 """An answer to a doubtful question takes at most as much of a block of at most SMALL_BUDGET tokens, and in proportion

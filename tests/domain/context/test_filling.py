@@ -92,7 +92,7 @@ def test_a_small_block_ends_where_an_answer_is_unlikely() -> None:
 
 def test_where_no_answer_is_likely_they_are_short() -> None:
     """W3.1: most such questions have no answer here."""
-    doubtful = [replace(item(f"a{n}", 900, 400, 140), chance=0.05) for n in range(9)]
+    doubtful = [replace(item(f"a{n}", 900, 400, 140), chance=0.06) for n in range(9)]
     assert shown(fill(doubtful, 1_000, {})[0]) == {f"a{n}": 140 for n in range(SURE_OF)}
     assert shown(fill(doubtful, 2_500, {})[0]) == {f"a{n}": 140 for n in range(9)}
     likely = [replace(doubtful[0], chance=0.6), *doubtful[1:]]
