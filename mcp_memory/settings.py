@@ -245,7 +245,7 @@ class Settings(BaseSettings):
     http_idle_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
     """Seconds that an idle connection is kept open between requests."""
     http_calls: Annotated[int, Field(ge=1, le=40)] = 8
-    """Calls that work at once in a process of `serve --http`; the others wait for their turn."""
+    """Calls that work at once in `serve --http`; the others wait for their turn."""
     http_waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Calls that may wait in it; further ones are told that the server is busy."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
