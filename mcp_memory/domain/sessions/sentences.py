@@ -18,7 +18,7 @@ from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.segments import segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
-"""The source of a sentence. A block tells of calls that nobody mentions."""
+"""The source of a sentence. A block reports calls that nobody mentions."""
 
 LAST_MESSAGES = 3
 """The assistant's messages at the end of a span that state the current work and the next steps."""
