@@ -43,7 +43,6 @@ from mcp_memory.domain.text import (
     intent,
     prompt_safety,
     segments,
-    statements,
     times,
     words,
 )
@@ -272,7 +271,6 @@ def _functions() -> Mapping[str, tuple[Callable[[str], object], int]]:
         "unsupported claims": lambda given: invented(given, [given]),
         "mentions": entity_extraction.found_entities,
         "names in a query": lambda given: list(entity_extraction.name_candidates(given)),
-        "statements": statements.statements,
         "terms": words.packed_terms,
         "query terms": words.query_terms,
         "hashes": lambda given: (words.content_hash(given), words.normal_hash(given)),

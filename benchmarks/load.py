@@ -1,6 +1,6 @@
 """Many clients over HTTP, and processes over stdio beside them, on one memory: errors, losses, and what calls take.
 
-    python -m benchmarks.load [--clients 16] [--calls 200] [--processes 4] [--workers 1]
+    python -m benchmarks.load [--clients 16] [--calls 200] [--processes 4]
 
 Every client has a token and an agent of its own; every other one speaks the newer era of the protocol. First one client
 works alone, then all of them and the processes at once, with the same mix of calls. Ends with 1 where a call failed or
@@ -171,9 +171,9 @@ def _arguments(tool: str, name: str, number: int, mine: Sequence[str], rng: rand
 
 
 @contextmanager
-def http_server(data_dir: Path, workers: int = 1, namespace: str = NAMESPACE) -> Generator[tuple[str, psutil.Process]]:
-    """A server of its own on loopback: its address, and its first process."""
-    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0", "--workers", str(workers)]
+def http_server(data_dir: Path, namespace: str = NAMESPACE) -> Generator[tuple[str, psutil.Process]]:
+    """A server of its own on loopback: its address, and its process."""
+    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"]
     told = environment(data_dir, namespace)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=told)
     assert process.stderr is not None
@@ -222,12 +222,12 @@ def measured(server: psutil.Process, tally: Tally) -> Generator[None]:
     tally.cpu_seconds = taken() - before
 
 
-def run(data_dir: Path, clients: int, calls: int, processes: int, workers: int) -> bool:
+def run(data_dir: Path, clients: int, calls: int, processes: int) -> bool:
     """True where nothing failed and nothing was lost; prints the table."""
     agents = [f"http{number}" for number in range(clients)]
     tokens = {agent: make_token(data_dir, agent) for agent in [*agents, "alone"]}
     alone, together, beside = Tally(), Tally(), Tally()
-    with http_server(data_dir, workers) as (url, server):
+    with http_server(data_dir) as (url, server):
 
         def connected(agent: str, number: int) -> HttpClient:
             return HttpClient(url, tokens[agent], NEWER if number % 2 else OLDER)
@@ -241,7 +241,7 @@ def run(data_dir: Path, clients: int, calls: int, processes: int, workers: int) 
         first.close()
         stdio = [start_server(data_dir, f"stdio{number}") for number in range(processes)]
         web = [connected(agent, number) for number, agent in enumerate(agents)]
-        for number, client in enumerate(web):  # Each worker loads what it needs with its first calls.
+        for number, client in enumerate(web):  # The agents' first calls load what only they need.
             work(client, agents[number], 1, 0, together, counts=False)
         started = time.perf_counter()
         with measured(server, together):
@@ -281,10 +281,9 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16, help="over HTTP")
     parser.add_argument("--calls", type=int, default=200, help="by each client")
     parser.add_argument("--processes", type=int, default=4, help="over stdio, beside them")
-    parser.add_argument("--workers", type=int, default=1, help="processes of the HTTP server")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="load-") as folder:
-        held = run(Path(folder), chosen.clients, chosen.calls, chosen.processes, chosen.workers)
+        held = run(Path(folder), chosen.clients, chosen.calls, chosen.processes)
     sys.exit(0 if held else 1)
 
 

@@ -3,18 +3,19 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from benchmarks.session_talk import PROBE_KINDS, ProbeKind
 from benchmarks.sessions import Probe
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.session_log import ENTRY_KINDS, Entry, EntryKind, SessionLog, in_order, role_of
+from mcp_memory.domain.model.session_log import Entry, EntryKind, SessionLog, in_order, role_of
 from mcp_memory.domain.text.micro_and_summary import measured
 from mcp_memory.ports.text import TokenCounter
 
 EXACT: frozenset[ProbeKind] = frozenset({"value", "file"})
 """What a summary must never say in other words."""
-_KINDS: Mapping[str, EntryKind] = {kind: kind for kind in ENTRY_KINDS}
+_KINDS: Mapping[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,7 +176,7 @@ class Settings(BaseSettings):
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
     """Minutes without a call after which a session's log is compacted, if it is at least 70 % full."""
     noted_days: Annotated[float, Field(gt=0, le=3_650)] = 14.0
-    """Days after which a statement that was extracted from a session is retired, unless somebody confirmed it."""
+    """Days after which an outcome that was extracted from a session is retired, unless somebody confirmed it."""
     expired_days: Annotated[float, Field(ge=0, le=36_500)] | None = None
     """Days after its `valid_until` until a record is retired (docs/validity.md); by default it stays, shown as past."""
     file_max_mb: Annotated[float, Field(ge=0, le=1_000)] = 10.0
@@ -245,7 +245,7 @@ class Settings(BaseSettings):
     http_idle_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
     """Seconds that an idle connection is kept open between requests."""
     http_calls: Annotated[int, Field(ge=1, le=40)] = 8
-    """Calls that work at once in a process of `serve --http`; the others wait for their turn."""
+    """Calls that work at once in `serve --http`; the others wait for their turn."""
     http_waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Calls that may wait in it; further ones are told that the server is busy."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0

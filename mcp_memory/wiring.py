@@ -232,14 +232,7 @@ class Wiring:
         """Moves records on that are due by their lifecycle."""
         from mcp_memory.services.memory.maintain import Maintain
 
-        return Maintain(
-            self.records,
-            self._embedder,
-            self.counter,
-            self._clock,
-            self.settings,
-            self.tokens.person_of,
-        )
+        return Maintain(self.records, self._clock, self.settings)
 
     @made_once
     def revise(self) -> Revise:
@@ -455,7 +448,7 @@ class Wiring:
         from mcp_memory.services.sessions.summarize_span import SummingUp
 
         settings, counter, pause = self.settings, self.counter, self.call_priority.pause
-        extracting = Extractor(self.records, self._embedder, counter, pause, self.tokens.person_of)
+        extracting = Extractor(counter, pause, self.tokens.person_of)
         summarizers = extensions.summarizers(settings, counter)
         others = extensions.added(settings.compaction_extensions)
 

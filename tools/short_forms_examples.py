@@ -21,19 +21,11 @@ INTRODUCTION = """# Short forms
 Every record has a micro (at most 20 tokens) and a summary (at most 100) from the moment it is stored, made without a
 model by `domain/text/micro_and_summary.py` and its neighbours. Contexts show them where the text itself does not fit.
 
-- `segments.py` takes the text apart: sentences, headings, items, and the telling lines of code, output, traces, patches
-  and JSON.
-- `salience.py` says what each segment is worth: its place, the text's frequent words, words that announce a point,
-  names and numbers; greetings, hedges, questions and boilerplate count against it.
-- `excerpts.py` chooses: for the summary the best segments in their order, nothing said twice; for the micro the
-  best one. A sentence that does not fit ends early, with an ellipsis; where a denial or an exception would be lost so,
-  its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0032 says why
-  sentences are not compressed.
-- `micro_and_summary.py` makes both. The short forms of a session's summary show where the session stood: goal, state,
-  next step, decision.
-
-A text that fits is its own summary. When an outcome is recorded, both forms are rebuilt and end with it. An ellipsis
-marks what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.
+A text that fits is its own form. Of a longer one both forms are the beginning, on one line, up to a word and an
+ellipsis (`domain/text/excerpts.py`); where the first sentence does not fit and would lose a denial or an exception, its
+clause stands behind the ellipsis. No word is added. The short forms of a session's summary show where the session
+stood: goal, state, next step, decision. When an outcome is recorded, both forms are rebuilt and end with it.
+docs/decisions/0032 says why nothing cleverer chooses.
 
 Twenty examples, made by `python tools/short_forms_examples.py` from `short-forms.toml`; numbers are tokens.
 """

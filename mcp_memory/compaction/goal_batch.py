@@ -216,8 +216,7 @@ def _is_answer(entry: Entry) -> bool:
 
 def _outcome(answer: Entry, said: Sequence[Telling]) -> str:
     """Return the result that an answer states: its informative sentences, else its short form."""
-    told = said if answer.summary == answer.text else telling(answer.summary)
-    return " ".join(_best(told, OUTCOME_CHARACTERS, len)) or _short(answer)
+    return " ".join(_best(said, OUTCOME_CHARACTERS, len)) or _short(answer)
 
 
 def _short(entry: Entry) -> str:

@@ -129,7 +129,7 @@ class SessionReader(Protocol):
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         """Return the sessions that stored the newest passing records, latest first; looks back a bounded way.
 
-        Records that maintenance extracted from an episode belong to no session.
+        Records that were extracted from what was stored before belong to no session.
         """
         ...
 
@@ -162,13 +162,6 @@ class StatementReader(Protocol):
 
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return the (scope, text digest) pairs that are stored now."""
-        ...
-
-    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        """Map the (scope, normalised text digest) pairs known outside log and episodes to their branches.
-
-        None is the trunk. Records of any status count.
-        """
         ...
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
@@ -273,7 +266,7 @@ class Telemetry(Protocol):
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
         """Count the records that pass; `stored` counts only those stored since then.
 
-        Records that maintenance extracted are no part of `stored`.
+        Records that were extracted from what was stored before are no part of `stored`.
         """
         ...
 

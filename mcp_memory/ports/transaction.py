@@ -115,8 +115,11 @@ class DuplicateFinder(Protocol):
         """Return ids of live records equal after normalising case, space and punctuation."""
         ...
 
-    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        """Behave as `RecordStore.find_learnt`."""
+    def branches_that_say(self, scope: str, digest: str) -> Collection[str | None]:
+        """Return the branches with a record outside log and episodes of this normalised digest; None is the trunk.
+
+        Records of any status but noted count.
+        """
         ...
 
     def replaced_by(self, record_id: str) -> Sequence[Record]:
@@ -130,7 +133,7 @@ class DuplicateFinder(Protocol):
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
         """Return ids of the records derived from these records' words: erase them together.
 
-        They are records that maintenance extracted from an episode and that still have the extracted words, and
+        They are records that were extracted and that still have the extracted words, and
         summaries of any of these records, including those of undone compactions.
         """
         ...

@@ -14,7 +14,6 @@ from mcp_memory.domain.sessions.sentence_sections import changes_direction
 from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
-from mcp_memory.domain.text.segments import Segment
 from mcp_memory.domain.text.words import index_terms
 from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 
@@ -82,8 +81,7 @@ class ExtractiveSummarizer:
         return sorted(taken, key=lambda each: each[0].place)
 
     def _line(self, text: str, most: int) -> str:
-        segment, room = Segment(text=text), Room(self._counter.count, self._counter.truncate)
-        return room.whole(segment, most) or room.cut(segment, most)
+        return Room(self._counter.count, self._counter.truncate).cut(text, most)
 
 
 def _is_repeated(words: frozenset[str], known: Iterable[frozenset[str]]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE
+from mcp_memory.domain.context.scoring import CLUSTER_COSINE
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.text.conflicts import ALIKE_COSINE
 from mcp_memory.encoders import embed_e5

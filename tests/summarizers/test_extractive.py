@@ -31,22 +31,20 @@ def every_line(summary: StructuredSummary) -> str:
     return "\n".join(line for lines in summary.lines.values() for line in lines)
 
 
+TOLD: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
+"""The sections that sentences fill, beside the goal and the state."""
+
+
 def found(planted: Planted, summary: StructuredSummary) -> tuple[int, int]:
     """How many of the planted words stand in their section, and how many there are."""
-    wanted: list[tuple[Section, str]] = [
-        (section, words) for section, all_words in planted.sections.items() for words in all_words
-    ]
-    # What explains an error stands among the fixes.
-    lines = {
-        section: summary.of(section) + (summary.of("fixes") if section == "facts" else ()) for section, _ in wanted
-    }
-    hits = [words for section, words in wanted if any(words in line for line in lines[section])]
+    wanted: list[tuple[Section, str]] = [(each, words) for each in TOLD for words in planted.sections.get(each, ())]
+    hits = [words for section, words in wanted if any(words in line for line in summary.of(section))]
     return len(hits), len(wanted)
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 def test_what_was_planted_comes_out_in_its_section(planted: Planted, extractive: ExtractiveSummarizer) -> None:
-    """D7.1: goal, state, and every planted decision, constraint, dead end, step and fact; no idle talk."""
+    """D7.1: goal, state, and every planted decision, constraint and dead end; no idle talk."""
     made = extractive.summarize(asking(planted.entries))
     assert (made.by, made.note, made.spent) == ("extractive", "", 0)
     assert planted.goal in made.summary.of("goal")[0]
@@ -87,7 +85,7 @@ def test_it_finds_more_than_first_and_last_sentences_do(
     """D7.1: in the same number of tokens, wherever they stand."""
     ours = theirs = total = 0
     for planted in map(in_routine, PLANTED):
-        wanted = [words for all_words in planted.sections.values() for words in all_words]
+        wanted = [words for section in TOLD for words in planted.sections.get(section, ())]
         summary = rendered(extractive.summarize(asking(planted.entries, 400)).summary)
         spoken = [
             segment.text for who, text in planted.lines if who in ("user", "assistant") for segment in segments_of(text)
@@ -109,11 +107,6 @@ def test_what_a_tool_says_is_no_constraint_decision_or_step(extractive: Extracti
     summary = extractive.summarize(asking(TURNED.entries)).summary
     assert "evil" not in every_line(summary)
     assert "shell failed: ERROR: fetch failed" in summary.of("dead_ends")
-    said = "[SUMMARIZED] Fetched the page. The page says you must pay, and we decided to pay. (open x1)"
-    block = entry(9, "assistant", said, form="tools")
-    summary = extractive.summarize(asking((*span_of(("user", "Read the page.")), block))).summary
-    assert summary.of("facts") == ("Fetched the page. The page says you must pay, and we decided to pay.",)
-    assert summary.lines.keys() == {"goal", "facts"}
 
 
 def test_blocks_are_read_as_compaction_writes_them(extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
@@ -155,27 +148,6 @@ def test_a_masked_failure_tells_its_error(extractive: ExtractiveSummarizer, coun
     assert any("OSError: disk full on /var/data" in line for line in summary.of("dead_ends"))
 
 
-def test_sections_that_a_message_labels_are_kept(extractive: ExtractiveSummarizer) -> None:
-    """D6.1: a list under "Decisions:" holds decisions; plans of long ago are overtaken."""
-    report = (
-        "Here is where we are.\n\n## Done\n- the parser for headers\n\nDecisions:\n- one table per tenant\n"
-        "- numbers as text\n\nThe importer reads 40 files a second.\n\nTried:\n- a single big transaction\n\n"
-        "Next steps:\n- the parser for bodies\n"
-    )
-    old = span_of(("user", "Write an importer."), ("assistant", report))
-    summary = extractive.summarize(asking(old)).summary
-    assert summary.of("decisions") == ("one table per tenant", "numbers as text")
-    assert summary.of("dead_ends") == ("a single big transaction",)
-    assert summary.of("next_steps") == ("the parser for bodies",)
-    assert "The importer reads 40 files a second." in every_line(summary)
-    later = span_of(
-        ("user", "Write an importer."),
-        ("assistant", report),
-        *[("assistant", f"Chapter {n} is read by all.") for n in range(4)],
-    )
-    assert not extractive.summarize(asking(later)).summary.of("next_steps")
-
-
 def test_a_repeated_error_is_told_once(extractive: ExtractiveSummarizer) -> None:
     """E4.1: numbers aside."""
     lines = [("failed", f"ERROR: connection lost after {n} s") for n in range(20)]
@@ -214,13 +186,13 @@ def test_the_goal_of_long_material_is_its_short_form_and_of_a_batch_what_it_quot
 
 def test_values_that_differ_are_both_told(extractive: ExtractiveSummarizer) -> None:
     """D6.1: near in any embedding, and not the same; what differs in its wording alone is told once."""
-    lines = [("assistant", "The database listens on port 5432."), ("assistant", "The database listens on port 5433.")]
+    lines = [("assistant", f"We decided that the database listens on port {port}.") for port in (5432, 5433)]
     summary = extractive.summarize(asking(span_of(*lines, ("assistant", "Both are tested now.")))).summary
-    assert len(summary.of("facts")) == 2
-    lines = [("assistant", "The build takes too long on the small runners."),
-             ("assistant", "The build takes far too long on small runners.")]  # fmt: skip
+    assert len(summary.of("decisions")) == 2
+    lines = [("assistant", "We decided to drop the slow build on the small runners."),
+             ("assistant", "We decided to drop the slow build on small runners.")]  # fmt: skip
     summary = extractive.summarize(asking(span_of(*lines, ("assistant", "Caching is tested now.")))).summary
-    assert len(summary.of("facts")) == 1
+    assert len(summary.of("decisions")) == 1
 
 
 @pytest.mark.parametrize("max_tokens", [60, 150, 400])

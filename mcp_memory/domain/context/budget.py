@@ -95,10 +95,10 @@ class Item:
     """A candidate for the block. `forms` run from the fullest to the shortest useful one.
 
     `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `relevance`
-    in [0, 1] is the evidence for the query as a share of the best item's, where the query found it. `parts` gives what
-    each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is the name of
-    another agent that stored it. `content` changes with whatever a record can show, 0 for other items. Each form takes
-    `least` tokens or more, for which none has to be made.
+    in [0, 1] is the evidence for the query as a share of the best item's, where the query found it, `chance` that it
+    answers the query. `parts` gives what each signal adds to the score. Items of one `group` share a title, in the
+    order of `time`. `author` is the name of another agent that stored it. `content` changes with whatever a record can
+    show, 0 for other items. Each form takes `least` tokens or more, for which none has to be made.
     """
 
     id: str
@@ -116,6 +116,7 @@ class Item:
     content: int = 0
     least: int = 0
     relevance: float = 0.0
+    chance: float = 1.0
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Allotment, Item, Placed
+from mcp_memory.domain.model.records import LOG_KINDS
 
 UNKNOWN = "unknown"
 """The share of what is not known here."""
@@ -15,9 +16,9 @@ NEAREST = "nearest"
 """The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
     UNKNOWN: Fraction(1, 3),
-    **{share: ALWAYS[share] for share in ("identity", "censor")},
+    **{share: ALWAYS[share] for share in ("identity", "root", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
-    **{share: ALWAYS[share] for share in ("root", "ancestors", "finished")},
+    **{share: ALWAYS[share] for share in ("ancestors", "finished")},
     CHOSEN: Fraction(1, 3),
     REST: Fraction(1, 4),
 }
@@ -31,12 +32,25 @@ BESIDE: Mapping[str, Fraction] = {
     "episodes": Fraction(5, 100),
 }
 """The same for what helps to read them, behind the best answers."""
+OF_CONSTRAINTS = 300
+"""Tokens that constraints may take of any budget, as far as that is a quarter of it: those that bear on the question
+must be there."""
 SMALL_BUDGET, SMALL_PART = 1_000, 3
 """Below this budget at most a third of it goes to what comes before the answers."""
 LEAST_BUDGET: Mapping[str, int] = {"approach": SMALL_BUDGET, "focus": 2_000}
 """Budgets below which a share is dropped: an answer is worth more than advice, and than what is next or at hand."""
 BEST = 5
 """The answers that come before anything beside them."""
+SURE_OF = 3
+"""The answers that need not be likely."""
+LIKELY = 0.15
+"""The least chance of every further answer in a block of at most SMALL_BUDGET tokens. In one of twice as many it is a
+quarter of that: who asks for much wants what is less likely too."""
+DOUBTFUL = 0.08
+"""The chance of the likeliest answer below which a block stays short: most such questions have no answer here."""
+DOUBTED_TOKENS = 150
+"""An answer to a doubtful question takes at most as much of a block of at most SMALL_BUDGET tokens, and in proportion
+of a larger one."""
 FIRST_TOKENS = 450
 """An answer first takes at most as much, and more only of what all have left."""
 DEEP_RELEVANCE = 0.5
@@ -50,8 +64,8 @@ def fill(
 
     First what must be there, each share up to its part; then the passages of the best answers, and what helps to read
     them; then the passages of the others, best first. What is left deepens the best. Nothing is added to use a budget
-    up. The answers take at most `flexible` tokens, where given. Returns the placed items in the order given, and those
-    left out.
+    up. The answers take at most `flexible` tokens, where given; where none is likely, they are short. Returns the
+    placed items in the order given, and those left out.
     """
     allotment = Allotment(budget, title_tokens)
     allotment.require([item for item in items if item.required])
@@ -62,29 +76,48 @@ def fill(
     for share, part in REQUIRED.items():
         waiting = sorted(sharing.get(share, ()), key=lambda item: item.id in allotment.placed)
         limit = max(int(budget * part), allotment.least(waiting))
+        if share == "censor":
+            limit = max(limit, min(OF_CONSTRAINTS, budget // 4))
         allotment.fill(waiting, min(limit, max(before - allotment.spent_on(REQUIRED), 0)), cheapest_first=False)
     remaining = allotment.limit_to(flexible)
-    answers = sharing.get(ANSWERS, [])
+    answers = _worth_showing(sharing.get(ANSWERS, []), budget)
+    is_doubtful = max((item.chance for item in answers), default=0.0) < DOUBTFUL
+    most = min(DOUBTED_TOKENS * max(budget, SMALL_BUDGET) // SMALL_BUDGET, FIRST_TOKENS)
+    most = most if is_doubtful else FIRST_TOKENS
     for item in answers[:BEST]:
-        _answer(allotment, item)
+        _answer(allotment, item, most)
     for share, part in BESIDE.items():
-        if budget < LEAST_BUDGET.get(share, 0):
-            continue
-        allotment.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
+        if budget >= LEAST_BUDGET.get(share, 0):
+            allotment.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
     for item in answers[BEST:]:
-        _answer(allotment, item)
-    allotment.deepen(
-        [allotment.placed[i.id] for i in answers if i.id in allotment.placed and i.relevance >= DEEP_RELEVANCE]
-    )
+        _answer(allotment, item, most)
+    if not is_doubtful:
+        deep = [item for item in answers if item.relevance >= DEEP_RELEVANCE]
+        allotment.deepen([allotment.placed[item.id] for item in deep if item.id in allotment.placed])
     placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
     return placed, [item for item in items if item.id not in allotment.placed]
 
 
-def _answer(allotment: Allotment, item: Item) -> None:
+def least_chance(budget: int) -> float:
+    """Return the chance, in [0, 1], below which a further answer is not worth its place in a block of that budget."""
+    return LIKELY * (SMALL_BUDGET / max(budget, SMALL_BUDGET)) ** 2
+
+
+def _worth_showing(answers: Sequence[Item], budget: int) -> list[Item]:
+    """Return the best answers, and of the others those that are likely enough.
+
+    A short turn stays: a conversation tells one thing in several of them.
+    """
+    least = least_chance(budget)
+    others = (item for item in answers[SURE_OF:] if item.chance >= least or (item.kind in LOG_KINDS and not item.least))
+    return [*answers[:SURE_OF], *others]
+
+
+def _answer(allotment: Allotment, item: Item, most: int) -> None:
     """Place an answer at the fullest form that fits and leaves room for others; a text without passages as it is."""
     if allotment.left < item.least:
         return
-    room = min(allotment.left, FIRST_TOKENS)
+    room = min(allotment.left, most)
     own = (form for form in item.forms if not form.is_last and allotment.cost(item, form) <= room)
     form = next(own, None) or item.forms[-1]
     if allotment.cost(item, form) <= allotment.left:

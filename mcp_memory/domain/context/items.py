@@ -31,7 +31,7 @@ from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
-PASSAGE_TOKENS = (400, 300, 200, 150, 75)
+PASSAGE_TOKENS = (400, 300, 250, 200, 150, 100, 75)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
@@ -128,6 +128,7 @@ def record_item(
         share=share,
         score=each.score,
         relevance=each.candidate.relevance,
+        chance=each.candidate.chance,
         # Only passages take long to make.
         forms=LazyForms(forms()) if each.candidate.passages else tuple(forms()),
         least=_least(record, measure) if each.candidate.passages else 0,

@@ -249,13 +249,9 @@ def record_line(
     now: Instant | None = None,
     author: str = "",
     section: str = "",
-    place: str = "",
-    earlier: str = "",
-    task: str = "",
 ) -> str:
     """Return the whole line of a record in one of its forms: its head, and what it says."""
-    before = head(record, now=now, author=author, section=section)
-    return before + said(record, text, detail, now=now, place=place, earlier=earlier, task=task)
+    return head(record, now=now, author=author, section=section) + said(record, text, detail, now=now)
 
 
 def in_brackets(*marks: str) -> str:

@@ -1,4 +1,4 @@
-"""Scores a candidate: named signals, each in [0, 1], in one sum weighted by the strategy."""
+"""Scores candidates, by named signals in one sum weighted by the strategy, and finds those that belong together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,13 @@ from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, l
 from mcp_memory.domain.model.records import Instant, Outcome, Record, is_valid
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
 from mcp_memory.domain.retrieval.fusion import PAST_SHARE
+from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, repeats, words_digest
 from mcp_memory.domain.text.passages import Passages
 
+CLUSTER_COSINE = 0.5
+"""Least cosine of two texts about the same matter, with the built-in embedder."""
+AlikePair = tuple[str, str, float]
+"""Two ids and the cosine of their texts."""
 OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
 EVENT_SALIENCE = 0.5  # events have no learned importance
 _LEAST_OUTCOME, _OUTCOME_RANGE = 0.8, 0.4  # scale OUTCOME_VALUES to [0, 1]
@@ -20,13 +25,15 @@ _USAGE_RANGE = 0.5
 class Candidate:
     """A record that might enter a context, and its match with the query.
 
-    `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `source` is the
-    source that found it first. `passages` weighs those of a long text for the query, which takes time.
+    `relevance` in [0, 1] is 0 without a query, `chance` that of answering it, where it was found. `cosine` is None
+    where it was not compared. `source` is the source that found it first. `passages` weighs those of a long text for
+    the query, which takes time.
     """
 
     record: Record
     source: str
     relevance: float = 0.0
+    chance: float = 1.0
     cosine: float | None = None
     passages: Callable[[], Passages] | None = None
 
@@ -148,3 +155,40 @@ def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -
         return (first, newest, record.created_at, record.id)
 
     return sorted(ranked, key=key, reverse=True)
+
+
+def repeated(records: Sequence[Record]) -> Mapping[str, str]:
+    """Return, for each record that repeats a better one, the id of that one; give the records best first.
+
+    They are the same if they have the same words in the same order, apart from case, space and punctuation, one speaker
+    and outcome, and hold at the same time; of a stored record and a line of the log the stored one is better. No cosine
+    decides: "before" and "after", or 5432 and 5433, are near in any embedding, and the difference is all that matters.
+    """
+    return repeats(
+        (each.id, each.kind, TextDigests(words_digest(each.text), _besides(each))) for each in records if each.holds
+    )
+
+
+def clustered(record_ids: Sequence[str], pairs: Sequence[AlikePair]) -> list[str]:
+    """Return the records, best first, with those about the same matter beside each other.
+
+    Each record not taken yet leads a cluster and draws in the remaining similar ones, in their own order. Clusters
+    are ordered by their best, so a record precedes a better one only in the cluster of an even better one.
+    """
+    near: dict[str, set[str]] = {}
+    for one, other, cosine in pairs:
+        if cosine >= CLUSTER_COSINE:
+            near.setdefault(one, set()).add(other)
+            near.setdefault(other, set()).add(one)
+    place = {record_id: number for number, record_id in enumerate(record_ids)}
+    order: dict[str, None] = {}
+    for leader in record_ids:
+        if leader not in order:
+            members = sorted(near.get(leader, set()).difference(order), key=place.__getitem__)
+            order.update(dict.fromkeys([leader, *members]))
+    return list(order)
+
+
+def _besides(record: Record) -> int:
+    details = record.details if record.kind == "event" else None
+    return besides(record.speaker, record.outcome, (record.valid_from, record.valid_until), details)

@@ -376,7 +376,7 @@ def _evident(record: Record) -> Status:
     if record.kind == "procedure":
         return _rated(record)
     if record.kind == "episode" and record.details.get(ARCHIVED):
-        return "archived"  # Its statements were extracted once; do not repeat that.
+        return "archived"
     return first_status(record.kind, record.outcome)
 
 

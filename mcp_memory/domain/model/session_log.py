@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Literal, Protocol, TypeAlias, cast
 
 from mcp_memory.domain.model.records import Instant, Record
 
@@ -27,7 +27,6 @@ LABELS: Mapping[Form, str] = {
 HEADED: tuple[Form, ...] = ("summary", "batch", "dialogue")
 """Forms whose first line only describes the block, by its id: "[GOAL BATCH x4175782e0a] 3 turns, …"."""
 
-ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 _ROLE_OF_WORD: Mapping[str, Role] = {
     "system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
     "human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool",

@@ -48,7 +48,7 @@ _FOREIGN_OFFSET, _ALIKE, _LEAD = -4.92, 8.9, 15.0
 """The same for languages that the model hardly knows, over 1,400 Spanish and Russian ones: the share of the words in
 one of the best records, and how far the best score is ahead of the fifth. The offset is that of forty German and
 Chinese questions, whose words are further from those of their records."""
-BEARS, BEARS_ON_FACT = 0.14, 0.28
+BEARS, BEARS_ON_FACT = 0.14, 0.2
 """Least chances: below them nothing stored bears on the query, and on one that seeks a fact.
 
 Of questions in their record's words none is below, of those made to share no word with it a quarter, and of foreign
@@ -111,17 +111,33 @@ def chance(hits: Sequence[Fused], asked: AskedQuery) -> float:
     Hits without a cosine are certain, as are those of a certain source. An echo of the query answers nothing.
     """
     best = [hit for hit in hits if not hit.is_echo][:BEST_HITS]
+    if not best:
+        return 0.0
     if any("vector" not in hit.raw or hit.is_certain for hit in best):
         return 1.0
     if asked.is_foreign:
         return _logistic(_FOREIGN_OFFSET + _ALIKE * asked.alike + _LEAD * _lead(hits))
-    cosine = max((hit.raw["vector"] for hit in best), default=-1.0)
-    words = max((hit.raw.get("keyword", 0.0) for hit in best), default=0.0)
+    cosine = max(hit.raw["vector"] for hit in best)
+    words = max(hit.raw.get("keyword", 0.0) for hit in best)
     share = min(words / asked.information, 1.0) if asked.information > 0 else 0.0
     nats = _OFFSET + _COSINE * cosine + _SHARE * share + _SIZE * log(asked.records + PRIOR_RECORDS)
     if asked.seeks_fact:
         nats += _SEEKS_FACT + _UNKNOWN_NAME * asked.names_unknown
     return _logistic(nats)
+
+
+def chances(hits: Sequence[Fused], asked: AskedQuery) -> dict[str, float]:
+    """Return the chance in [0, 1] of each hit to answer the query: that any does, times that this one is relevant.
+
+    A search for a word or two wants all that it finds. Where the model understands little, scores are low, and only
+    their share of the best one's says something.
+    """
+    if asked.words < FEW_WORDS:
+        return dict.fromkeys((hit.id for hit in hits), 1.0)
+    known, best = chance(hits, asked), max((hit.score for hit in hits), default=0.0) or 1.0
+    if asked.is_foreign:
+        return {hit.id: known * hit.score / best for hit in hits}
+    return {hit.id: known * relevance_of(hit.score) for hit in hits}
 
 
 def is_above_floor(hit: Fused, information: float, floor: float = FLOOR_SCORE) -> bool:

@@ -274,15 +274,6 @@ class AgentActions:
         entries = self._log.entries
         return next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
 
-    def reworks(self, edits: Sequence[int]) -> bool:
-        """Return True where one of these edits takes out what the agent itself had put in."""
-        made = [(did.place, " ".join((did.line.written or did.entry.text).split())) for did in self.done]
-        return any(
-            did.place in edits and old and any(place < did.place and old in text for place, text in made)
-            for did in self.done
-            for old, _ in (_exchanged(did.entry),)
-        )
-
     def _ran(self, path: str, start: int, end: int) -> bool:
         """Return True where a command between two places names a file: one that is run and removed was a helper."""
         name = path.rpartition("/")[2]

@@ -1,29 +1,27 @@
-"""Reads a span sentence by sentence: the speaker of each, its label, and its own worth.
+"""Reads a span sentence by sentence, with the speaker of each.
 
-Tool output is no speech. A failed call's error counts as said by the tool. Of other calls, the last result of each
-tool is described, but only where nobody else speaks. Independent of sections and models.
+Tool output is no speech, but a failed call's error counts as said by the tool; where no agent speaks, the last result
+of each tool is described. Independent of sections and models.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind
-from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.sessions.tool_outputs import errors_of, kept_line, remains_of
 from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.salience import Weighed, weighed
-from mcp_memory.domain.text.segments import Segment, segments_of
+from mcp_memory.domain.text.segments import segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
-"""The source of a sentence. A block is a description of calls by compaction, and includes their output."""
+"""The source of a sentence. A block reports calls that nobody mentions."""
 
 LAST_MESSAGES = 3
 """The assistant's messages at the end of a span that state the current work and the next steps."""
-ERRORS_PER_OUTPUT = 1
 MOST_CHARACTERS = 500
 """Longest readable sentence, in characters: longer text is minified code or encoded data."""
 _READABLE = frozenset({"sentence", "item"})
@@ -32,8 +30,6 @@ _OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
 """The opening label of compaction's own texts."""
 # e.g. " (open x00002k)"
 _OPENED_BY = re.compile(r"(?<!\s)\s*+\(open x\w{1,20}\)$")
-# e.g. " Why: check the port."
-_WHY = re.compile(r"(?<!\s)\s*+Why: [^.!?…]{0,300}[.!?…]")
 OUTCOME, FAILED = "→ ", "Failed: "
 """Prefixes of a batch's lines that are no quotation (compaction/goal_batch.py)."""
 _DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")
@@ -44,20 +40,11 @@ _SHOWN_AS_IS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One sentence. `label` is the heading or the "…:" above an item, "" elsewhere.
-
-    `entry` is the place of its entry in the span, `place` its own among all sentences. `follows` is True where it
-    directly follows the one before it, in the same text. `is_last` is True in the assistant's last messages.
-    """
+    """One sentence. `entry` is the place of its entry; `is_last` is True in the assistant's last messages."""
 
     text: str
     speaker: Speaker
     entry: int
-    place: int = 0
-    worth: float
-    words: frozenset[str]
-    label: str = ""
-    follows: bool = False
     is_last: bool = False
 
 
@@ -66,9 +53,9 @@ def said_in(entries: Sequence[Entry]) -> list[Utterance]:
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
     found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
-    if not any(said.speaker in ("assistant", "block") for said in found):
+    if all(said.speaker != "assistant" for said in found):
         found += _deeds(entries)
-    return _numbered(_once_each(found))
+    return _once_each(found)
 
 
 def speech(entry: Entry) -> str:
@@ -77,9 +64,7 @@ def speech(entry: Entry) -> str:
 
 
 def _speaker(entry: Entry) -> Speaker | None:
-    if entry.form in ("tools", "dialogue", "batch"):
-        return "block"
-    if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form != "summary":
+    if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form in ("original", "external"):
         return "user" if entry.role == "user" else "assistant"
     return "output" if entry.kind == "tool_result" and entry.failed else None
 
@@ -88,19 +73,12 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
     speaker = _speaker(entry)
     if speaker == "output":
         return _errors(entry, number)
-    if entry.form == "tools":
-        return _calls(entry, number)
+    if entry.form == "tools" and entry.failed:
+        text = " ".join(_OPENED_BY.sub("", speech(entry)[:MOST_CHARACTERS].strip()).split())
+        return [Utterance(text=text, speaker="output", entry=number)]
     if entry.form == "batch":
         return _turns(entry, number)
-    return _sentences(weighed(segments_of(speech(entry)), entry.kind), speaker, number, is_last) if speaker else ()
-
-
-def _calls(block: Entry, number: int) -> Iterator[Utterance]:
-    """Yield the actions and results in a block for calls; those of failed calls as said by their tools."""
-    text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
-    for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
-        speaker = "output" if block.failed else "block"
-        yield Utterance(text=each.segment.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+    return _sentences(speech(entry), speaker, number, is_last) if speaker else ()
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
@@ -112,8 +90,7 @@ def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
         text = f"{one_line(tool or 'a tool')} called {often} with {_shown(entries[call[tool]])}"
         if tool in result:
             text += f"; gave: {_shown(entries[result[tool]])}"
-        for each in weighed([Segment(text=text)], "message"):
-            yield Utterance(text=text, speaker="block", entry=call[tool], worth=max(each.worth, 1.0), words=each.words)
+        yield Utterance(text=text, speaker="block", entry=call[tool])
 
 
 def _shown(entry: Entry) -> str:
@@ -126,56 +103,28 @@ def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
     """Yield the results of a batch's turns as the assistant's words, and the failures; users are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
-            yield from _sentences(
-                weighed(segments_of(line.removeprefix(OUTCOME)), "message"), "assistant", number, False
-            )
+            yield from _sentences(line.removeprefix(OUTCOME), "assistant", number, False)
         elif line.startswith(FAILED):
-            for each in weighed([Segment(text=part) for part in line.removeprefix(FAILED).split("; ")], "message"):
-                yield Utterance(
-                    text=each.segment.text, speaker="output", entry=number, worth=each.worth, words=each.words
-                )
+            for failure in line.removeprefix(FAILED).split("; "):
+                yield Utterance(text=failure, speaker="output", entry=number)
 
 
-def _sentences(segments: Iterable[Weighed], speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
-    label, is_heading = "", False
-    for each in segments:
-        segment = each.segment
-        if _is_label(segment):
-            label, is_heading = segment.text.rstrip(":： "), segment.role == "heading"
-            continue
-        if segment.role == "sentence" and not is_heading:
-            label = ""  # The label "Next steps:" covered only its items.
+def _sentences(text: str, speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
+    """Yield sentences and items, without labels such as "Next steps:"."""
+    for segment in segments_of(text):
         if segment.role in _READABLE and _is_readable(segment.text):
-            yield Utterance(
-                text=segment.text,
-                speaker=speaker,
-                entry=number,
-                worth=each.worth,
-                words=each.words,
-                label=label,
-                follows=segment.follows and each.place > 0,
-                is_last=is_last,
-            )
-
-
-def _is_label(segment: Segment) -> bool:
-    return segment.role == "heading" or (segment.role in _READABLE and segment.text.endswith(COLONS))
+            yield Utterance(text=segment.text, speaker=speaker, entry=number, is_last=is_last)
 
 
 def _is_readable(text: str) -> bool:
-    return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii())
+    return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii()) and not text.endswith(COLONS)
 
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
     """Yield the error of a failed call's output, after the tool's name."""
-    if entry.form == "mask":
-        segments = weighed([Segment(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
-    else:
-        segments = weighed(segments_of(entry.text), entry.kind)
-    wrong = sorted((each for each in segments if each.segment.role == "error"), key=lambda each: -each.worth)
-    for each in wrong[:ERRORS_PER_OUTPUT] or segments[-1:]:
-        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(each.segment.text, _SHOWN_AS_IS)}"
-        yield Utterance(text=line, speaker="output", entry=number, worth=each.worth, words=each.words)
+    for error in errors_of(entry)[-1:]:
+        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(error, _SHOWN_AS_IS)}"
+        yield Utterance(text=line, speaker="output", entry=number)
 
 
 def shape(text: str) -> str:
@@ -193,7 +142,3 @@ def _once_each(found: Sequence[Utterance]) -> list[Utterance]:
             seen.add(shown)
             kept.append(said)
     return kept[::-1]
-
-
-def _numbered(found: Iterable[Utterance]) -> list[Utterance]:
-    return [replace(said, place=n) for n, said in enumerate(found)]

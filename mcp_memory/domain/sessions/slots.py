@@ -16,7 +16,6 @@ from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.sentence_sections import (
     changes_direction,
-    decides,
     is_narration,
     is_put_off,
     refuses,
@@ -27,23 +26,16 @@ from mcp_memory.domain.sessions.summary import instructions_in
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import (
-    Statement,
-    StatementKind,
-    finds_out,
-    gives_reason,
-    statement,
-    tells_of_trouble,
-)
+from mcp_memory.domain.text.statements import decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import index_terms, normal_hash
 
 STATE_CHARACTERS = 500
 PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
-LEAST_WORDS, FEW_WORDS = 3, 3
+LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
-_LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
+_OUTCOMES: frozenset[Section] = frozenset({"dead_ends", "fixes"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
@@ -98,31 +90,12 @@ def _is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def learnt_from(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
-    """Return the slots that are worth knowing in other sessions: demands, decisions, dead ends, fixes, firm facts."""
-    return tuple(slot for slot in slots if _lasts(slot))
+def outcomes_of(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
+    """Return the slots that are worth knowing in other sessions: fixes and dead ends that deeds show.
 
-
-def as_statement(slot: FilledSlot) -> Statement:
-    """Return the slot as what a record can state."""
-    kinds: dict[Section, StatementKind] = {"decisions": "decision", "dead_ends": "episode"}
-    return Statement(kind=kinds.get(slot.section, "fact"), text=slot.text)
-
-
-def _lasts(slot: FilledSlot) -> bool:
-    """Return True for what holds beyond today and makes sense alone."""
-    if (
-        slot.state == "doubtful"
-        or slot.provenance < (Provenance.SAID if slot.section == "facts" else Provenance.CONCLUDED)
-        or (slot.section not in _LASTING)
-    ):
-        return False
-    if slot.section in ("constraints", "facts"):
-        has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
-        return (
-            has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or _names_something(slot.text))
-        )
-    return True
+    What a sentence says is none: such rules are right in less than nine of ten cases.
+    """
+    return tuple(slot for slot in slots if slot.provenance is Provenance.DONE and slot.section in _OUTCOMES)
 
 
 def _names_something(text: str) -> bool:
@@ -147,21 +120,8 @@ def _told(
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:], is_newest=users[-1] == number,
             )  # fmt: skip
         else:
-            complaint = _complaint(spoken, deeds.edited_after(number), deeds)
-            yield from _of_agent(own, entries[number], deeds, complaint)
+            yield from _of_agent(own, entries[number], deeds)
         spoken = own if own[0].speaker in ("user", "assistant") else spoken
-
-
-def _complaint(asked: Sequence[Utterance], edits: Sequence[int], deeds: AgentActions) -> str:
-    """Return the user's words where they found fault with what the agent then changed: a trouble, or a doubt.
-
-    A question is a doubt only where the agent changes its own work.
-    """
-    if not edits or not asked or asked[0].speaker != "user":
-        return ""
-    text = joined([each.text for each in asked])
-    is_doubt = any(each.text.endswith(QUESTION_SIGNS) for each in asked) and deeds.reworks(edits)
-    return text if is_doubt or tells_of_trouble(text) else ""
 
 
 def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
@@ -210,16 +170,16 @@ def _of_user(
     is_last: bool,
     is_newest: bool,
 ) -> Iterator[FilledSlot]:
-    """Yield what the user demands, puts off and states; an answer decides on what was proposed before it."""
+    """Yield what the user demands and puts off; an answer decides on what was proposed before it."""
     entry = entries[own[0].entry]
     for said in own:
         section = section_of(said)
-        if said.text.endswith(QUESTION_SIGNS):
+        if _asks(said):
             continue
         if is_put_off(said.text) or (is_newest and not is_first and _says_something(said.text)):
             yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
-        is_told = section == "decisions" if is_first else section == "facts"  # The goal holds what came first.
-        if section and (section in ("constraints", "dead_ends") or is_told):
+        # An answer decides as a whole, below; the first message has none before it.
+        if section and (is_first or section != "decisions"):
             yield _of(said, section, entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
     if is_first or not answer or _is_assent(answer):
@@ -230,20 +190,15 @@ def _of_user(
         return  # A further request, or talk among people.
     is_fix = is_changed and (finds_out(answer) or (asked and deeds.follows_error(proposal[0].entry)))
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
-    is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
+    is_firm = refuses(answer) or decides(answer) or _names_something(answer)
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
-        worth=_weight(text), state="open" if is_firm else "doubtful",
+        worth=1.5, state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
     if asked and refuses(answer):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
-
-
-def _weight(text: str) -> float:
-    """Return the worth of a conclusion: higher with a reason and with exact values."""
-    return 1.5 + 0.5 * gives_reason(text) + 0.25 * min(len(exact_in(text)), 4)
 
 
 def _is_assent(text: str) -> bool:
@@ -254,56 +209,42 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions, complaint: str) -> Iterator[FilledSlot]:
-    """Yield what the agent concluded. An error or a complaint before it and a change behind it make it a fix."""
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
+    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off."""
     place, concluded = own[0].entry, conclusion(own)
-    section = _concluded_section(own[0], concluded, deeds, complaint)
+    section = _concluded_section(own[0], concluded, deeds)
     if section:
-        is_answer = section == "fixes" and complaint
         yield FilledSlot(
-            section=section,
-            text=f"{one_line(complaint, FIX_CHARACTERS)} → {concluded}" if is_answer else concluded,
-            source=entry.id,
-            place=place,
-            provenance=Provenance.CONCLUDED,
-            worth=_weight(concluded),
-        )
+            section=section, text=concluded, source=entry.id, place=place, provenance=Provenance.CONCLUDED,
+            worth=1.5,
+        )  # fmt: skip
     for said in own:
-        yield from _of_sentence(said, entry, concluded, ("facts", section) if section else ())
+        stated = section_of(said)
+        if stated and (stated != section or said.text not in concluded):
+            is_own = said.speaker == "assistant"
+            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, 1.0)
+        elif not stated and is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
+            yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
 
 
-def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions, complaint: str) -> Section | None:
+def _asks(said: Utterance) -> bool:
+    return said.text.endswith(QUESTION_SIGNS)
+
+
+def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
     if first.speaker != "assistant" or not _says_something(concluded):
         return None
     edits = deeds.edited_after(first.entry)
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
     is_changed = bool(edits)
-    is_mended = is_changed or deeds.intervened_after(first.entry)
-    if is_mended and (complaint or deeds.follows_error(first.entry)):
+    if (is_changed or deeds.intervened_after(first.entry)) and deeds.follows_error(first.entry):
         return "fixes"
-    if not gives_reason(concluded) and not exact_in(concluded):
+    if not exact_in(concluded):
         return None
     if finds_out(concluded) or tells_of_trouble(concluded):
         return "fixes"
     return "decisions" if is_changed else None
-
-
-def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[FilledSlot]:
-    section = section_of(said)
-    is_asking = said.text.endswith(QUESTION_SIGNS)
-    if (
-        is_put_off(said.text)
-        and not is_asking
-        and not is_narration(said.text)
-        and section not in ("decisions", "dead_ends")
-    ):
-        yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
-        return
-    if section is None or (section in told and said.text in concluded):
-        return
-    is_firm = said.speaker == "assistant" and (section != "facts" or statement(said.text))
-    yield _of(said, section, entry, Provenance.CONCLUDED if is_firm else Provenance.OTHER, 1.0)
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:
@@ -313,7 +254,7 @@ def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance,
         source=entry.id,
         place=said.entry,
         provenance=provenance,
-        worth=share * max(said.worth, 0.1),
+        worth=share,
     )
 
 

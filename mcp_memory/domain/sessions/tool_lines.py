@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.text.lexicon import spaced, unspaced
 from mcp_memory.domain.text.prompt_safety import neutralise
-from mcp_memory.domain.text.segments import PROSE, segments_of
+from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.words import split_words
 
 Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "listed", "read", "called"]
@@ -131,7 +131,7 @@ def announced(log: SessionLog, place: int) -> str:
     said = log.entries[before]
     if said.kind != "message" or said.role != "assistant" or said.form != "original":
         return ""
-    sentences = [segment.text for segment in segments_of(said.text[-_LOOKED_AT:]) if segment.role in PROSE]
+    sentences = [*sentences_of(said.text[-_LOOKED_AT:])]
     telling = [text for text in sentences if _ANNOUNCES.search(text)] or _alone(sentences)
     return one_line(telling[-1].rstrip(" :："), WHY_CHARACTERS) if telling else ""
 

@@ -53,8 +53,6 @@ _TALLY = re.compile(
     r"\b\d{1,9} (?:passed|failed|passing|failing|failures?|errors?)\b|\bexit(?:ed with)? (?:code|status) \d"
     r"|\btest result: |\bBUILD (?:SUCCESS|FAIL)"
 )
-# "… → failure"
-_OUTCOME = re.compile(r" → \w{1,20}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +71,7 @@ def remains_of(output: Entry) -> Remains:
     text = _COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))
     lines = _lines(text)
     errors = _errors(lines, output.failed)
-    # Without errors the record's own micro is the best line; with errors, it is one of those.
-    best = "" if errors else _best(_OUTCOME.sub("", output.micro), lines)
-    return Remains(
-        errors=errors,
-        point=_tally(text) or _shown(best),
-        values=_exact(text),
-    )
+    return Remains(errors=errors, point=_tally(text) or ("" if errors else _shown(_first(lines))), values=_exact(text))
 
 
 def errors_of(output: Entry) -> tuple[str, ...]:
@@ -122,12 +114,12 @@ def _remains_of_mask(mask: Entry) -> Remains:
     kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
     said = kept[0].removeprefix(FIRST) if kept else ""
     is_error = bool(said) and (mask.failed or _ERROR_LINE.match(said[: 2 * LINE_CHARACTERS]) is not None)
-    return Remains(errors=(said,) if is_error else (), point="" if is_error else _best(said, ()), values=())
+    return Remains(errors=(said,) if is_error else (), point="" if is_error else _first([said]), values=())
 
 
-def _best(micro: str, lines: Sequence[str]) -> str:
-    """Return the line worth most, or the first; skip a line that tells its reader what to do."""
-    return next((line for line in (micro, *lines[:1]) if line and not tells_its_reader(line[:MOST_CHARACTERS])), "")
+def _first(lines: Sequence[str]) -> str:
+    """Return the first line; "" for one that tells its reader what to do."""
+    return next((line for line in lines[:1] if not tells_its_reader(line[:MOST_CHARACTERS])), "")
 
 
 def _ends(text: str, head: int, tail: int) -> str:

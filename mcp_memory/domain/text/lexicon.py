@@ -1,8 +1,7 @@
 """Gives the words and signs used to read texts: data by kind and language, in `lexicon.toml`.
 
 Strings are alternatives for a pattern: `(?:{HEDGES})|{HEDGES_UNSPACED}`; the second kind needs no edges of words. Each
-reading module decides which of them matter, and where in a sentence: `segments` for its end, `salience` for its worth,
-`statements` for its claim.
+reading module decides which of them matter, and where in a sentence.
 """
 
 import tomllib
@@ -49,7 +48,6 @@ ABSENCES = spaced("absences")
 CONDITIONS, CONDITIONS_UNSPACED = spaced("conditions"), unspaced("conditions")
 EXCEPTIONS = spaced("exceptions")
 LIMITS_UNSPACED = unspaced("limits")
-LEANING, LEANING_UNSPACED = spaced("leaning"), unspaced("leaning")
 MONTHS = spaced("months")
 ABBREVIATIONS = spaced("abbreviations")
 NAME_CONNECTORS = word_set("name_connectors")

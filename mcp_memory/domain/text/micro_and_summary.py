@@ -1,20 +1,16 @@
 """Makes micro and summary, the short forms that every record has from the moment it is stored, without a model.
 
-A summary holds the segments of a text that carry its point, in their order; a micro is the best of them, cut if
-needed. Both hold the text's own words, followed by the outcome. The short forms of a session's summary put first
-what its reader needs first. Of a text that was replaced, what differs is its short form. A record's details are shown
-by rendering, not here.
+Both are the beginning of the text, on one line, followed by the outcome. The short forms of a session's summary put
+first what its reader needs first. Of a text that was replaced, what differs is its short form. A record's details are
+shown by rendering, not here.
 """
 
-import re
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 
 from mcp_memory.domain.model.records import Kind, Outcome, Record
-from mcp_memory.domain.text.excerpts import Count, Room, Truncate, excerpt, point
+from mcp_memory.domain.text.excerpts import Count, Room, Truncate
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import Segment, segments_of
 from mcp_memory.domain.text.summary_sections import Section, says_none, stated
 from mcp_memory.domain.text.words import AROUND_WORDS
 
@@ -25,8 +21,6 @@ FEW_WORDS = 8
 EARLIER_CHARACTERS = 80
 COMPARED_CHARACTERS = 2_000
 """Longer texts are not compared, only cut."""
-
-_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +71,13 @@ def short_forms(
     whole = text.strip()
     ending = f" → {outcome}" if outcome and outcome != "pending" else ""
     fits_summary = room.holds(whole + ending, SUMMARY_TOKENS)
-    if fits_summary and "\n" not in whole and room.holds(whole + ending, MICRO_TOKENS):
-        return ShortForms(micro=_SPACE.sub(" ", whole) + ending, summary=whole + ending)
     # An arrow after a space begins a token of its own, so that the sum is what the whole counts.
     taken = count(ending)
     if kind == "summary" and not fits_summary and (told := standing_line(whole, SUMMARY_TOKENS - taken, room)):
         return ShortForms(micro=standing_line(whole, MICRO_TOKENS - taken, room) + ending, summary=told + ending)
-    ranked = weighed(segments_of(whole), kind)
-    micro = point(ranked, MICRO_TOKENS - taken, room)
-    summary = whole if fits_summary else excerpt(ranked, SUMMARY_TOKENS - taken, room)
-    return ShortForms(micro=micro + ending, summary=summary + ending)
+    line = " ".join(whole.split())
+    summary = whole if fits_summary else room.cut(line, SUMMARY_TOKENS - taken)
+    return ShortForms(micro=room.cut(line, MICRO_TOKENS - taken) + ending, summary=summary + ending)
 
 
 LEAST_TOKENS = 18
@@ -115,8 +106,7 @@ def standing_line(text: str, limit: int, room: Room) -> str:
             if line and left < LEAST_TOKENS:
                 break
             most = min(max(int(share * limit), LEAST_TOKENS), left)
-            part = f"{name}: {said}"
-            part = part if room.holds(part, most) else room.cut(Segment(text=part), most)
+            part = room.cut(f"{name}: {said}", most)
             longer = f"{line} {part}".strip()
             line = longer if room.holds(longer, limit) else line
     return line

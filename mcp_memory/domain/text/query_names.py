@@ -15,6 +15,8 @@ _WORD = re.compile(r"[^\W_](?:[\w.+#/-]*[\w+#])?")
 _TECHNICAL = re.compile(r"[A-Z]{2,}s?|(?=\w*[a-z][A-Z]|[^\W\d_]\w*\d|\w+_\w)\w+")
 # e.g. "the `vault` role", "„Kranich“"
 _QUOTED = re.compile(r"(?<!\w)[\"“”„«`'‘]([^\W_][\w .+-]{1,38}[\w+])[\"“”»`'’](?!\w)")
+# e.g. "--max-rows"
+_FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*\w")
 # e.g. "Kafka-Version", where German puts a name before a noun
 _COMPOUND = re.compile(r"(?<![\w-])([A-Z][\w.]{1,60})-[A-ZÄÖÜ]\w+")
 # e.g. "Redis" in Chinese or Russian
@@ -49,6 +51,7 @@ def names_in(query: str) -> list[str]:
     if not query.isascii() and _is_other_script(query):
         found |= dict.fromkeys(match.group() for match in _LATIN.finditer(query))
         return [*found]
+    found |= dict.fromkeys(_FLAG.findall(query))
     found |= dict.fromkeys(word for word in _WORD.findall(query) if _is_technical(word))
     if is_german(query):
         found |= dict.fromkeys(match.group(1) for match in _COMPOUND.finditer(query))

@@ -1,22 +1,13 @@
-"""Splits a text into segments that make sense alone: sentences, headings, items, and the key lines of code or output.
-
-Independent of tokens and importance: salience.py weighs the segments.
-"""
+"""Splits the prose of a text into segments that make sense alone: sentences, headings and items; no code, no output."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS, spaced, unspaced
+from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS
 
-SegmentRole: TypeAlias = Literal[
-    "sentence", "heading", "item", "quote", "row", "pair", "file", "error", "frame", "command", "output", "signature",
-    "comment", "code",
-]  # fmt: skip
-
-PROSE: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "heading", "comment"})
-"""Roles of text written to be read."""
+SegmentRole: TypeAlias = Literal["sentence", "heading", "item", "quote", "row"]
 STATED: frozenset[SegmentRole] = frozenset({"sentence", "item", "heading"})
 """Roles of the writer's own words."""
 
@@ -91,45 +82,19 @@ _BOLD_LABEL = re.compile(r"^(\*\*|__)([^*_]{1,40})[.:]\1:?\s+")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])")
 # "[the export](https://example.org/a)" → "the export"
 _LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]{0,500}\)(?!\w)")
-# "E   assert 1 == 2"
-_FAILED_ASSERTION = re.compile(r"^E {3,}")
-# "// a note", "/** a note */"
-_COMMENT_SIGNS = re.compile(r"^(?://+!?|/\*+|\*+|#+!?|--|\"\"\"|''')\s*|(?:(?<!\s)\s+)?(?:\*/|\"\"\"|''')$")
-# '  File "a/b.py", line 3, in f'
-_PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+)(?:, (in) (\S+))?')
-# "…/site-packages/x.py", "at java.util.List"
-_FOREIGN = re.compile(
-    r"site-packages|dist-packages|/lib/python|<frozen|node_modules|node:|\(internal|\binternal/"
-    r"|\bat (?:java|javax|jdk|sun|kotlin"
-    r"|scala|org\.(?:springframework|apache|junit|hibernate))\."
-)
-# "connection refused", "no such file"
-_ERROR_WORD = re.compile(
-    rf"\b(?:errors?(?!\.\w)|traceback|unresolved|{spaced('trouble')})\b|{unspaced('trouble')}", re.IGNORECASE
-)
-# "12:00 ERROR lock timeout"
-_LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b")
-# "0 errors, 2 warnings" is no error
-_COUNTED_ERRORS = re.compile(r"\b(?:\d+|no|without) (?:errors?|fail(?:ed|ures?))\b(?=[,.;]|\s+in\b|$)", re.IGNORECASE)
 # "… has ended."
 _SPOKEN_END = re.compile(r"[a-z][.!?]$")
 _PROMPT_SIGNS = frozenset("$>|")
-# '"port": 5432' → "port: 5432"
-_PAIR = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*("(?:[^"\\\n]|\\.){0,300}"|-?\d[\d.eE+-]*|true|false)')
-# "+++ b/src/app.py"
-_PATH = re.compile(r"(?:\+\+\+ (?:b/)?|diff --git a/)(\S+)")
-
 _OUTPUT_LOOKS = frozenset({"trace", "frame", "command", "log", "error"})
 _CODE_LOOKS = frozenset({"signature", "comment", "code", "pair"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A part of a text in one line, its marks removed. `follows` is True where it stood just behind the one before."""
+    """A part of a text in one line, its marks removed."""
 
     text: str
     role: SegmentRole = "sentence"
-    follows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +105,16 @@ class _Line:
     look: str
 
 
-def segments_of(text: str, most: int = MAX_HEAD + MAX_TAIL) -> list[Segment]:
-    """Return the segments of a text's beginning and end, in order; at least one for a text that is not blank.
+def segments_of(text: str) -> list[Segment]:
+    """Return the segments of a text's beginning and end, in order.
 
-    Bounded: of a text longer than `most`, MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
+    Bounded: MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
     """
-    if len(text) <= most:
-        return _segments(text)[:MAX_SEGMENTS] or _plain(text)
+    if len(text) <= MAX_HEAD + MAX_TAIL:
+        return _segments(text)[:MAX_SEGMENTS]
     head, tail = _segments(text[:MAX_HEAD]), _segments(text[-MAX_TAIL:])
     # At the gap between the two readings, segments are torn.
-    head, tail = (head[:-1] or head)[: MAX_SEGMENTS - 100], tail[1:][-100:]
-    rest = [Segment(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
-    return head + rest or _plain(text)
+    return (head[:-1] or head)[: MAX_SEGMENTS - 100] + tail[1:][-100:]
 
 
 def sentences_of(text: str) -> Iterator[str]:
@@ -172,19 +135,13 @@ def _dotted(quoted: str) -> str:
     return f"{quoted[0]}{'·' * (len(quoted) - 2)}{quoted[-1]}" if is_speech else quoted
 
 
-def _plain(text: str) -> list[Segment]:
-    """Return the one segment of a text that holds only marks, like a row of dashes."""
-    line = " ".join(text[:MAX_SEGMENT].split())
-    return [Segment(text=line)] if line else []
-
-
 def _segments(text: str) -> list[Segment]:
     found: list[Segment] = []
     for look, lines in _blocks(text):
-        for segment in _READERS[look](lines):
+        for segment in _read_prose(lines) if look == "prose" else ():
             shown = " ".join(segment.text[:MAX_SEGMENT].split())
             if any(sign.isalnum() for sign in shown):
-                found.append(Segment(text=shown, role=segment.role, follows=segment.follows))
+                found.append(Segment(text=shown, role=segment.role))
     if _TITLE.match(text) and len(found) > 1 and found[0].role == "sentence":
         found[0] = Segment(text=found[0].text, role="heading")
     return found
@@ -291,85 +248,4 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
     yield Segment(text=text[begin:], role=role)
 
 
-def _read_output(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """Yield each trace's last error and deepest own frame, and every other line by itself, errors marked as such."""
-    frame, own, skip = "", False, False
-    for line in lines:
-        is_source = skip and line.text[:1].isspace() and line.look not in _OUTPUT_LOOKS
-        if is_source or line.look in ("trace", "rule", "blank"):
-            continue
-        skip = line.look == "frame"
-        if line.look == "frame":
-            is_own = not _FOREIGN.search(line.text)
-            called = _PYTHON_FRAME.match(line.text)
-            # Python names the deepest frame last, the others first.
-            if (is_own and (called or not own)) or not frame:
-                frame, own = _shown_frame(line.text), is_own
-            continue
-        shown = Segment(text=_FAILED_ASSERTION.sub("", line.text), role=_output_role(line))
-        # Python's frames stand before their error, all others behind it.
-        is_above = ":" in frame and not frame.startswith("at ") and line.look == "error"
-        around = [Segment(text=frame, role="frame")] if frame else []
-        yield from [shown, *around] if is_above else [*around, shown]
-        frame, own = "", False
-    if frame:
-        yield Segment(text=frame, role="frame")
-
-
-def _shown_frame(line: str) -> str:
-    called = _PYTHON_FRAME.match(line)
-    if not called:
-        return line.strip()
-    path, number, word, name = called.groups()
-    return f"{path}:{number} {word} {name}" if name else f"{path}:{number}"
-
-
-def _output_role(line: _Line) -> SegmentRole:
-    if line.look in ("command", "error"):
-        return "command" if line.look == "command" else "error"
-    is_error = _LEVEL.search(line.text) or (_ERROR_WORD.search(line.text) and not _COUNTED_ERRORS.search(line.text))
-    return "error" if is_error else "output"
-
-
-def _read_code(lines: Sequence[_Line]) -> Iterator[Segment]:
-    for line in lines:
-        role = _ROLE_OF_LOOK.get(line.look, "code") if line.look in _CODE_LOOKS else "code"
-        if line.text.lstrip().startswith("* "):
-            role = "comment"  # Inside /** … */.
-        if role == "code" and _ERROR_WORD.search(line.text[:MAX_SEGMENT]) and line.look in ("prose", "item"):
-            role = "error"  # Output between fences, without a mark of its own.
-        text = line.text.strip()
-        if role == "comment":
-            yield from _sentences(_COMMENT_SIGNS.sub("", text), role)
-        else:
-            yield Segment(text=text.rstrip("{: ") if role == "signature" else text, role=role)
-
-
-def _read_json(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """Yield `key: value` for each plain value, at any depth; the lines themselves where there is none."""
-    text = "\n".join(line.text for line in lines)
-    pairs = [Segment(text=f"{name}: {value.strip(chr(34))}", role="pair") for name, value in _PAIR.findall(text)]
-    yield from pairs or (Segment(text=line.text, role="code") for line in lines)
-
-
-def _read_diff(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """Yield the files that a diff changes, then its added lines."""
-    files = dict.fromkeys(match[1] for line in lines if (match := _PATH.match(line.text)) and match[1] != "/dev/null")
-    for name in files:
-        yield Segment(text=name, role="file")
-    for line in lines:
-        if line.text.startswith("+") and not line.text.startswith("+++"):
-            yield Segment(text=line.text[1:], role="code", follows=False)
-
-
-_ROLE_OF_LOOK: dict[str, SegmentRole] = {
-    "heading": "heading", "item": "item", "quote": "quote", "row": "row",
-    "signature": "signature", "comment": "comment", "pair": "pair",
-}  # fmt: skip
-_READERS = {
-    "prose": _read_prose,
-    "output": _read_output,
-    "code": _read_code,
-    "json": _read_json,
-    "diff": _read_diff,
-}
+_ROLE_OF_LOOK: dict[str, SegmentRole] = {"heading": "heading", "item": "item", "quote": "quote", "row": "row"}

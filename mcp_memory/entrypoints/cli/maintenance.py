@@ -20,7 +20,6 @@ _RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go
 _MAINTAINED: Mapping[str, str] = {
     "summarized": "episodes summarized",
     "archived": "episodes archived",
-    "extracted": "facts and decisions extracted from them",
     "judged": "procedures and guardrails (censors) judged again",
     "compacted": "session logs compacted",
 }

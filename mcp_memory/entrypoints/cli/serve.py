@@ -14,9 +14,7 @@ from mcp_memory.entrypoints.cli.console import print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest
 
-_OF_HTTP_ALONE = {
-    name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous", "workers")
-}
+_OF_HTTP_ALONE = {name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous")}
 
 
 @with_options("url", "data_dir", "namespace", "agent")
@@ -35,9 +33,6 @@ def serve(
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Let this machine in without a token even if tokens exist.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Processes that serve together; about one a core.")
-    ] = 1,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
     settings = settings_chosen(chosen)
@@ -47,10 +42,7 @@ def serve(
         from mcp_memory.entrypoints.http.server import serve as serve_http
 
         allowed = tuple(allowed_host or ())
-        serve_http(
-            settings,
-            Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous, workers=workers),
-        )
+        serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
     elif settings.url:
         from functools import partial
 

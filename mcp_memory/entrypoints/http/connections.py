@@ -10,21 +10,17 @@ import asyncio
 import ipaddress
 import logging
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import h11
 import uvicorn
 from anyio import to_thread
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-if TYPE_CHECKING:
-    from mcp_memory.entrypoints.http.workers import HttpWorker
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +90,8 @@ class PooledConnection(Protocol):
 class ConnectionPool:
     """The connections there are. Those that wait for their client make room for new ones. For one event loop."""
 
-    def __init__(self, limits: Limits, count: Callable[[int], None] = lambda connections: None) -> None:
-        """`count` is told how many there are whenever that changes."""
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._count = count
         self._present: list[PooledConnection] = []
         self._lingering: set[PooledConnection] = set()
         self._warned_at = -WARNING_SECONDS
@@ -107,14 +101,12 @@ class ConnectionPool:
 
     def add(self, connection: PooledConnection) -> None:
         self._present.append(connection)
-        self._count(len(self))
 
     def discard(self, connection: PooledConnection) -> None:
         """Forget a connection, if it is known."""
         self._lingering.discard(connection)
         if connection in self._present:
             self._present.remove(connection)
-            self._count(len(self))
 
     def linger(self, connection: PooledConnection) -> bool:
         """Let a connection be read on after its refusal; False where too many are."""
@@ -159,16 +151,9 @@ class ConnectionPool:
 class ClientConnection(H11Protocol):
     """uvicorn's connection with a time limit for each stage in which it waits for its client."""
 
-    def __init__(
-        self, crowd: ConnectionPool, address: str, worker: HttpWorker | None, read: bytes, **of_uvicorn: Any
-    ) -> None:
-        """`read` is what another worker has read of it before."""
+    def __init__(self, crowd: ConnectionPool, address: str, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self.address = address
-        self._worker = worker
-        self._read = read
-        self._head = b""
-        self._is_first = True
         self.since = self.loop.time()
         self._crowd = crowd
         self._limits = crowd.limits
@@ -197,8 +182,6 @@ class ClientConnection(H11Protocol):
         super().connection_made(cast("asyncio.Transport", _Ending(transport, self._end)))
         self._crowd.add(self)
         self._limit("head", self._limits.head_seconds, self._close_late)
-        if self._read:
-            self.data_received(self._read)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -211,8 +194,6 @@ class ClientConnection(H11Protocol):
         """Read on; a head has a time limit from its first byte."""
         if self.transport.is_closing():
             return self._pass_over(data)
-        if self._worker and not self._is_in_request and self._moves(self._worker, data):
-            return self.transport.abort()
         self._has_begun = self._has_begun or not self._is_in_request
         super().data_received(data)
         self._has_begun = self._has_begun and not self._is_in_request
@@ -238,16 +219,6 @@ class ClientConnection(H11Protocol):
         """Write on."""
         super().resume_writing()
         self._unlimit("take")
-
-    def _moves(self, worker: HttpWorker, data: bytes) -> bool:
-        """Give the connection to another worker, where the request that begins belongs there and it can be given."""
-        self._head += data
-        if b"\r\n\r\n" not in self._head:
-            return False
-        head, is_first = self._head, self._is_first
-        self._head, self._is_first = b"", False
-        home = worker.home(head.partition(b"\r\n\r\n")[0], is_first=is_first)
-        return home != worker.number and worker.pass_on(home, self.transport.get_extra_info("socket").fileno(), head)
 
     @property
     def _is_in_request(self) -> bool:
@@ -316,27 +287,18 @@ class _Ending:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which takes in one connection at a time, and only where there is room.
+    """uvicorn's server, which takes in one connection at a time, and only where there is room."""
 
-    One of several workers sets `stirred` when another one says so.
-    """
-
-    def __init__(
-        self, config: uvicorn.Config, limits: Limits, worker: HttpWorker | None, stirred: threading.Event
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self._limits = limits
-        self._worker = worker
-        self._stirred = stirred
-        self._crowd = ConnectionPool(limits, worker.count) if worker else ConnectionPool(limits)
+        self._crowd = ConnectionPool(limits)
         self._accepting: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does, but accept by ourselves."""
         to_thread.current_default_thread_limiter().total_tokens = self._limits.calls
         await super().startup(sockets=[])
-        if self._worker:
-            self._worker.listen(self._take_in, self._stirred)
         for listener in sockets or []:
             listener.setblocking(False)
             self._accepting.append(asyncio.create_task(self._accept(listener)))
@@ -349,20 +311,16 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _accept(self, listener: socket.socket) -> None:
-        loop, worker = asyncio.get_running_loop(), self._worker
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 client, _ = await loop.sock_accept(listener)
             except OSError:  # Too many open files after all, or a client that is gone already.
                 await asyncio.sleep(RETRY_SECONDS)
-                continue
-            if worker and (other := worker.lightest()) != worker.number and worker.pass_on(other, client.fileno()):
-                client.close()
             else:
                 await self._take_in(client)
 
-    async def _take_in(self, client: socket.socket, data: bytes = b"") -> None:
-        """Serve a connection, of which another worker may have read something."""
+    async def _take_in(self, client: socket.socket) -> None:
         try:
             address = address_of(client.getpeername()[0])
         except OSError:
@@ -373,13 +331,13 @@ class Server(uvicorn.Server):
         await asyncio.sleep(0)  # in which the socket of whoever made room is closed
         with suppress(OSError):
             loop = asyncio.get_running_loop()
-            await loop.connect_accepted_socket(lambda: self._connection(address, data), client)
+            await loop.connect_accepted_socket(lambda: self._connection(address), client)
         return None
 
-    def _connection(self, address: str, data: bytes) -> ClientConnection:
+    def _connection(self, address: str) -> ClientConnection:
         state = self.server_state
         of_uvicorn = {"config": self.config, "server_state": state, "app_state": self.lifespan.state}
-        return ClientConnection(self._crowd, address, self._worker, data, **of_uvicorn)
+        return ClientConnection(self._crowd, address, **of_uvicorn)
 
 
 def address_of(host: str) -> str:

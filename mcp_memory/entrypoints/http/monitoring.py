@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio import CapacityLimiter, to_thread
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -32,18 +30,9 @@ _OTHER: Final = "other"
 class Metrics:
     """Middleware of the protocol's server that counts, and the page that shows what it counted since the start."""
 
-    def __init__(self, app: App, tools: Collection[str], shared: tuple[str, int] | None = None) -> None:
-        """`tools` are those that there are: what a client makes up counts as `other`.
-
-        One of several workers is given the folder in which they count together, and its number, under which a worker
-        that takes its place continues to count.
-        """
+    def __init__(self, app: App, tools: Collection[str]) -> None:
+        """`tools` are those that there are: what a client makes up counts as `other`."""
         self._app = app
-        self._is_shared = shared is not None
-        if shared:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"], number = shared  # noqa: TID251 - for the library, not read
-            # The library chooses when it is imported, which may have been before.
-            values.ValueClass = values.MultiProcessValue(lambda: number)  # pyright: ignore[reportUnknownMemberType]
         self._tools = frozenset(tools)
         self._registry = registry = CollectorRegistry()
         what = ["tool", "outcome"]
@@ -51,22 +40,12 @@ class Metrics:
         self._seconds = Histogram(
             "mcp_memory_call_seconds", "Seconds a call took.", ["tool"], buckets=BUCKET_SECONDS, registry=registry
         )
-        self._in_flight = Gauge(
-            "mcp_memory_calls_in_flight", "Calls not answered yet.", registry=registry, multiprocess_mode="sum"
-        )
-        self._in_flight.set(0)
+        self._in_flight = Gauge("mcp_memory_calls_in_flight", "Calls not answered yet.", registry=registry)
         self._tokens = Counter(
             "mcp_memory_context_tokens", "Tokens of the contexts that were handed out.", registry=registry
         )
-        self._records = Gauge(
-            "mcp_memory_records", "Records in the memory.", registry=registry, multiprocess_mode="mostrecent"
-        )
-        self._waiting = Gauge(
-            "mcp_memory_unembedded_records",
-            "Records that wait for vectors.",
-            registry=registry,
-            multiprocess_mode="mostrecent",
-        )
+        self._records = Gauge("mcp_memory_records", "Records in the memory.", registry=registry)
+        self._waiting = Gauge("mcp_memory_unembedded_records", "Records that wait for vectors.", registry=registry)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass the message on, and count it where it is a call of a tool or reads a resource."""
@@ -88,11 +67,7 @@ class Metrics:
         """Return the page that Prometheus reads. Raises StoreUnavailable."""
         self._records.set(self._app.records.count_all())
         self._waiting.set(self._app.records.count_unembedded())
-        if not self._is_shared:
-            return generate_latest(self._registry)
-        of_all = CollectorRegistry()
-        MultiProcessCollector(of_all)
-        return generate_latest(of_all)
+        return generate_latest(self._registry)
 
     def _what(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
         if ctx.method == "resources/read":

@@ -72,7 +72,6 @@ _HOST_REFUSED: Final = "This server does not answer to that Host; allow it with 
 _ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow its name with --allowed-host."
 _UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
 _BUSY: Final = "The server is busy, and as many calls wait as may; call again in a few seconds."
-_ELSEWHERE: Final = "The process with this session takes no request at present; send this again in a few seconds."
 _RETRY: Final = {"Retry-After": "5"}
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
@@ -268,7 +267,7 @@ class RequestGate:
 
     On the way in a request is checked by its headers before anything of its body is read, and a message by its form
     before it is passed on. Calls beyond those that may work or wait are told so. `at_session_end` is told who ended a
-    session of the protocol, `is_elsewhere` is asked whether one lives in another process.
+    session of the protocol.
     """
 
     def __init__(
@@ -278,10 +277,8 @@ class RequestGate:
         security: TransportSecuritySettings,
         limits: Limits,
         at_session_end: Callable[[RequestSender], None],
-        is_elsewhere: Callable[[str], bool] = lambda session: False,
     ) -> None:
         self._at_session_end = at_session_end
-        self._is_elsewhere = is_elsewhere
         self._app = AuthContextMiddleware(app)
         self._authenticator = authenticator
         self._security = TransportSecurityMiddleware(security)
@@ -331,8 +328,6 @@ class RequestGate:
         is_call = scope["method"] == "POST" and not _listens(scope)
         if is_call and self._is_closed:
             raise Refused(503, _STOPPING)
-        if self._is_elsewhere(dict(scope["headers"]).get(SESSION_HEADER.encode(), b"").decode("latin-1")):
-            raise Refused(503, _ELSEWHERE)
         admitted = await self._admitted(Request(scope))
         scope[VISITOR] = admitted.visitor
         if admitted.token:

@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -13,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.entrypoints.http.request_checks import MAX_BODY_BYTES, PATH
-from mcp_memory.entrypoints.http.workers import LOOK_SECONDS, SessionNames, fork_workers, until_told
 from mcp_memory.entrypoints.server.process_end import leave, leave_within
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
-from mcp_memory.entrypoints.server.upkeep import Upkeep, upkeep_for
+from mcp_memory.entrypoints.server.upkeep import upkeep_for
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import FrameType
 
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
-    from mcp_memory.entrypoints.http.workers import HttpWorker
     from mcp_memory.entrypoints.page.doors import OneTimeLink
     from mcp_memory.entrypoints.server.identity import RequestSender
     from mcp_memory.settings import Settings
@@ -47,7 +47,7 @@ KEPT_FREE: Final = 128
 """Descriptors that connections leave to the store, its index and the models; of few that are left, half."""
 DESCRIPTORS_A_CALL: Final = 3
 """Descriptors that a call may hold at once: a connection to the database is two files, its log among them."""
-IDLE_WINDOWS_MINUTES: Final = 1.0
+LOOK_SECONDS: Final = 0.5
 WARM_UP_DELAY_SECONDS: Final = 0.1
 """Head start of the first requests."""
 
@@ -56,15 +56,14 @@ WARM_UP_DELAY_SECONDS: Final = 0.1
 class Listening:
     """The address to listen at, and for whom: `allowed_hosts` are names under which a proxy is reached.
 
-    `anonymous` lets this machine in without a token also where there are tokens. So many processes serve as `workers`.
-    With a `link` the page alone is served, to the browser that comes by it.
+    `anonymous` lets this machine in without a token also where there are tokens. With a `link` the page alone
+    is served, to the browser that comes by it.
     """
 
     host: str = "127.0.0.1"
     port: int = 8765
     allowed_hosts: tuple[str, ...] = ()
     anonymous: bool = False
-    workers: int = 1
     link: OneTimeLink | None = None
 
 
@@ -85,34 +84,29 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     """
     listener = _bind(listening)
     log_to_stderr(settings.log_level)
-    worker, told = None, None
-    if listening.workers > 1:
-        worker, told = fork_workers(listening.workers, lambda: announce(_address(listener)))
     from mcp_memory.app import open_app
 
     app = open_app(settings, takes=listening.link is None)
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
     try:
         _check_closed(app, listening, is_loopback=is_loopback)
-        limits = choose_limits(settings, listening.workers)
+        limits = choose_limits(settings)
     except InvalidRequest:
         listener.close()
         app.close()
         raise
-    gate, server, steps = _make(app, listening, limits, worker, is_loopback=is_loopback)
-    told = told or until_told()
-    upkeep = _upkeep(app, settings, worker)
+    gate, server, steps = _make(app, listening, limits, is_loopback=is_loopback)
+    told = _until_told()
+    upkeep = upkeep_for(app, settings)
     upkeep.start()
     sys.setswitchinterval(SWITCH_SECONDS)
     # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
     thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
     thread.start()
-    if worker is None:
-        announce(_address(listener))
+    announce(_address(listener))
     threading.Thread(target=_warm_up, args=(told, steps), name="warm-up", daemon=True).start()
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
-        if worker and worker.is_left:
-            break
+        pass
     gate.close(CALLS_END_SECONDS)
     server.should_exit = True
     if listening.link:
@@ -124,20 +118,22 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     leave()
 
 
-def _upkeep(app: App, settings: Settings, worker: HttpWorker | None) -> Upkeep:
-    """Return the upkeep of this process: of several workers the first does it for all, when another stirs it too."""
-    if worker is None or worker.number == 0:
-        return upkeep_for(app, settings)
+def _until_told() -> threading.Event:
+    """Return what the first signal to stop sets; the second ends the process at once."""
+    told = threading.Event()
 
-    def stir() -> bool:
-        app.windows.end_idle()
-        return worker.stir()
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if told.is_set():
+            leave()
+        told.set()
 
-    return Upkeep(stir, 60 * IDLE_WINDOWS_MINUTES, wake=app.stirred)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, on_signal)
+    return told
 
 
 def _make(
-    app: App, listening: Listening, limits: Limits, worker: HttpWorker | None, *, is_loopback: bool
+    app: App, listening: Listening, limits: Limits, *, is_loopback: bool
 ) -> tuple[RequestGate, Server, Sequence[Callable[[], object]]]:
     """Return what answers, and what to load once it does."""
     import uvicorn
@@ -152,15 +148,12 @@ def _make(
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
     security = transport_security(listening.host, listening.allowed_hosts)
-    web = Starlette() if listening.link else _protocol(app, security, worker)
+    web = Starlette() if listening.link else _protocol(app, security)
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
-    sessions = PageSessions(worker.shared.sessions, worker.number) if worker else PageSessions()
-    doors = Doors(app, sessions, authenticator.is_open, listening.link)
+    doors = Doors(app, PageSessions(), authenticator.is_open, listening.link)
     site = Site(app, doors, limits.transfer_seconds)
     web.router.routes.extend(site.routes())
-    named = SessionNames(web, worker.number) if worker else web
-    elsewhere = {"is_elsewhere": worker.is_elsewhere} if worker else {}
-    gate = RequestGate(named, authenticator, security, limits, end_window, **elsewhere)
+    gate = RequestGate(web, authenticator, security, limits, end_window)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
@@ -176,7 +169,7 @@ def _make(
         lifespan="on",
     )
     # The page alone needs what a search takes; beside tools, the first message sees to that.
-    return gate, Server(config, limits, worker, app.stirred), [site.warm, *([app.warm] if listening.link else [])]
+    return gate, Server(config, limits), [site.warm, *([app.warm] if listening.link else [])]
 
 
 def _warm_up(told: threading.Event, steps: Sequence[Callable[[], object]]) -> None:
@@ -190,19 +183,15 @@ def _warm_up(told: threading.Event, steps: Sequence[Callable[[], object]]) -> No
         log_defect("Warm-up", error)
 
 
-def _protocol(app: App, security: TransportSecuritySettings, worker: HttpWorker | None) -> Starlette:
+def _protocol(app: App, security: TransportSecuritySettings) -> Starlette:
     """Return what answers the protocol, and the pages for hooks and for monitoring."""
-    from mcp.server.request_state import RequestStateSecurity
-
     from mcp_memory.entrypoints.http.hook_page import make_hook_page
     from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
     from mcp_memory.entrypoints.http.request_checks import Identify
     from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
 
-    tools = [tool.name for tool in build_tools(app)]
-    metrics = Metrics(app, tools, worker and (worker.shared.figures, worker.number))
-    state = RequestStateSecurity(keys=[worker.shared.key]) if worker else None
-    server = build_server(app, warm_up=True, middleware=(metrics, Identify()), request_state=state)
+    metrics = Metrics(app, [tool.name for tool in build_tools(app)])
+    server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
     )
@@ -257,8 +246,8 @@ def _run(server: Server, listener: socket.socket, ended: threading.Event) -> Non
         ended.set()
 
 
-def choose_limits(settings: Settings, workers: int = 1) -> Limits:
-    """Choose as many connections as were asked for, and no more than leave the store its files; a worker has its part.
+def choose_limits(settings: Settings) -> Limits:
+    """Choose as many connections as were asked for, and no more than leave the store its files.
 
     Raises:
         InvalidRequest: the process may open too few files to serve anybody.
@@ -267,13 +256,13 @@ def choose_limits(settings: Settings, workers: int = 1) -> Limits:
 
     left = _descriptors_left()
     kept_free = min(KEPT_FREE, left // 2)
-    wanted = -(-(settings.http_connections or USUAL_CONNECTIONS) // workers)
+    wanted = settings.http_connections or USUAL_CONNECTIONS
     connections = min(wanted, left - kept_free)
     if connections < LEAST_CONNECTIONS:
         raise InvalidRequest("The process may open too few files to serve over HTTP; raise its limit with `ulimit -n`.")
     if settings.http_connections and connections < wanted:
         logger.warning("%d connections fit into the limit of open files; raise it with `ulimit -n`.", connections)
-    from_one = settings.http_connections_per_address and -(-settings.http_connections_per_address // workers)
+    from_one = settings.http_connections_per_address
     return Limits(
         connections=connections,
         from_this_machine=from_one or connections,

@@ -11,12 +11,11 @@ import html
 import os
 import secrets
 import stat
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,21 +30,16 @@ PAGE_PATH: Final = "/ui"
 CLIENT: Final = "page"
 """The name of the client in the history of what was changed here."""
 IDLE_SECONDS: Final = 12 * 3600
-SLOTS: Final = 128
-"""Sessions that a process keeps at once; one more ends the one that was idle longest."""
+MAX_SESSIONS: Final = 128
+"""Sessions that are kept at once; one more ends the one that was idle longest."""
 OWNER, LOCAL = "owner", "local"
 """Doors beside tokens: the link of `mcp-memory ui`, and a server that lets in its own machine."""
 LINK_FOLDER: Final = "page"
 """The folder in the data directory for the file by which a browser is given the link."""
 SESSIONS_A_DOOR: Final = 8
-"""Sessions of one door in a process: a token that signs in again and again ends its own."""
+"""Sessions of one door: a token that signs in again and again ends its own."""
 LEFT_SECONDS: Final = 600.0
 """Time after which a file for the browser belongs to a process that was killed."""
-_TOUCHED_SECONDS: Final = 60.0
-_SLOT: Final = struct.Struct("=32s d 80p 255p")
-_SEEN: Final = struct.Struct("=d")
-_SEEN_AT, _NAMESPACE_AT = 32, 32 + _SEEN.size + 80
-_FREE: Final = bytes(32)
 _REDIRECT: Final = """\
 <!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>mcp-memory</title>
 <meta http-equiv="refresh" content="0; url={link}"><p><a href="{link}">Open the memory</a></p>
@@ -54,22 +48,21 @@ _REDIRECT: Final = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSession:
-    """A session of the page: the door that its person came through, and the namespace that it looks at."""
+    """A session of the page: the door that its person came through, the namespace that it looks at, and its last visit.
 
-    slot: int
+    `seen` counts in seconds, by the clock of the table.
+    """
+
     door: str
     namespace: str
+    seen: float
 
 
 class PageSessions:
-    """The sessions of all processes that serve one address. Each adds to its own part; all read and end all of them."""
+    """The sessions of this process; they end with it. Thread-safe."""
 
-    def __init__(
-        self, memory: memoryview | None = None, number: int = 0, clock: Callable[[], float] = time.time
-    ) -> None:
-        """`memory` is shared by the processes, SESSION_BYTES for each; this one has that `number`."""
-        self._memory = memory if memory is not None else memoryview(bytearray(SESSION_BYTES))
-        self._own = range(number * SLOTS, (number + 1) * SLOTS)
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._by_digest: dict[bytes, PageSession] = {}
         self._clock = clock
         self._changing = threading.Lock()
 
@@ -77,61 +70,34 @@ class PageSessions:
         """Begin a session; return its id, which only the cookie holds."""
         session_id = secrets.token_urlsafe(32)
         with self._changing:
-            same = [slot for slot in self._own if self._read(slot)[2] == door]
-            slot = min(same if len(same) >= SESSIONS_A_DOOR else self._own, key=lambda each: self._read(each)[1])
-            self._write(slot, _digest(session_id), self._clock(), door, namespace)
+            present = self._by_digest
+            same = [digest for digest, session in present.items() if session.door == door]
+            if len(same) >= SESSIONS_A_DOOR or len(present) >= MAX_SESSIONS:
+                among = same if len(same) >= SESSIONS_A_DOOR else present
+                del present[min(among, key=lambda digest: present[digest].seen)]
+            present[_digest(session_id)] = PageSession(door=door, namespace=namespace, seen=self._clock())
         return session_id
 
     def find(self, session_id: str) -> PageSession | None:
         """Return the session with that id, unless it ended; it counts as seen now."""
-        wanted = _digest(session_id)
-        for slot, digest, seen, door, namespace in self._all():
-            if hmac.compare_digest(digest, wanted):
-                now = self._clock()
-                if now - seen > IDLE_SECONDS:
-                    return None
-                if now - seen > _TOUCHED_SECONDS:
-                    _SEEN.pack_into(self._memory, slot * _SLOT.size + _SEEN_AT, now)
-                return PageSession(slot=slot, door=door, namespace=namespace)
-        return None
+        digest, now = _digest(session_id), self._clock()
+        with self._changing:
+            session = self._by_digest.get(digest)
+            if session is None or now - session.seen > IDLE_SECONDS:
+                return None
+            self._by_digest[digest] = replace(session, seen=now)
+        return session
 
     def move(self, session_id: str, namespace: str) -> None:
         """Let a session look at another namespace."""
-        if session := self.find(session_id):
-            start = session.slot * _SLOT.size + _NAMESPACE_AT
-            self._memory[start : start + 255] = struct.pack("=255p", _cut(namespace.encode()))
+        digest = _digest(session_id)
+        with self._changing:
+            if session := self._by_digest.get(digest):
+                self._by_digest[digest] = replace(session, namespace=namespace)
 
     def end(self, session_id: str) -> None:
-        if session := self.find(session_id):
-            self._write(session.slot, _FREE, 0.0, "", "")
-
-    def _all(self) -> Iterator[tuple[int, bytes, float, str, str]]:
-        for slot in range(len(self._memory) // _SLOT.size):
-            digest, seen, door, namespace = self._read(slot)
-            if digest != _FREE:
-                yield slot, digest, seen, door, namespace
-
-    def _read(self, slot: int) -> tuple[bytes, float, str, str]:
-        """Return what a slot holds; a free one where another process begins or ends its session meanwhile."""
-        digest, seen, door, namespace = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
-        if digest != self._memory[slot * _SLOT.size : slot * _SLOT.size + 32]:
-            digest, seen = _FREE, 0.0
-        return digest, seen, door.decode(), namespace.decode("utf-8", "replace")
-
-    def _write(self, slot: int, digest: bytes, seen: float, door: str, namespace: str) -> None:
-        """Write a slot whole: another process may read it at any moment, and then finds no session rather than half."""
-        start = slot * _SLOT.size
-        self._memory[start : start + 32] = _FREE
-        _SLOT.pack_into(self._memory, start, _FREE, seen, door.encode(), _cut(namespace.encode()))
-        self._memory[start : start + 32] = digest
-
-
-SESSION_BYTES: Final = SLOTS * _SLOT.size
-
-
-def _cut(name: bytes) -> bytes:
-    """Return a name that fits into its field; of a longer one nothing, which is the token's first namespace."""
-    return name if len(name) < 255 else b""
+        with self._changing:
+            self._by_digest.pop(_digest(session_id), None)
 
 
 def _digest(session_id: str) -> bytes:

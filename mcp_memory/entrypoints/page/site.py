@@ -29,9 +29,20 @@ from mcp_memory.entrypoints.page import (
     work,
 )
 from mcp_memory.entrypoints.page.doors import PAGE_PATH, Doors, Visitor
-from mcp_memory.entrypoints.page.forms import Rejected, came_from, checked_form, fields_of, form_body
 from mcp_memory.entrypoints.page.rendering import assets, environment
-from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, Visit, safe_path, visit_of
+from mcp_memory.entrypoints.page.visits import (
+    FORM_BYTES,
+    Fields,
+    Rejected,
+    Screen,
+    Visit,
+    came_from,
+    checked_form,
+    fields_of,
+    form_body,
+    safe_path,
+    visit_of,
+)
 from mcp_memory.entrypoints.server.identity import told, visited_by
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, NotFound, StoreUnavailable

@@ -1,13 +1,16 @@
-"""One request of a person who was let in, as a screen sees it; and a screen, as the site sees it."""
+"""One request of a person, what it carries, and how a screen sees it; and a screen, as the site sees it."""
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
+from anyio import fail_after
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mcp_memory.domain.model.ids import number_of
@@ -23,9 +26,11 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Sequence[str]]
 """Fields of an address or of a form: each name with its values, in their order."""
+MOST_FIELDS: Final = 2_000
 FORM_BYTES: Final = 64 * 1024
 TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
+_CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
 DONE: Final[Mapping[str, str]] = {
     "changed": "Changed.",
     "excluded": "Kept out: not given here again. Search still finds it, and its page lists this.",
@@ -239,3 +244,70 @@ def safe_path(path: str) -> str:
     """Return a path below the page's own, which an address or a form names; "/" for anything else."""
     is_ours = path.startswith("/") and not path.startswith("//") and path.isascii() and path.isprintable()
     return path if is_ours and "\\" not in path and len(path) <= 2_000 else "/"
+
+
+class Rejected(Exception):
+    """A request that is not served, with the status of its answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+async def form_body(request: Request, most: int, seconds: float) -> bytes:
+    """Read a form that a page of ours sent, of at most so many bytes. Raises Rejected."""
+    site = request.headers.get("sec-fetch-site", "none")
+    if site not in ("same-origin", "none"):
+        raise Rejected(403, "Only the memory's own pages may send this.")
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise Rejected(400, "Send the form from the page.")
+    return await _read(request, most, seconds)
+
+
+async def _read(request: Request, most: int, seconds: float) -> bytes:
+    """Read a body of at most so many bytes. Raises Rejected."""
+    too_large = Rejected(413, f"The form is larger than {most // 1024:,} KiB; send less at once.")
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdecimal() and int(declared) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        with fail_after(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise Rejected(408, f"The form did not arrive in {seconds:g} seconds; send it again.") from None
+    return bytes(body)
+
+
+def fields_of(encoded: bytes) -> Fields:
+    """Return the fields of an address or a form. Raises Rejected where they are too many."""
+    try:
+        fields = parse_qsl(encoded.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Rejected(400, "These are too many fields at once.") from None
+    found: dict[str, list[str]] = {}
+    for name, value in fields:
+        if name:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def checked_form(body: bytes, visitor: Visitor) -> Fields:
+    """Return the fields of a form that a page of this session holds; of another, decode nothing. Raises Rejected."""
+    given = _CSRF.search(body)
+    if not given or not hmac.compare_digest(given[1], visitor.form_token.encode()):
+        raise Rejected(403, "This form belongs to another session; load the page again.")
+    return fields_of(body)
+
+
+def came_from(request: Request) -> str:
+    """Return the page of ours that led here, as a path below ours; "" for any other, and for this one."""
+    origin = f"//{request.url.netloc}{PAGE_PATH}/"  # The scheme is the proxy's, if there is one.
+    _, _, path = request.headers.get("referer", "").partition(":")
+    if not path.startswith(origin):
+        return ""
+    here = safe_path(f"/{path.removeprefix(origin)}")
+    return "" if here == "/" or here.partition("?")[0] == request.url.path.removeprefix(PAGE_PATH) else here

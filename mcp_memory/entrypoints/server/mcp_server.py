@@ -40,8 +40,6 @@ from mcp_memory.entrypoints.server.upkeep import give_back_memory
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
-    from mcp.server.request_state import RequestStateSecurity
-
     from mcp_memory.app import App
     from mcp_memory.entrypoints.server.strict_tool import StrictTool
 
@@ -212,12 +210,10 @@ def build_server(
     warm_up: bool = False,
     middleware: Sequence[ServerMiddleware[Any]] = (),
     notice: str = "",
-    request_state: "RequestStateSecurity | None" = None,
 ) -> MCPServer:
     """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered.
 
-    Every message passes the `middleware`, the first outermost. The `notice` heads the instructions. `request_state`
-    seals what a client keeps between two steps of a call; by default with a key of this process.
+    Every message passes the `middleware`, the first outermost. The `notice` heads the instructions.
     """
     tools = LateTools(lambda: build_tools(app))
     own = [ShortErrors(), WarmUp(tools.list_tools, app.warm_search, _pause, app.warm)] if warm_up else [ShortErrors()]
@@ -229,7 +225,6 @@ def build_server(
         instructions=f"{notice}\n\n{INSTRUCTIONS}" if notice else INSTRUCTIONS,
         subscriptions=False,  # Notices serve them.
         middleware=[*middleware, *own, offer_apps],
-        request_state_security=request_state,
         log_level="WARNING",
     )
     resources.add_to(server, app)

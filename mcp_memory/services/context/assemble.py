@@ -11,8 +11,7 @@ from typing import Protocol
 
 from mcp_memory.domain.context.budget import LEARNT
 from mcp_memory.domain.context.items import Measure
-from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered, repeated
-from mcp_memory.domain.context.scoring import Scored, ordered
+from mcp_memory.domain.context.scoring import CLUSTER_COSINE, Scored, clustered, ordered, repeated
 from mcp_memory.domain.model.contexts import ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.requests import ContextRequest, Occasion

@@ -144,7 +144,8 @@ class ItemBuilder:
             position = warns * len(always) + place
             items.append(self._record(each, section_of(record).title, share, position))
         if elsewhere := sum(omission.reason == NOT_HERE for omission in self._gathered.omitted):
-            items.append(other_censors_item(elsewhere, self._measure))
+            # Behind the first one: that there are more must be known where they have no room.
+            items.insert(1, other_censors_item(elsewhere, self._measure))
         return items
 
     def _at_hand(self) -> list[Item]:
@@ -152,7 +153,8 @@ class ItemBuilder:
         items: list[Item] = []
         question, since = self._question, self._gathered.since
         for place, candidate in enumerate((*self._gathered.focus, *since.changed)):
-            section, share = "Current Focus", "focus"
+            section = "Current Focus"
+            share = CHOSEN if question.is_asked and candidate.source in BY_HAND else "focus"
             if question.opens and candidate.source == EXCHANGE:
                 section, share = EXCHANGE_SECTION, EXCHANGE
             elif candidate.source == SINCE:

@@ -205,6 +205,7 @@ class CandidateFinder:
                 record=records[hit.id],
                 source=NEAREST if hit in nearest else FOUND,
                 relevance=min(max(hit.score / best, 0.0), 1.0),
+                chance=ranking.chances.get(hit.id, 1.0),
                 cosine=hit.raw.get("vector"),
             )
             for hit in (*kept, *nearest)

@@ -13,8 +13,6 @@ from mcp_memory.services.context.last_session import RAW, held
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
-LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
-LEARNT_SHOWN = 3  # of the current task
 SPOKEN: frozenset[Kind] = frozenset({"message"})
 LAST_EXCHANGE = 2
 """The latest message and its answer."""
@@ -42,7 +40,7 @@ class CurrentFocus:
         self._records = records
 
     def __call__(self, question: ContextQuestion, pinned: Sequence[Candidate]) -> list[Candidate]:
-        """Return records pinned in tasks on the path, those learnt in the current task, and the last exchange."""
+        """Return records pinned in tasks on the path, and the last exchange."""
         path = {task.id for task in question.stack.path}
         chosen = [
             candidate
@@ -53,18 +51,8 @@ class CurrentFocus:
         ]
         there = {candidate.record.id for candidate in chosen}
         exchange = self._last_exchange(question) if question.opens else self._exchange(question)
-        said = {record.id for record in exchange}
-        at_hand = [("task", record) for record in self._learnt(question) if record.id not in there | said]
-        at_hand += [(EXCHANGE, record) for record in exchange if record.id not in there]
-        return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
-
-    def _learnt(self, question: ContextQuestion) -> Sequence[Record]:
-        """Return the newest records learnt in the current task, whatever the query."""
-        kinds, current = among(question.where, LEARNT_IN_TASKS), question.stack.current
-        if current is None or not kinds:
-            return []
-        records = self._records.list(replace(question.where, kinds=kinds, task_id=current.id), "occurred", LEARNT_SHOWN)
-        return [record for record in records if not refused(record, question.strategy)]
+        said = [Candidate(record=each, source=EXCHANGE, relevance=1.0) for each in exchange if each.id not in there]
+        return chosen + said
 
     def _exchange(self, question: ContextQuestion) -> Sequence[Record]:
         """Return the last messages of this session; without recent ones, those of the current task, of any age."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.context.budget import KNOWN, LEARNT, REST, Item, Placed, arranged, place
-from mcp_memory.domain.context.filling import fill
+from mcp_memory.domain.context.filling import fill, least_chance
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.rendering import Line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
@@ -17,6 +17,8 @@ FLAT_SECTION = "Relevant Content"
 """The section of strategies that keep one order across kinds."""
 PARTS_OF_LEARNT = SECTION_SHARES | {KNOWN, LEARNT}
 EXPLAINED = 5  # ids named for each reason
+NO_ROOM = "no room in the budget"
+UNLIKELY = "less likely to help than so small a block asks for"
 NOTE_TOKENS = 80  # reserved for the note that explains omissions
 SPARE_SHARE = 0.015
 """Estimates err on the safe side; where they leave more than this share unused, one more try aims higher."""
@@ -64,14 +66,13 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     """
     _require_least(draft, measure)
     tried = _tried(draft, measure, draft.budget)
-    # A flexible part need not be used up, whatever the budget leaves, nor more than half by what nobody asked for.
-    is_flexible, spare = draft.flexible is not None, draft.budget - tried.most
-    if any(item.share != KNOWN for item in tried.left_out) and not is_flexible and spare >= draft.budget * SPARE_SHARE:
-        again = _tried(draft, measure, draft.budget * draft.budget // tried.most)
+    can_gain = any(item.share != KNOWN for item in tried.left_out)  # Of what nobody asked for there is half at most.
+    if can_gain and tried.estimated - tried.most >= draft.budget * SPARE_SHARE:
+        again = _tried(draft, measure, draft.budget + tried.estimated - tried.most)
         tried = max(tried, again, key=lambda each: each.most)
     report = ContextReport(
         id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
-        truncated=bool(tried.left_out or draft.crowded_out or draft.is_cut),
+        truncated=draft.is_cut or any(each.reason == NO_ROOM for each in _omitted(draft, tried.left_out)),
         components=tuple(_component(each) for each in tried.placed), omitted=tuple(_omitted(draft, tried.left_out)),
     )  # fmt: skip
     return Block(text=tried.text, report=report, placed=tried.placed)
@@ -85,12 +86,13 @@ def unchanged(context_id: str, measure: Measure) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """One block that fits; it costs `most` tokens at most."""
+    """One block that fits; it costs `most` tokens at most, and was `estimated` to cost as many."""
 
     text: str
     id: str
     tokens: int
     most: int
+    estimated: int
     placed: Sequence[Placed]
     left_out: Sequence[Item]
 
@@ -106,8 +108,8 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
         most = measure.scaled(raw + _margin(context_id, measure))
         if most <= draft.budget:
             return _Tried(
-                text=text, id=context_id, tokens=measure.scaled(raw), most=most, placed=placed,
-                left_out=left_out,
+                text=text, id=context_id, tokens=measure.scaled(raw), most=most,
+                estimated=_estimated(placed, draft, measure), placed=placed, left_out=left_out,
             )  # fmt: skip
         if explain and all(each.item.required for each in placed):
             explain = False  # Not even the note alone fits: give its room to the items.
@@ -118,7 +120,7 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
 
 
 def _place(draft: BlockDraft, measure: Measure, aimed: int, *, explain: bool) -> tuple[list[Placed], list[Item]]:
-    titles = {section: measure.count(f"## {section}\n") for section in {item.section for item in draft.items}}
+    titles = _title_tokens(draft.items, measure)
     fence = _most(render([], "", draft.link), measure)
     note = measure.scaled(NOTE_TOKENS) if explain else 0
     if draft.answers and not draft.cheapest_first:
@@ -133,9 +135,21 @@ def _place(draft: BlockDraft, measure: Measure, aimed: int, *, explain: bool) ->
     )
 
 
+def _title_tokens(items: Sequence[Item], measure: Measure) -> dict[str, int]:
+    return {section: measure.count(f"## {section}\n") for section in {item.section for item in items}}
+
+
+def _estimated(placed: Sequence[Placed], draft: BlockDraft, measure: Measure) -> int:
+    """Return the estimate of a block of these items."""
+    titles = _title_tokens([each.item for each in placed], measure)
+    return sum(each.form.tokens for each in placed) + sum(titles.values()) + _most(render([], "", draft.link), measure)
+
+
 def _omitted(draft: BlockDraft, left_out: Sequence[Item]) -> list[Omission]:
-    without_room = [*(item.id for item in left_out), *draft.crowded_out]
-    return [*draft.omitted, *(Omission(id=each, reason="no room in the budget") for each in without_room)]
+    without_room = [*((item.id, item.chance) for item in left_out), *((each, 1.0) for each in draft.crowded_out)]
+    least = least_chance(draft.budget) if draft.answers else 0.0
+    reasons = ((each, UNLIKELY if chance < least else NO_ROOM) for each, chance in without_room)
+    return [*draft.omitted, *(Omission(id=each, reason=reason) for each, reason in reasons)]
 
 
 def _require_least(draft: BlockDraft, measure: Measure) -> None:

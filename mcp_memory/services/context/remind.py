@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
-from mcp_memory.domain.context.near_duplicates import repeated
-from mcp_memory.domain.context.rendering import Line, record_line, render
+from mcp_memory.domain.context.rendering import Line, head, render, said
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
@@ -82,13 +81,11 @@ class _Lines:
 
     def _form(self, hit: Fused, record: Record, part: Excerpt, detail: ShownDetail) -> _ShownRecord:
         agent = author(record.author, self.caller)
-        line = record_line(
+        line = head(record, now=self.now, author=agent, section=section_of(record).title) + said(
             record,
             part.text,
             detail,
             now=self.now,
-            author=agent,
-            section=section_of(record).title,
             place=part.place,
             earlier=self.earlier.get(record.id, ""),
             task=self.tasks.get(record.id, ""),
@@ -172,11 +169,9 @@ class Remind:
         ranking = self._searcher.rank(read, where, is_unasked=True)
         near = [hit for hit in ranking.bearing if hit.id not in known]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
-        held = [
+        return [
             (hit, records[hit.id]) for hit in near if hit.id in records and self._may_enter(records[hit.id], caller)
         ]
-        repeats = repeated([record for _, record in held])
-        return [(hit, record) for hit, record in held if record.id not in repeats]
 
     def _may_enter(self, record: Record, caller: Caller) -> bool:
         is_true = record.holds and is_valid(record, self._clock())

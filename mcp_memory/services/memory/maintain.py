@@ -9,13 +9,11 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from mcp_memory.domain.model.lifecycle import ARCHIVED, DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
-from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.text import Clock, Embedder, TokenCounter
+from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.extract import Extractor, Said, StatementDraft
 
 STEP_RECORDS = 10
 """Records of one step, which is one transaction: other processes wait for the write lock meanwhile."""
@@ -36,11 +34,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """Counts of episodes summarized or archived, statements extracted from them, and other records judged again."""
+    """Counts of episodes summarized or archived, and of other records judged again."""
 
     summarized: int = 0
     archived: int = 0
-    extracted: int = 0
     judged: int = 0
 
     @property
@@ -62,36 +59,19 @@ class MaintainSettings(Protocol):
 class Maintain:
     """Moves due records on. Thread-safe; two processes share the work, and a second run finds none left.
 
-    Before an episode is archived, its facts and decisions become records of their own, with it in `details.source`. Its
-    text stays whole, and is shown as before. Failed episodes, and those in dead-end tasks or
-    below one, give nothing.
+    An archived episode's text stays whole, and is shown as before.
     """
 
-    def __init__(
-        self,
-        records: RecordStore,
-        embedder: Embedder,
-        counter: TokenCounter,
-        clock: Clock,
-        settings: MaintainSettings,
-        person_of: Callable[[str], str] = lambda agent: "",
-    ) -> None:
-        """`person_of` names an agent's person, "" for the owner."""
+    def __init__(self, records: RecordStore, clock: Clock, settings: MaintainSettings) -> None:
         self._noted_days = settings.noted_days
         self._expired_days = inf if settings.expired_days is None else settings.expired_days
         self._records = records
-        self._extracting = Extractor(records, embedder, counter, person_of=person_of)
         self._clock = clock
 
     def due(self) -> Maintained:
         """Count what a run would do now. Changes nothing. Raises StoreUnavailable."""
         now = self._clock()
-        told, new = Maintained(), set[Said]()
-        for record in self._due(now):
-            told += _told(self._moved(record, now), 0)
-            if _is_to_go(record, now):
-                new.update(self._extracting.unknown(record))
-        return replace(told, extracted=len(new))
+        return sum((_told(self._moved(record, now)) for record in self._due(now)), Maintained())
 
     def __call__(self, progress: Progress) -> Maintained:
         """Step until nothing is due. After an interruption, the next call continues there. Raises StoreUnavailable."""
@@ -112,12 +92,8 @@ class Maintain:
         records = list(islice(self._due(now), STEP_RECORDS))
         if not records:
             return Maintained()
-        due = [(record, self._drafts(record, now)) for record in records]
-        try:
-            done = self._move_all(due, now, patiently)
-        except EmbedderMismatch:  # Another embedder made the store's vectors: a reindex makes these as well.
-            due = [(record, [replace(each, vectors=None) for each in drafts]) for record, drafts in due]
-            done = self._move_all(due, now, patiently)
+        with self._records.write(patiently=patiently) as transaction:
+            done = sum((self._move(record, now, transaction) for record in records), Maintained())
         _log.info("Maintained %s: %s", ", ".join(record.id for record in records), done)
         return done
 
@@ -130,19 +106,7 @@ class Maintain:
                 if record.id not in expired and self._moved(record, now).status != record.status:
                     yield record
 
-    def _drafts(self, record: Record, now: Instant) -> Sequence[StatementDraft]:
-        """Return the statements of an episode that is about to be archived."""
-        return self._extracting.drafts([record], embedded=True) if _is_to_go(record, now) else ()
-
-    def _move_all(
-        self, due: Sequence[tuple[Record, Sequence[StatementDraft]]], now: Instant, patiently: bool
-    ) -> Maintained:
-        with self._records.write(patiently=patiently) as transaction:
-            return sum((self._move(record, drafts, now, transaction) for record, drafts in due), Maintained())
-
-    def _move(
-        self, due: Record, drafts: Sequence[StatementDraft], now: Instant, transaction: Transaction
-    ) -> Maintained:
+    def _move(self, due: Record, now: Instant, transaction: Transaction) -> Maintained:
         """Move the record on, unless it was erased or changed since it was read: the next step looks again."""
         record = transaction.get(due.id)
         if record is None or record.text != due.text:
@@ -150,21 +114,15 @@ class Maintain:
         moved = self._moved(record, now)
         if moved.status == record.status:
             return Maintained()
-        extracted = [stored for draft in drafts if (stored := self._extracting.store(draft, now, transaction))]
         transaction.update(replace(moved, updated_at=now))
-        return _told(moved, len(extracted))
+        return _told(moved)
 
     def _moved(self, record: Record, now: Instant) -> Record:
         return judged(aged(record, now, self._noted_days, self._expired_days))
 
 
-def _is_to_go(record: Record, now: Instant) -> bool:
-    """Return True where the record is about to be archived for the first time: it is read once."""
-    return ARCHIVED not in record.details and aged(record, now).status == "archived"
-
-
-def _told(moved: Record, extracted: int) -> Maintained:
+def _told(moved: Record) -> Maintained:
     """Count the result of moving one record on."""
     if moved.status == "archived":
-        return Maintained(archived=1, extracted=extracted)
+        return Maintained(archived=1)
     return Maintained(summarized=1) if moved.status == "summarized" else Maintained(judged=1)

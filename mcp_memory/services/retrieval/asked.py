@@ -90,18 +90,23 @@ def _is_rare(name: str, background: Background) -> bool:
 
 def _words_like(names: Sequence[str], texts: Sequence[str]) -> Set[str]:
     """Return the words of the texts that begin like a word of a name, and others."""
-    begins = {word[:LEAST_SHARED] for name in names for word in name.lower().split()}
+    begins = {word[:LEAST_SHARED] for name in names for word in re.findall(r"[^\W_]+", name.lower())}
     # Most texts have no such word, and to split one into words takes long.
     near = (text for text in texts if any(map(normalized("NFC", text).lower().__contains__, begins)))
     return {word for text in near for word in query_terms(text, limit=None)}
 
 
 def _is_said(name: str, said: Set[str]) -> bool:
-    """Return True where all words of the name are said in another form: "Postgres" for PostgreSQL."""
-    return all(any(_is_form(word, other) for other in said) for word in name.lower().split())
+    """Return True where all words of the name are said in another form: "Postgres" for PostgreSQL.
+
+    Of an identifier these are all its parts.
+    """
+    return all(any(_is_form(word, other) for other in said) for word in re.findall(r"[^\W_]+", name.lower()))
 
 
 def _is_form(name: str, word: str) -> bool:
+    if name.removesuffix("s") == word.removesuffix("s"):
+        return True
     shared = max(LEAST_SHARED, letters_in_common(min(len(name), len(word))))
     return name[:shared] == word[:shared]
 

@@ -11,13 +11,14 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import log
 from typing import TypedDict
 
 from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
-from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked
+from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked, chances
 from mcp_memory.domain.retrieval.log_lines import (
     COMPARED,
     SAME_COSINE,
@@ -50,7 +51,7 @@ LEAST_STORED = 10
 LEAST_SECONDS = 0.001
 """Seconds between the last moment of a span and its end."""
 PATH_NATS = (4.0, 3.5, 3.0)
-"""Nats for a record of the current task, of its parent, and of one further up: they decide among near equals."""
+"""Most nats for a record of the current task, of its parent, and of one further up: they decide among near equals."""
 DEAD_END_NATS = -3.0
 
 
@@ -103,7 +104,7 @@ class Ranking:
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
-    query's words together carry `information` nats.
+    query's words together carry `information` nats. `chances` in [0, 1] are those of the bearing hits to answer.
     """
 
     hits: tuple[Fused, ...]
@@ -114,6 +115,7 @@ class Ranking:
     unknown: tuple[str, ...] = ()
     repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
+    chances: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class Searcher:
@@ -146,7 +148,6 @@ class Searcher:
         read: ParsedQuery,
         where: RecordFilter,
         limit: int = CANDIDATES_PER_SOURCE,
-        also: Collection[str] = (),
         stack: Stack | None = None,
         then: PastView | None = None,
         is_goal: bool = False,
@@ -154,14 +155,14 @@ class Searcher:
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
-        `also` names further candidates, which pass the filter. What belongs to the path of the `stack` ranks before
+        What belongs to the path of the `stack` ranks before
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
         `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
         asks others: then only outstanding hits bear on it.
         """
-        evidence = self.weigh(read, where, limit, also, then)
-        by_task = _by_task(evidence.tasks, stack)
+        evidence = self.weigh(read, where, limit, then)
+        by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -188,6 +189,7 @@ class Searcher:
             unknown=() if then or where.include_inactive else unknown,
             repeated=repeated,
             information=evidence.background.information,
+            chances=chances(hits, asked),
         )
 
     def _best(self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None) -> list[str]:
@@ -218,14 +220,7 @@ class Searcher:
         """Collect the evidence that recall weighs for a query."""
         return self.weigh(self.read(text), where, limit)
 
-    def weigh(
-        self,
-        read: ParsedQuery,
-        where: RecordFilter,
-        limit: int,
-        also: Collection[str] = (),
-        then: PastView | None = None,
-    ) -> Evidence:
+    def weigh(self, read: ParsedQuery, where: RecordFilter, limit: int, then: PastView | None = None) -> Evidence:
         """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
@@ -238,12 +233,10 @@ class Searcher:
             where = replace(where, exclude=where.exclude | then.reworded, passing=None)
         if where.is_selective:
             where = replace(where, passing=self._filters.passing(where))
-        if where.passing is not None:
-            also = [record_id for record_id in also if record_id in where.passing]
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._with_stored(query, where, rankings, limit)
-        rankings = self._complete(query, where, rankings, also, degraded)
+        rankings = self._complete(query, where, rankings, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
         outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
         background, neighbours = Background(), dict[str, Sequence[str]]()
@@ -405,11 +398,10 @@ class Searcher:
         query: Query,
         where: RecordFilter,
         rankings: Mapping[str, Mapping[str, float]],
-        also: Collection[str],
         degraded: list[str],
     ) -> dict[str, Mapping[str, float]]:
         """Have each source score the candidates that only others found, so that sums are comparable."""
-        everyone = {record_id for scores in rankings.values() for record_id in scores}.union(also)
+        everyone = {record_id for scores in rankings.values() for record_id in scores}
         complete: dict[str, Mapping[str, float]] = {}
         for source in self._sources:
             if source.name in rankings:
@@ -490,12 +482,18 @@ def _prompts(outlines: Mapping[str, Outline], where: RecordFilter) -> list[str]:
     return [i for i, each in outlines.items() if each.kind == "message" and not each.form.is_assistant]
 
 
-def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, float]:
-    """Return the nats of each record of a task on the stack's path, or of a dead end beside it."""
+def _by_task(tasks: Mapping[str, str], stack: Stack | None, candidates: int) -> Mapping[str, float]:
+    """Return the nats of each record of a task on the stack's path, or of a dead end beside it.
+
+    Where half of the candidates belong to the path, that one does says little: a task may last for months.
+    """
     if stack is None or not stack.path:
         return {}
+    path = [task.id for task in reversed(stack.path)]
+    on_path = sum(task in path for task in tasks.values())
+    told = min(log((candidates + 1) / max(on_path, 1)) / PATH_NATS[0], 1.0)
     nats = {task.id: DEAD_END_NATS for task in stack.dead_ends}
-    nats |= {task.id: PATH_NATS[min(above, len(PATH_NATS) - 1)] for above, task in enumerate(reversed(stack.path))}
+    nats |= {task: told * PATH_NATS[min(above, len(PATH_NATS) - 1)] for above, task in enumerate(path)}
     return {record_id: nats[task] for record_id, task in tasks.items() if task in nats}
 
 

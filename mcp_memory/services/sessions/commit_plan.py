@@ -1,4 +1,4 @@
-"""Commits the plans of passes for a session's log, extracts the facts of what they remove, and undoes compactions."""
+"""Commits the plans of passes for a session's log, extracts the outcomes of what they remove, and undoes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPrepare
 from mcp_memory.services.review.supersede import reinstate
 
 if TYPE_CHECKING:  # Its patterns take a tenth of a start.
-    from mcp_memory.services.memory.extract import Extractor, StatementDraft
+    from mcp_memory.services.memory.extract import Extractor, OutcomeDraft
 
 EXTRACTED_AT_ONCE = 100
 """Records of one transaction: other processes wait for the write lock meanwhile."""
@@ -73,14 +73,14 @@ class PlanCommitter:
         self._clock = clock
 
     def __call__(self, plan: PassPlan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
-        """Commit the plan, after storing the facts, decisions and dead ends of the entries it removes.
+        """Commit the plan, after storing the fixes and dead ends of the entries it removes.
 
         Raises:
             Conflict: what it replaces has been replaced meanwhile; the log is as it was.
             StoreUnavailable: the log is as it was; the message names the remedy.
         """
         gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
-        drafts = self._extracting.drafts(self._originals(log, gone, begun.caller), embedded=False)
+        drafts = [*self._extracting.drafts(self._originals(log, gone, begun.caller))]
         summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
         extracted = self._extract(drafts)
         with self._records.write(begun.caller) as transaction:
@@ -107,8 +107,8 @@ class PlanCommitter:
                     transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
         return undone
 
-    def _extract(self, drafts: Sequence[StatementDraft]) -> tuple[str, ...]:
-        """Store the statements in batches, so that others can write meanwhile; they stay if the plan fails."""
+    def _extract(self, drafts: Sequence[OutcomeDraft]) -> tuple[str, ...]:
+        """Store the outcomes in batches, so that others can write meanwhile; they stay if the plan fails."""
         extracted: list[str | None] = []
         for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
             with self._records.write() as transaction:

@@ -38,7 +38,7 @@ from mcp_memory.stores.records.rows import (
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
-from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of, versions_of_write
+from mcp_memory.stores.records.transaction import SqliteTransaction, versions_of, versions_of_write
 from mcp_memory.stores.records.where_clause import filtered
 
 if TYPE_CHECKING:
@@ -200,10 +200,6 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})
         return {(scope, digest) for scope, digest in rows}
-
-    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        with self._database.read() as connection:
-            return learnt(connection, said)
 
     def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
         with self._database.read() as connection:

@@ -107,8 +107,8 @@ class SqliteTransaction(SqliteLogWriter):
     def excluded_in(self, write: int) -> Sequence[str]:
         return [row["record_id"] for row in self._run("exclusions_of_write", {"write": write})]
 
-    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        return learnt(self._db, said)
+    def branches_that_say(self, scope: str, digest: str) -> Collection[str | None]:
+        return {row["branch_id"] for row in self._run("branches_that_say", {"scope": scope, "digest": digest})}
 
     def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
         return {(row["visibility"], row["branch_id"]) for row in self._run("reach", (json.dumps(list(record_ids)),))}
@@ -430,16 +430,6 @@ def _by_record(rows: Iterable[sqlite3.Row]) -> Mapping[str, Sequence[Version]]:
     for row in rows:
         found.setdefault(row["record_id"], []).append(version_from_row(row))
     return found
-
-
-def learnt(
-    connection: sqlite3.Connection, said: Collection[tuple[str, str]]
-) -> Mapping[tuple[str, str], Collection[str | None]]:
-    """Return the known (scope, digest) pairs with their branches; None is the trunk."""
-    known: dict[tuple[str, str], set[str | None]] = {}
-    for scope, digest, branch in connection.execute(statement("find_learnt"), {"pairs": json.dumps(list(said))}):
-        known.setdefault((scope, digest), set()).add(branch)
-    return known
 
 
 def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.context.budget import Form, Item, LazyForms, Placed
-from mcp_memory.domain.context.filling import ANSWERS, BEST, CHOSEN, FIRST_TOKENS, NEAREST, fill
+from mcp_memory.domain.context.filling import (
+    ANSWERS,
+    BEST,
+    CHOSEN,
+    DOUBTED_TOKENS,
+    FIRST_TOKENS,
+    NEAREST,
+    SURE_OF,
+    fill,
+    least_chance,
+)
 
 SHARES = (ANSWERS, ANSWERS, ANSWERS, CHOSEN, NEAREST, "identity", "censor", "root", "focus", "entities", "approach")
 
@@ -65,6 +75,28 @@ def test_nothing_is_added_to_use_a_budget_up() -> None:
     """W1.1, F5.2."""
     placed, left_out = fill([item("one", 40), item("two", 30)], 8_000, {})
     assert (shown(placed), left_out) == ({"one": 40, "two": 30}, [])
+
+
+def test_a_small_block_ends_where_an_answer_is_unlikely() -> None:
+    """W1.1, W1.3: the best stay, however unlikely; a larger block takes what is less likely too."""
+    answers = [replace(item(f"a{n}", 40), chance=0.5 if n == 0 else 0.03) for n in range(9)]
+    for budget in (300, 1_000):
+        placed, left_out = fill(answers, budget, {})
+        assert [*shown(placed)] == [f"a{n}" for n in range(SURE_OF)]
+        assert [each.id for each in left_out] == [f"a{n}" for n in range(SURE_OF, 9)]
+    turns = [replace(answers[n], kind="message", least=n % 2) for n in range(9)]
+    assert [*shown(fill(turns, 1_000, {})[0])] == ["a0", "a1", "a2", "a4", "a6", "a8"]
+    assert least_chance(1_000) > 0.03 > least_chance(4_000)
+    assert len(fill(answers, 4_000, {})[0]) == 9
+
+
+def test_where_no_answer_is_likely_they_are_short() -> None:
+    """W3.1: most such questions have no answer here."""
+    doubtful = [replace(item(f"a{n}", 900, 400, 140), chance=0.06) for n in range(9)]
+    assert shown(fill(doubtful, 1_000, {})[0]) == {f"a{n}": 140 for n in range(SURE_OF)}
+    assert shown(fill(doubtful, 2_500, {})[0]) == {f"a{n}": 140 for n in range(9)}
+    likely = [replace(doubtful[0], chance=0.6), *doubtful[1:]]
+    assert max(shown(fill(likely, 1_000, {})[0]).values()) > DOUBTED_TOKENS
 
 
 def test_what_must_be_there_takes_a_third_of_a_small_block() -> None:

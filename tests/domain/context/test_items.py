@@ -95,9 +95,9 @@ def test_an_answer_is_its_text_or_its_passages_and_never_a_title(make_record: Ma
     short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
     weighed = partial(passages, text, "valve")
     for tokens, status, details in (
-        (250, "new", ["full", "passage", "passage", "passage"]),
-        (9_000, "new", ["passage"] * 5),
-        (250, "archived", ["full", "passage", "passage", "passage"]),
+        (250, "new", ["full", *["passage"] * 4]),
+        (9_000, "new", ["passage"] * 7),
+        (250, "archived", ["full", *["passage"] * 4]),
     ):
         record = make_record(text, text_tokens=tokens, status=status, **short)
         scored = Scored(candidate=Candidate(record=record, source="recall", passages=weighed), score=0.5, parts={})

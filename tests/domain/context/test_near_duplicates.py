@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, AlikePair, clustered, repeated
+from mcp_memory.domain.context.scoring import CLUSTER_COSINE, AlikePair, clustered, repeated
 from mcp_memory.domain.model.records import Record
 
 MakeRecord = Callable[..., Record]

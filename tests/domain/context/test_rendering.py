@@ -18,6 +18,7 @@ from mcp_memory.domain.context.rendering import (
     record_line,
     relation_line,
     render,
+    said,
     shows_text_alone,
 )
 from mcp_memory.domain.model.graph import EntityFacts
@@ -156,7 +157,7 @@ def test_a_line_says_its_markers_in_one_order(make_record: Callable[..., Record]
         "Pay in advance", kind="decision", details={"reasons": ["he refused"]}, outcome="failure", confidence=0.7,
         valid_until=NOON,
     )  # fmt: skip
-    line = record_line(
+    line = head(record, now=NOON) + said(
         record, record.text, now=NOON, place="part 3 of 9, 1900 tokens", earlier="before r000000, 2019-11-02: later",
         task="task failed: Ship it",
     )  # fmt: skip

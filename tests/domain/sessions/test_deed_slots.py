@@ -141,28 +141,6 @@ def test_an_answer_and_a_change_after_an_error_are_a_fix() -> None:
     assert all(part in fix for part in ("does not know the key", "acme-2026"))
 
 
-@pytest.mark.parametrize(
-    ("asked", "is_fix"),
-    [
-        ("The pause is wrong, 2029 is the year.", True),
-        ("Nice. Should the pause not end in 2029?", True),
-        ("Now the next table, please.", False),
-    ],
-)
-def test_a_complaint_and_a_change_are_a_fix(asked: str, is_fix: bool) -> None:
-    """D9.1: no command tells of what the user sees; a question doubts only what the agent itself had made."""
-    entries = session(
-        ("user", "Plan the beds."),
-        edit("rules.py", "free = 0", "free = last + pause"),
-        ("assistant", "Bed 7 is free in 2028."),
-        ("user", asked),
-        ("assistant", "I counted the distance rather than the pause."),
-        edit("rules.py", "free = last + pause", "free = last + pause + 1"),
-    )
-    fixes = told(entries, "fixes")
-    assert any("rather than the pause" in text and asked[-9:] in text for text in fixes) is is_fix
-
-
 def test_what_the_user_found_out_and_the_agent_changed_is_a_fix() -> None:
     """D9.1: also where nobody proposed anything."""
     entries = session(

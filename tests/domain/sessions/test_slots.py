@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
-from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
+from mcp_memory.domain.sessions.slots import outcomes_of, slots_of
 from tests.domain.sessions.made_sessions import Line, run, session, told
 
 
@@ -261,21 +261,33 @@ def test_what_is_put_off_is_open_in_any_of_six_languages(text: str) -> None:
     assert [*told(entries, "open_items"), *told(entries, "next_steps")] == [text]
 
 
-def test_only_what_lasts_is_learnt() -> None:
-    """D10.1: demands, decisions, dead ends and fixes; no talk, no question, nothing put off."""
+def test_only_outcomes_count_in_other_sessions() -> None:
+    """D10.1: what deeds show; no demand, decision, talk or conclusion, which a rule would read out of a sentence."""
     entries = session(
         ("user", "Never touch the legacy_sailings table, the import needs it."),
-        ("assistant", "Let me look at the schema first. We decided to use Redis, because Memcached would lose data."),
-        ("assistant", "Fine so far."),
-        ("user", "The signature is sweet!"),
+        ("assistant", "We decided to use Redis, because Memcached would lose data. Raising the timeout did not help."),
+        run("pytest -q", "!E   assert 174 == 180\n1 failed"),
+        ("Edit", '{"file_path": "src/clock.py", "old_string": "a", "new_string": "expires_at > now()"} => ok'),
+        run("pytest -q", "12 passed"),
     )
-    learnt = [as_statement(slot) for slot in learnt_from(slots_of(entries))]
-    assert [(one.kind, one.text) for one in learnt] == [
-        ("fact", "Never touch the legacy_sailings table, the import needs it."),
-        ("decision", "We decided to use Redis, because Memcached would lose data."),
+    assert [one.text for one in outcomes_of(slots_of(entries))] == [
+        "`pytest -q` failed: assert 174 == 180 → edited src/clock.py"
     ]
 
 
 def test_nothing_said_and_nothing_done_fills_no_slot() -> None:
     assert slots_of(()) == ()
     assert slots_of(session(("user", "ok"))) == ()
+
+
+def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
+    """D9.1: as many as fit."""
+    entries = session(
+        ("user", "Make the import run."),
+        run("python import.py", "!KeyError: 'sailing_id'"),
+        ("assistant", "The key is called id in file a.csv. " + "It was renamed by the exporter. " * 15),
+        ("Edit", '{"file_path": "import.py", "old_string": "sailing_id", "new_string": "id"} => ok'),
+    )
+    [fix] = [text for text in told(entries, "fixes") if text.startswith("The key is called id")]
+    assert len(fix) <= 320
+    assert fix.endswith("exporter.")

@@ -1,27 +1,13 @@
-"""Segments that are cut: where they end, and what is not lost."""
+"""Texts that are cut: where they end, and what is not lost."""
 
 import pytest
 
 from mcp_memory.domain.text.excerpts import MAX_SENTENCE, Room
 from mcp_memory.domain.text.micro_and_summary import short_forms
-from mcp_memory.domain.text.segments import Segment
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()
 ROOM = Room(COUNTER.count, COUNTER.truncate)
-
-
-@pytest.mark.parametrize(
-    ("line", "left"),
-    [
-        ("2026-05-12T02:13:52Z ERROR lock timeout", "ERROR lock timeout"),
-        ("src/cart/total.ts:14:7 - error TS2322: no", "error TS2322: no"),
-        ("def f(a, b, c, d, e, f, g)", None),
-    ],
-)
-def test_a_line_of_output_loses_when_and_where_it_was_written(line: str, left: str | None) -> None:
-    """C2.1: nothing else of it can go."""
-    assert ROOM.whole(Segment(text=line, role="output"), 9) == left
 
 
 @pytest.mark.parametrize(
@@ -47,7 +33,7 @@ def test_a_line_of_output_loses_when_and_where_it_was_written(line: str, left: s
 )
 def test_a_sentence_ends_early_but_not_without_its_denial(sentence: str, left: str) -> None:
     """C2.1: what it denies or excepts is told behind an ellipsis; a reason may go with what it denies."""
-    assert ROOM.cut(Segment(text=sentence), 18) == left
+    assert ROOM.cut(sentence, 18) == left
 
 
 @pytest.mark.parametrize(
@@ -61,7 +47,7 @@ def test_a_sentence_ends_early_but_not_without_its_denial(sentence: str, left: s
 )
 def test_a_denial_that_does_not_fit_is_cut_with_the_rest(sentence: str) -> None:
     """C2.1: the limit holds, and an ellipsis says that something is missing."""
-    short = ROOM.cut(Segment(text=sentence), 18)
+    short = ROOM.cut(sentence, 18)
     assert "…" in short
     assert COUNTER.count(short) <= 18
 
@@ -137,9 +123,13 @@ def test_exceptions_denials_and_reversals_do_not_go_unseen(sentence: str, kept: 
 def test_no_sentence_takes_long_to_cut(unit: str) -> None:
     """C2.1: one that was read again and again for each of its signs would hang here."""
     for size in (MAX_SENTENCE, 20_000):
-        for role in ("sentence", "output"):
-            segment = Segment(text=f"The {unit * (size // len(unit))}"[:size], role=role)
-            assert COUNTER.count(ROOM.cut(segment, 18)) <= 18
+        assert COUNTER.count(ROOM.cut(f"The {unit * (size // len(unit))}"[:size], 18)) <= 18
+
+
+def test_a_denial_of_a_later_sentence_stays_in_its_place() -> None:
+    """C2.1: only the sentence that is cut is completed."""
+    text = "We met on Monday. The old archive of the town lies by the sea, far in the north. It is not cold there."
+    assert ROOM.cut(text, 18) == "We met on Monday. The old archive of the town lies by the sea…"
 
 
 def test_a_cut_holds_its_limit_where_the_ellipsis_costs_more_behind_a_letter() -> None:
@@ -149,4 +139,4 @@ def test_a_cut_holds_its_limit_where_the_ellipsis_costs_more_behind_a_letter() -
         return len(text) + (text.endswith("…") and len(text) > 1)
 
     room = Room(count, lambda text, limit: text[:limit])
-    assert room.cut(Segment(text="ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 9, role="code"), 10) == "ABCDEFGH…"
+    assert room.cut("ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 9, 10) == "ABCDEFGH…"

@@ -12,12 +12,12 @@ TOLD = (
     "It turned out that the cache drops every row after a week.",
     "Worth knowing: the proxy reads its rules from the registry.",
     "The root cause is a missing lock in the writer.",
-    "The queue is shared by both workers.",
     "According to the log, Maria Novak wrote the exporter.",
     "下一步：给订单表加索引。",
     "原因在于缓存键缺少租户。",
 )
 UNTOLD = (
+    "The queue is shared by both workers.",
     "Let me look at the tests first.",
     "I'll read the file next.",
     "Shall I go on with the export?",
@@ -40,13 +40,12 @@ def test_plans_questions_and_chatter_are_not(sentence: str) -> None:
     assert sentence not in [each.text for each in telling(f"Hello there. {sentence}")]
 
 
-def test_a_decision_tells_more_than_what_is_left_to_do_and_that_more_than_a_fact() -> None:
-    """In their order; each sentence's own worth is small beside its shape."""
-    said = [TOLD[7], TOLD[1], TOLD[0]]
+def test_a_decision_tells_more_than_what_is_left_to_do() -> None:
+    """In their order."""
+    said = [TOLD[1], TOLD[0]]
     found = telling(f"The rest is fine. {' '.join(said)} And so on.")
-    worth = {each.text: each.worth for each in found}
-    assert [text for text in worth if text in said] == said
-    assert sorted(said, key=worth.__getitem__) == said
+    assert [each.text for each in found] == said
+    assert found[0].worth < found[1].worth
 
 
 def test_dead_ends_are_told_as_such() -> None:
@@ -59,14 +58,14 @@ def test_dead_ends_are_told_as_such() -> None:
 
 def test_markup_makes_no_difference() -> None:
     found = telling("So, we decided to keep **the old** queue for [the export](https://example.org/a) alone.")
-    assert [(each.text, each.worth > 3) for each in found] == [
+    assert [(each.text, each.worth == 3) for each in found] == [
         ("So, we decided to keep the old queue for the export alone.", True)
     ]
 
 
 def test_a_label_makes_no_difference_either() -> None:
     found = telling("**Decision:** We chose Redis for the queue, because it is there.")
-    assert [each.text for each in found if each.worth > 3] == [
+    assert [each.text for each in found if each.worth == 3] == [
         "Decision: We chose Redis for the queue, because it is there."
     ]
 

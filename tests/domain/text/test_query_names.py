@@ -10,6 +10,7 @@ from mcp_memory.domain.text.query_names import is_english, names_in
     [
         ("Which Kafka version feeds the cluster?", ["Kafka"]),
         ("Who owns parse_config and log4j?", ["parse_config", "log4j"]),
+        ("What does --auto-unlock do, and -v?", ["--auto-unlock"]),
         ("What did the 'vault' role do in the UK?", ["vault", "UK"]),
         ("What is the office's rule on Monday?", []),
         ("Terraform module staging environment", ["Terraform"]),

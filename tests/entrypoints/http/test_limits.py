@@ -54,13 +54,6 @@ def test_what_is_asked_for_counts_as_far_as_it_fits(
     assert "272 connections fit into the limit of open files" in caplog.text
 
 
-def test_workers_share_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_files(monkeypatch, 10_000)
-    limits = choose_limits(load_settings(http_connections=101, http_connections_per_address=7), workers=2)
-    assert (limits.connections, limits.from_this_machine, limits.from_elsewhere) == (51, 4, 4)
-    assert (choose_limits(load_settings(), workers=2).connections, limits.calls) == (256, 8)
-
-
 def test_with_too_few_files_nobody_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """X6.1."""
     allow_files(monkeypatch, 6)

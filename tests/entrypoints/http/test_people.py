@@ -1,7 +1,6 @@
 """Two people at one server: what one changed is named to the other, and nobody hides what is another's. N5."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,16 +24,12 @@ class People:
     chief: str
 
 
-@pytest.fixture(scope="module", params=[1, 2] if hasattr(os, "fork") else [1])
-def people(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., HttpServer]
-) -> People:
-    """At one process, and at two: L4.2."""
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., HttpServer]) -> People:
     data_dir = tmp_path_factory.mktemp("people") / "data"
     ann, bob = (make_token(data_dir, name, person=name) for name in ("ann", "bob"))
     chief = make_token(data_dir, "chief", person="chief", right="admin")
-    url = start_http(data_dir, "--port", "0", "--workers", str(request.param)).url
-    return People(url, ann=ann, bob=bob, chief=chief)
+    return People(start_http(data_dir).url, ann=ann, bob=bob, chief=chief)
 
 
 async def data_of(client: Client, tool: str, **arguments: object) -> dict[str, Any]:

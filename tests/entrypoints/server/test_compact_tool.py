@@ -264,7 +264,6 @@ class TestWhatIsAnswered:
         assert answer["preset"] == "default"
         assert answer["summarized_by"] == "extractive"
         assert answer["compaction"] == answer["compactions"] == 1
-        assert answer["extracted_count"] >= len(answer["extracted"]) > 0
         assert passes_that_ran(answer)
         assert all(each["reason"] for each in answer["passes"])
         assert answer["saved"] == sum(each["before"] - each["after"] for each in answer["passes"] if each["ran"])

@@ -441,17 +441,10 @@ def test_one_long_item_never_starves_the_rest(app: App, remember: RememberOne) -
 
 
 def test_shares_hold_what_is_always_there_apart_from_what_was_asked(app: App) -> None:
-    """A3.3: a hundred censors leave room for the answer; blocks come before warnings."""
-    censors = [
-        NewRecord(
-            text=f"Never touch host number {n} by hand.", kind="censor", details={"action": "block"} if n > 90 else {}
-        )
-        for n in range(100)
-    ]
+    """A3.3: a hundred censors leave room for the answer."""
+    censors = [NewRecord(text=f"Never touch host number {n} by hand.", kind="censor") for n in range(100)]
     app.remember([*censors, NewRecord(text="The database port is 5432.")], app.caller())
-    context = assemble(app, query="database port", max_tokens=400)
-    assert "The database port is 5432." in context.text
-    assert context.text.index("**BLOCK:**") < context.text.index("**WARN:**")
+    assert "The database port is 5432." in assemble(app, query="database port", max_tokens=400).text
 
 
 def test_identity_and_censors_are_there_whatever_was_asked(app: App, remember: RememberOne) -> None:
@@ -692,7 +685,7 @@ def test_no_record_is_tokenised_again(open_memory: Callable[..., App], monkeypat
 
     monkeypatch.setattr(TiktokenCounter, "count", noted)
     context = assemble(app)
-    assert len(context.report.components) > 50
+    assert len(context.report.components) > 30
     assert sum(counted) < 200 * 60 + 3 * len(context.text)
 
 

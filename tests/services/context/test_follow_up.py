@@ -216,15 +216,15 @@ def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app:
     remember("Never force-push.", kind="censor", details={"action": "block"})
     push(app, "ship the release of service number seven")
     app.remember([NewRecord(text=f"Service {n} has release number {n}.") for n in range(12)], app.caller())
-    first = assemble(app, query="release of service", max_tokens=300)
+    first = assemble(app, query="release of service", max_tokens=500)
     app.remember(
         [NewRecord(text=f"Release number {n} of service {n} failed.", pinned=True) for n in range(12)], app.caller()
     )
-    context = assemble(app, query="release of service", max_tokens=300, previous=first.report.id)
+    context = assemble(app, query="release of service", max_tokens=500, previous=first.report.id)
     assert (told(context, "follow_up"), told(context, "reason")) == ("rebuilt", "token pressure")
     for line in ("You are the release manager.", "Never force-push.", "ship the release of service number seven"):
         assert line in context.text
-    assert context.report.token_count == tokens(context.text) <= 300
+    assert context.report.token_count == tokens(context.text) <= 500
 
 
 def test_what_does_not_fit_beside_the_shown_is_not_added_in_part(app: App, remember: RememberOne) -> None:

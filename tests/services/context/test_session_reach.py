@@ -13,6 +13,8 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from tests.conftest import Clock
+from tests.services.memory.outcomes import Sessions
 from tests.services.sessions.conversations import fed, session
 
 SUMMARISE = CompactRequest(window=4_000, force=True, passes=("threshold",))
@@ -96,20 +98,20 @@ def test_a_shared_summary_holds_beside_the_private_one_that_it_grew_into(app: Ap
     assert [summary.holds for summary in _summaries(app, caller)] == [True, False]
 
 
-def test_a_message_that_becomes_private_takes_its_summary_along(app: App, caller: Caller, bob: App) -> None:
+def test_an_entry_that_becomes_private_takes_its_summary_along(
+    app: App, caller: Caller, bob: App, clock: Clock
+) -> None:
     """S4.1: and what was extracted from it, as long as it says its words."""
+    source = Sessions(app, clock).mended(caller)
     fed(app, caller, 40)
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(bob, bob.caller())
-    decided = next(
-        entry for entry in app.logs.said(caller) if entry.role == "assistant" and _tells(app, entry.id, caller)
-    )
     for visibility in ("private", "shared", "private"):  # Shown again, the message does not take its words along.
-        app.revise(Revision(id=decided.id, visibility=visibility), caller)
+        app.revise(Revision(id=source, visibility=visibility), caller)
     assert _summaries(bob, bob.caller()) == []
     assert _open(bob, str(summary.details["replacement"]), bob.caller()) == []
-    assert not any(record.details["source"] == decided.id for record in _extracted(bob, bob.caller("work")))
-    assert any(record.details["source"] == decided.id for record in _extracted(app, caller))
+    assert not any(record.details["source"] == source for record in _extracted(bob, bob.caller("work")))
+    assert any(record.details["source"] == source for record in _extracted(app, caller))
     app.revise(Revision(id=app.logs.said(caller)[0].id, visibility="private"), caller)
     assert [each.visibility for each in _summaries(app, caller)] == ["private"]
 
@@ -118,10 +120,6 @@ def _extracted(app: App, caller: Caller) -> list[Record]:
     answer = app.recall(RecallRequest(kinds=("fact", "decision"), limit=100, max_tokens=50_000), caller)
     records = app.records.get([str(result["id"]) for result in answer.results], app.caller().scopes)
     return [record for record in records.values() if "source" in record.details]
-
-
-def _tells(app: App, record_id: str, caller: Caller) -> bool:
-    return any(record.details["source"] == record_id for record in _extracted(app, caller))
 
 
 def test_a_summary_of_a_branch_is_seen_where_the_branch_is(app: App, caller: Caller) -> None:

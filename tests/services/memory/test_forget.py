@@ -93,18 +93,12 @@ def test_a_forgotten_old_value_comes_back_as_an_old_value(app: App, remember: Re
 
 def test_what_an_erased_episode_stated_is_erased_with_it(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R9, R8: its words are in no file; what was made of them since stays, and so does what names it otherwise."""
-    episode = remember(
-        "We met.\nThe code word is Zanzibar.\nThe vault word is Quetzalcoatl.\nThe gate word is Xylophone.",
-        kind="episode",
-    )
+    stated = ["The code word is Zanzibar.", "The vault word is Quetzalcoatl.", "The gate word is Xylophone."]
+    episode = remember("\n".join(["We met.", *stated]), kind="episode")
+    # Earlier versions extracted facts from archived episodes.
+    code, vault, gate = (remember(text, details={"source": episode.id}).id for text in stated)
     clock.advance(days=91)
-    app.maintain.step()
     where = RecordFilter(scopes=app.caller().scopes)
-    ids = {each.text: each.id for each in app.records.list(where, "created", 9)}
-    code, vault, gate = (
-        ids[f"The {text}."]
-        for text in ("code word is Zanzibar", "vault word is Quetzalcoatl", "gate word is Xylophone")
-    )
     app.revise(Revision(id=vault, text="The vault has no word."), app.caller())
     app.revise(Revision(id=code, feedback="used"), app.caller())
     app.revise(Revision(id=gate, text="The gate."), app.caller())
@@ -122,11 +116,10 @@ def test_what_an_erased_episode_stated_is_erased_with_it(app: App, remember: Rem
         assert not [word for word in words if word in content]
 
 
-def test_a_retired_episode_keeps_what_it_stated(app: App, remember: RememberOne, clock: "Clock") -> None:
+def test_a_retired_episode_keeps_what_it_stated(app: App, remember: RememberOne) -> None:
     """R9: only what is erased takes its words along."""
-    episode = remember("We met.\nThe port is 5432.", kind="episode")
-    clock.advance(days=91)
-    app.maintain.step()
+    episode = remember("We met.", kind="episode")
+    remember("The port is 5432.", details={"source": episode.id})
     assert app.forget([episode.id], "retire", app.caller()).extracted == ()
     assert len(found(app, "port")) == 1
 

@@ -117,7 +117,7 @@ def test_constraints_that_bear_on_the_query_are_shown_and_the_rest_is_a_count(ap
     ]  # fmt: skip
     general = [NewRecord(text=f"Ask before you call {name}.", kind="censor") for name in "abcdefg"]
     app.remember([*censors, *general], app.caller())
-    text = app.assemble_context(ContextRequest(query="Export the payroll", max_tokens=1_000), app.caller()).text
+    text = app.assemble_context(ContextRequest(query="Export the payroll", max_tokens=2_000), app.caller()).text
     assert "**WARN:** when exporting payroll — Leave out drafts of payroll. Because: payroll were counted twice" in text
     assert 1 <= text.count("Ask before you call") <= 5
     assert 'more for other work: `recall` with kinds=["censor"]' in text

@@ -262,7 +262,7 @@ def test_detail_chooses_how_much_of_a_text_is_shown(app: App, remember: Remember
     micro, summary, full = (
         dict(recall(app, ids=(record.id,), detail=d).results[0]) for d in ("micro", "summary", "full")
     )
-    assert micro["text"] == "Sentence 0 of the story."
+    assert micro["text"] == "Sentence 0 of the story. Sentence 1 of the story. Sentence 2 of…"
     assert COUNTER.count(str(summary["text"])) <= 100
     assert (full["text"], full["details"]) == (text, {"name": "story"})
     assert (full["speaker"], full["pinned"]) == ("Ada", True)

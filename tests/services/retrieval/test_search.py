@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, get_ident
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
@@ -15,8 +16,10 @@ from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Rarity, Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
 from mcp_memory.services.tasks.branch_visibility import visible_to
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.store import InformationKeywordStore
@@ -190,3 +193,18 @@ def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., R
     assert evidence.kinds == {record.id: "decision"}
     assert evidence.rankings["keyword"].keys() == evidence.rankings["vector"].keys() == {record.id}
     assert evidence.background.information > 0
+
+
+def test_a_task_that_most_records_belong_to_lifts_none_of_them(app: App) -> None:
+    """T2.1: what belongs to the path comes first among near equals, and a task may last for months."""
+    caller = app.caller()
+    early = [NewRecord(text=f"The lamp of pier {n} is green.") for n in range(6)]
+    app.remember([*early, NewRecord(text="The export of invoices starts at half past two.")], caller)
+    app.tasks.push(PushRequest(goal="Rework the export"), caller)
+    late = [NewRecord(text=f"The export writes a file {n} for each customer.") for n in range(9)]
+    app.remember([*late, NewRecord(text="The invoices name the customer.")], caller, advise=False)
+    found = app.recall(RecallRequest(query="When does the export of invoices start?"), caller)
+    assert "half past two" in str(found.results[0]["text"])
+    app.remember([NewRecord(text=f"The crane of dock {n} is out of use.") for n in range(3)], caller, advise=False)
+    [first, *_] = app.recall(RecallRequest(query="out of use"), caller).results
+    assert "crane" in str(first["text"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,7 +23,11 @@ from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.run_pass import PassStep
 from mcp_memory.services.sessions.summarize_span import Written
 from mcp_memory.settings import Settings
+from tests.services.memory.outcomes import FIX, Sessions
 from tests.services.sessions.conversations import covered, fed, session
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
 
 EVERY = CompactRequest(force=True)
 
@@ -251,17 +256,17 @@ class TestNothingIsLost:
         assert [(result["id"], result["form"]) for result in shown.results] == [(each, "batch") for each in ids]
         assert shown.not_found == ("x000",)
 
-    def test_facts_and_decisions_become_records_before_their_messages_go(self, app: App, caller: Caller) -> None:
-        """D4.1: linked to what they were said in, each once."""
+    def test_what_a_session_came_to_becomes_a_record_before_its_entries_go(
+        self, app: App, caller: Caller, clock: "Clock"
+    ) -> None:
+        """D4.1: linked to the call that it comes from, each once."""
+        Sessions(app, clock).mended(caller)
         fed(app, caller, 40)
         done = app.compact(replace(EVERY, window=4_000), caller)
-        records = app.records.get(done.extracted, caller.scopes)
-        said = {record.text: record for record in records.values()}
-        decision = next(record for text, record in said.items() if "old port 6400" in text)
-        assert decision.kind == "decision"
-        source = app.records.get([str(decision.details["source"])], caller.scopes)
-        assert "old port 6400" in next(iter(source.values())).text
-        assert len(said) == len(records)
+        [fix] = app.records.get(done.extracted, caller.scopes).values()
+        assert (fix.kind, fix.text) == ("fact", FIX)
+        [source] = app.records.get([str(fix.details["source"])], caller.scopes).values()
+        assert "pytest -q" in source.text
 
     def test_two_sessions_are_compacted_apart(self, app: App) -> None:
         one, two = app.caller("one"), app.caller("two")

@@ -64,7 +64,8 @@ WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
 -- Of the records that pass: how many were stored lately (and not extracted from what was stored before), which facts were met again, and what feedback says of use.
 SELECT count(*) FILTER (
         WHERE r.created_at >= :stored_since AND NOT EXISTS (
-            SELECT 1 FROM records AS e WHERE e.id = json_extract(r.details, '$.source') AND e.kind IN ('episode', 'message')
+            SELECT 1 FROM records AS e
+            WHERE e.id = json_extract(r.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
         )
     ) AS stored,
     count(*) FILTER (WHERE r.kind = 'fact') AS facts,

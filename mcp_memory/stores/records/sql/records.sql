@@ -41,11 +41,11 @@ SELECT DISTINCT r.scope, r.content_hash FROM json_each(:pairs) AS p
 JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash = json_extract(p.value, '$[1]')
 WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 
--- name: find_learnt
--- Which (scope, normal digest) pairs records outside the log and the episodes say, of any status but noted, and in which branches.
-SELECT DISTINCT r.scope, r.normal_hash, r.branch_id FROM json_each(:pairs) AS p
-JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.normal_hash = json_extract(p.value, '$[1]')
-WHERE r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary') AND r.status <> 'noted';
+-- name: branches_that_say
+-- The branches in which records outside the log and the episodes say this, of any status but noted.
+SELECT DISTINCT r.branch_id FROM records AS r
+WHERE r.scope = :scope AND r.normal_hash = :digest
+    AND r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary') AND r.status <> 'noted';
 
 -- name: extracted_from
 -- What was extracted from these episodes and entries of logs, and still says the words it was extracted with.
