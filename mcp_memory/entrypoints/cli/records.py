@@ -253,6 +253,8 @@ def add(
     typer.echo(remembered.id)
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
+    if remembered.added:
+        complain(f"It keeps what is new: {', '.join(remembered.added)}.")
 
 
 def given_text(text: str) -> str:

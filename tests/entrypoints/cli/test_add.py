@@ -52,6 +52,7 @@ def test_what_is_known_is_named_and_not_stored_again(run: "Run") -> None:
     assert again.out == first.out
     assert again.err == "mcp-memory: This was known already, as the record named above.\n"
     assert run("add", "The cat sleeps.", "--json").json["status"] == "confirmed"
+    assert run("add", "The cat sleeps.", "--tag", "cat").err.endswith("It keeps what is new: tags.\n")
 
 
 def test_a_dash_reads_standard_input(run: "Run") -> None:
