@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
+    from mcp_memory.domain.model.tasks import Stack, Task
     from mcp_memory.domain.model.token_factor import ModelFactor
     from mcp_memory.ports.retrieval import Facet
     from mcp_memory.ports.text import Clock, Embedder
@@ -183,6 +184,11 @@ class App(Wiring):
         """Count the common values of kind, status, author, session and tag among what passes a request's filters."""
         with self.call_priority.ahead():
             return self._recall.facets(request, caller)
+
+    def alike_goals(self, stack: Stack, caller: Caller) -> Sequence[Task]:
+        """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""
+        with self.call_priority.ahead(), self.follower.snapshot():
+            return self.alike_tasks(stack, caller) if stack.current else ()
 
     def now(self) -> float:
         """Return the present time by the memory's clock."""

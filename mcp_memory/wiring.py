@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.remember import Remember
     from mcp_memory.services.memory.revise import Revise
     from mcp_memory.services.memory.task_results import TaskResults
+    from mcp_memory.services.retrieval.alike_tasks import AlikeTasks
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
     from mcp_memory.services.review.fill_queue import FillQueue
@@ -198,6 +199,13 @@ class Wiring:
         from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
 
         return WaitingTasks(self.records, self._clock, self.windows.elsewhere)
+
+    @made_once
+    def alike_tasks(self) -> AlikeTasks:
+        """Finds tasks whose goals mean the same."""
+        from mcp_memory.services.retrieval.alike_tasks import AlikeTasks
+
+        return AlikeTasks(self.records, self.searcher, self._embedder)
 
     @made_once
     def windows(self) -> ClientWindows:

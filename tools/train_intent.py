@@ -3,8 +3,9 @@
     uv run --locked --with scikit-learn==1.9.1 python tools/train_intent.py [--cross-validate]
 
 Reads `tools/data/intent`: queries in English and in fifteen other languages, labelled by people who saw no rules and no
-classifier, and short phrases. Writes `intent.npz`, byte for byte the same from the same versions on one machine. With
-`--cross-validate` it prints instead how often the pick is one of the labels, on a fifth of the queries at a time.
+classifier, and short phrases; and `work.txt`, questions about open work, beside others that use the same words. Writes
+`intent.npz`, byte for byte the same from the same versions on one machine. With `--cross-validate` it prints instead
+how often the pick is one of the labels, and how often such a question is told, on a fifth of the queries at a time.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from mcp_memory import extensions
 from mcp_memory.domain.text.intent import MEANING_SHARE, ROWS, WEIGHTS, log_softmax, read_features
+from mcp_memory.domain.text.words import query_terms
+from mcp_memory.domain.text.work_questions import LEAST_CHANCE, OTHER, WORK, word_number
 from mcp_memory.settings import load_settings
 
 DATA = Path(__file__).with_name("data") / "intent"
@@ -42,30 +45,47 @@ def main() -> None:
     """Read, train, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cross-validate", action="store_true")
-    queries, phrases = _queries("english.jsonl") + _queries("others.jsonl"), _phrases()
+    queries, phrases = _queries("english.jsonl") + _queries("others.jsonl"), _phrases("phrases.txt")
     names = sorted({name for each in queries for name in each["strategies"]})
+    work = _about_work(queries + phrases)
     if parser.parse_args().cross_validate:
         _cross_validate(queries, phrases, names)
+        _cross_validate_work(work)
     else:
-        _write(queries + phrases, names)
+        _write(queries + phrases, names, work)
 
 
 def _queries(name: str) -> list[Query]:
     return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
 
 
-def _phrases() -> list[Query]:
+def _phrases(name: str) -> list[Query]:
     found: list[Query] = []
-    for line in (DATA / "phrases.txt").read_text("utf-8").splitlines():
+    for line in (DATA / name).read_text("utf-8").splitlines():
         labels, _, texts = line.partition(": ")
         language, strategy = labels.split()
         found += [Query(query=text, strategies=[strategy], language=language) for text in texts.split(" | ")]
     return found
 
 
-def _write(queries: Sequence[Query], names: Sequence[str]) -> None:
+def _about_work(others: Sequence[Query]) -> list[Query]:
+    """Return questions about open work, and what is none: all other queries that are not word for word among them."""
+    labelled = _phrases("work.txt")
+    known = {each["query"] for each in labelled}
+    return labelled + [{**each, "strategies": [OTHER]} for each in others if each["query"] not in known]
+
+
+def work_words(work: Sequence[Query]) -> NDArray[np.uint32]:
+    """Return the numbers of the words of which questions about open work are made."""
+    texts = [each["query"] for each in work if each["strategies"] != [OTHER]]
+    return np.array(sorted({word_number(term) for text in texts for term in query_terms(text)}), np.uint32)
+
+
+def _write(queries: Sequence[Query], names: Sequence[str], work: Sequence[Query]) -> None:
     weights, bias = _fit_words(queries, names)
     scale = float(np.abs(weights).max()) / LARGEST
+    work_weights, work_bias = _fit_words(work, WORK)
+    work_scale = float(np.abs(work_weights).max()) / LARGEST
     meanings: dict[str, Any] = {}
     for embedder in EMBEDDERS:
         vectors = _Vectors(embedder)
@@ -77,6 +97,10 @@ def _write(queries: Sequence[Query], names: Sequence[str]) -> None:
         table=np.rint(weights / scale).astype(np.int8),
         scale=np.float32(scale),
         bias=bias.astype(np.float32),
+        work_table=np.rint(work_weights / work_scale).astype(np.int8),
+        work_scale=np.float32(work_scale),
+        work_bias=work_bias.astype(np.float32),
+        work_words=work_words(work),
         **meanings,
     )
     print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size:,} bytes from {len(queries):,} texts")
@@ -101,6 +125,20 @@ def _cross_validate(queries: Sequence[Query], phrases: Sequence[Query], names: S
                 right.setdefault((way, each["language"] == "en"), []).append(names[at] in each["strategies"])
     for (way, is_english), found in right.items():
         print(f"{way}, {'English' if is_english else 'other languages'}: {sum(found)} of {len(found)}")
+
+
+def _cross_validate_work(work: Sequence[Query]) -> None:
+    order: list[int] = np.random.default_rng(0).permutation(len(work)).tolist()
+    told: dict[str, list[bool]] = {}
+    for fold in range(FOLDS):
+        asked = [work[at] for at in order[fold::FOLDS]]
+        known = [work[at] for place, at in enumerate(order) if place % FOLDS != fold]
+        weights, bias = _fit_words(known, WORK)
+        chances = 1 - np.exp(log_softmax(_matrix(_texts(asked)) @ weights + bias))[:, WORK.index(OTHER)]
+        for each, chance in zip(asked, chances, strict=True):
+            told.setdefault(each["strategies"][0], []).append(chance >= LEAST_CHANCE)
+    for label, found in told.items():
+        print(f"told as a question about open work, {label}: {sum(found)} of {len(found)}")
 
 
 def _texts(queries: Sequence[Query]) -> list[str]:

@@ -43,7 +43,7 @@ def test_what_one_agent_does_to_anothers_goal_is_asked_for_and_told(start: Calla
     ann, bob = start("ann"), start("bob")
     pushed = answered(ann, "push_task", goal="Ship the importer", plan=["Build it", "Announce it"])
     task = pushed["task"]["id"]
-    assert f"- others: ann is in [{task}] since " in block(bob)
+    assert f"- [{task} open, ann since " in block(bob)
     assert f"ann is in {task} (Ship the importer) since" in refused(bob, "push_task", task_id=task)
     answered(bob, "push_task", task_id=task, takeover=True)
     assert f"bob took over {task} (Ship the importer)" in block(ann)
@@ -69,7 +69,7 @@ def test_two_windows_of_one_agent_and_the_one_that_follows(start: Callable[[str]
     assert (step["note"], [task["goal"] for task in step["path"]]) == (
         "Entered the planned step of these words.", ["Ship the importer", "Build it"],
     )  # fmt: skip
-    assert "- yours: another window is in" in block(two)
+    assert " open, another window of yours since " in block(two)
     assert "another window or session of yours is in" in refused(two, "push_task", task_id=step["task"]["id"])
     one.process.send_signal(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
     one.process.wait()
@@ -89,7 +89,7 @@ def test_where_several_windows_were_left_the_next_is_told_of_their_goals(
     one.stop()
     two.stop()
     three = start("ann")
-    assert f"[{ship}]; push_task with task_id resumes it: Ship the importer" in block(three)
+    assert f"- [{ship} open since " in block(three)
     assert "Open are yours" in refused(three, "pop_task", result="done")
     fresh = answered(three, "push_task", goal="Another")
     assert {task["goal"] for task in fresh["left_open"]} == {"Ship the importer", "Draw the chart"}

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import REST, Form, Item, LazyForms
-from mcp_memory.domain.context.filling import UNKNOWN
+from mcp_memory.domain.context.filling import ANSWERS, UNKNOWN
 from mcp_memory.domain.context.rendering import (
     entity_line,
     group_title,
@@ -20,14 +20,14 @@ from mcp_memory.domain.context.rendering import (
     shows_text_alone,
 )
 from mcp_memory.domain.context.scoring import Scored
+from mcp_memory.domain.context.task_lines import task_head, task_said
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.records import Detail, Instant, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
-from mcp_memory.domain.model.tasks import ATTEMPT_ENDED, Stack, Task, beside
+from mcp_memory.domain.model.tasks import ATTEMPT_ENDED, Stack, Task, beside, path_to
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Excerpt, Passages
 from mcp_memory.domain.text.prompt_safety import by
-from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
@@ -46,6 +46,8 @@ EXCHANGE_TOKENS = 800
 """A longer text of the last exchange is shown by its summary."""
 OPEN_SHOWN = 5
 """Most open tasks beside the path, of the reader and of others."""
+OTHER_WINDOW = "another window of yours"
+RESUMES = " (push_task with task_id resumes it)"
 OPEN_POSITION = 400
 """Behind the reader's path, its finished tasks and its plan."""
 TITLE_PART = 2
@@ -252,29 +254,57 @@ def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "
 
 
 def open_items(
-    tasks: Sequence[Task], stack: Stack, measure: Measure, author: Author, elsewhere: Container[str] = ()
+    tasks: Sequence[Task],
+    stack: Stack,
+    measure: Measure,
+    author: Author,
+    elsewhere: Container[str] = (),
+    *,
+    now: Instant,
 ) -> list[Item]:
-    """Turn the open tasks beside the stack into items, the latest first: who is in them, or how to go on.
+    """Turn the open tasks beside the stack into items, the latest first: who is in them, what for, how to go on.
 
-    `elsewhere` are those in which other windows of the reader's agent stand.
+    `elsewhere` are those in which other windows of the reader's agent stand; `tasks` hold all above an open one.
 
-    `- others: ann is in [t000001] since 2026-11-20T10:12: Ship the importer`
+    `- [t000003 open, ann since 10:12] Write the tests (part of t000001: Ship the importer)`
     """
 
-    def item(task: Task, position: int) -> Item:
-        who, since = author(task.agent), f"since {iso_minute(task.updated_at).rstrip('Z')}"
-        brackets = f"[{task.id}]"
-        if task.status != "active":
-            head = f"- {task.status} {since} [{task.id}{by(who)}]: "
-        elif who:
-            head = f"- others: {who} is in {brackets} {since}: "
-        elif task.id in elsewhere:
-            head = f"- yours: another window is in {brackets} {since}: "
-        else:
-            head = f"- yours, open {since} {brackets}; push_task with task_id resumes it: "
-        return _task_item(task, head, "open", measure, who, position=position)
+    def item(task: Task, place: int) -> Item:
+        who = author(task.agent)
+        is_left = task.status == "active" and not who and task.id not in elsewhere
+        named = who or (OTHER_WINDOW if task.id in elsewhere else "")
+        brief = measure.cut(task.goal, BRIEF_TOKENS)
+        before, above = task_head(task, now=now, who=named), path_to(task.parent_id, tasks)
+        full = before + task_said(task, above, goal=measure.cut(task.goal, GOAL_TOKENS)) + RESUMES * is_left
+        short = before + task_said(task, above[:1], goal=brief, is_brief=True)
+        return Item(
+            id=task.id, kind="task", source="stack", section="Task", share="open", score=1.0,
+            forms=_forms(measure, full, short if short != full else ""), position=OPEN_POSITION + place, author=who,
+        )  # fmt: skip
 
-    return [item(task, OPEN_POSITION + place) for place, task in enumerate(beside(tasks, stack))]
+    return [item(task, place) for place, task in enumerate(beside(tasks, stack))]
+
+
+def found_task_item(
+    task: Task,
+    above: Sequence[Task],
+    measure: Measure,
+    *,
+    now: Instant,
+    who: str,
+    evidence: tuple[float, float],
+    position: int,
+) -> Item:
+    """Make an item of open work that a question found; `evidence` is its relevance and its chance, both in [0, 1]."""
+    head = task_head(task, now=now, who=who)
+    brief = measure.cut(task.goal, BRIEF_TOKENS)
+    line, short = head + task_said(task, above), head + task_said(task, goal=brief, is_brief=True)
+    relevance, chance = evidence
+    return Item(
+        id=task.id, kind="task", source="found", section="Task", share=ANSWERS, score=relevance,
+        forms=_forms(measure, line, short if short != line else ""), relevance=relevance, chance=chance,
+        position=position, author=who, content=hash(line),
+    )  # fmt: skip
 
 
 def news_items(said: Sequence[str], measure: Measure) -> list[Item]:

@@ -15,6 +15,8 @@ WAITING: frozenset[TaskStatus] = frozenset({"planned", "blocked"})
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
 ATTEMPT_ENDED = tuple(f"task {status}: " for status in sorted(DEAD_ENDS))
 """The beginnings of the marks of records that were noted in an attempt that failed or was given up."""
+ENDED_WITH = "ended with its parent"
+"""The beginning of the result of a step that nobody ended by itself."""
 ERASED = "(erased)"
 """The result of a task whose record was erased."""
 _WINDOW = "\x1f"
@@ -86,8 +88,8 @@ class Stack:
     parent, from the root down, and `ahead` the waiting ones, from the parent up. `buried` are dead ends below
     completed tasks beside the path. `hidden_branches` and `isolated` go into a `RecordFilter`.
 
-    `news` are the changes that others made to the agent's tasks since the caller's last move. `is_planned_step` tells
-    that a push entered a planned step by its words.
+    `news` are the changes that others made to the agent's tasks since the caller's last move. `entered` is the former
+    status of a task that a push entered by its words.
     """
 
     path: tuple[Task, ...] = ()
@@ -99,7 +101,7 @@ class Stack:
     hidden_branches: frozenset[str] = frozenset()
     isolated: frozenset[str] = frozenset()
     news: tuple[TaskChange, ...] = field(default=(), compare=False)
-    is_planned_step: bool = field(default=False, compare=False)
+    entered: TaskStatus | None = field(default=None, compare=False)
 
     @property
     def ids(self) -> frozenset[str]:

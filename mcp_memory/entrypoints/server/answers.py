@@ -1,9 +1,10 @@
 """Tasks and records as results show them. Knows no tool."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.model.records import Json, Record
+from mcp_memory.domain.context.task_lines import alike_task
+from mcp_memory.domain.model.records import Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
@@ -34,13 +35,30 @@ def show_task(task: Task) -> dict[str, Json]:
     return shown | _optional(task)
 
 
-def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
-    """The first hundred by id and goal, with their status where they do not just wait or go on, and other agents."""
+def list_goals(tasks: Sequence[Task], caller: Caller, above: Mapping[str, Sequence[Task]] | None = None) -> list[Json]:
+    """The first hundred by id and goal, with their status where they do not just wait or go on, and other agents.
+
+    With `above`, also `within` which goals, from the root down.
+    """
+    within = above or {}
     return [
         {"id": task.id, "goal": _beginning(task.goal, MAX_LISTED_CHARS)}
-        | unless_empty(status="blocked" if task.status == "blocked" else "", agent=author(task.agent, caller))
+        | unless_empty(
+            status="blocked" if task.status == "blocked" else "",
+            agent=author(task.agent, caller),
+            within=[_beginning(each.goal, MAX_LISTED_CHARS) for each in within.get(task.id, ())],
+        )
         for task in tasks[:MAX_LISTED]
     ]
+
+
+def alike_line(tasks: Sequence[Task], caller: Caller, now: Instant) -> str:
+    """One line that names goals of the same meaning elsewhere; "" without any.
+
+    `Of the same meaning: [t00001w open, ann since 10:12] Migrate the crane slot service to gRPC.`
+    """
+    lines = [alike_task(each, author(each.agent, caller), now) for each in tasks]
+    return f"Of the same meaning: {'; '.join(lines)}." if lines else ""
 
 
 def show_place(stack: Stack, caller: Caller) -> dict[str, Json]:

@@ -19,6 +19,7 @@ from mcp_memory.domain.context.items import (
     Measure,
     approach_item,
     entity_item,
+    found_task_item,
     news_items,
     note_item,
     nothing_item,
@@ -102,7 +103,7 @@ class ItemBuilder:
         if self._gathered.note:
             note = note_item(self._gathered.note, measure)
             items += [note] if note.forms[0].tokens * LEAST_NOTES <= question.budget else []
-        items += self._found()
+        items = _with_work(items, self._found(), self._work())
         more_tasks = tasks_beyond(question.stack, items)
         items += news_items([told_change(each, question.caller) for each in question.stack.news], measure)
         if question.opens:
@@ -184,9 +185,26 @@ class ItemBuilder:
     def _unknown(self) -> list[Item]:
         """Return what the question names and no record does, or that nothing stored bears on it."""
         sentence = nothing_names(self._gathered.unknown)
-        if self._question.is_asked and not self._ranked:
+        if self._question.is_asked and not (self._ranked or self._gathered.work):
             sentence = sentence or NOTHING_BEARS
         return [unknown_item(sentence, self._measure)] if sentence else []
+
+    def _work(self) -> list[Item]:
+        """Return open work that the question found, without that on the reader's path, which stands there anyway."""
+        question, path = self._question, {task.id for task in self._question.stack.path}
+        return [
+            found_task_item(
+                each.task,
+                each.above,
+                self._measure,
+                now=question.now,
+                who=author(each.task.agent, question.caller),
+                evidence=(each.relevance, each.chance),
+                position=OPEN_POSITION + place,
+            )
+            for place, each in enumerate(self._gathered.work)
+            if each.task.id not in path
+        ]
 
     def _share_of(self, each: Scored, section: Section, *, crowds: bool) -> str:
         """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""
@@ -261,9 +279,28 @@ class ItemBuilder:
         caller = self._question.caller
         tasks = self._records.tasks_near(caller.namespace, (), "open")
         elsewhere = self._elsewhere(caller, self._records.places(caller))
-        items = open_items(tasks, self._question.stack, self._measure, lambda agent: author(agent, caller), elsewhere)
+        items = open_items(
+            tasks,
+            self._question.stack,
+            self._measure,
+            lambda agent: author(agent, caller),
+            elsewhere,
+            now=self._question.now,
+        )
         items.sort(key=lambda item: bool(item.author))  # The reader's own first.
         return [replace(item, position=OPEN_POSITION + place) for place, item in enumerate(items)]
+
+
+def _with_work(before: Sequence[Item], found: Sequence[Item], work: Sequence[Item]) -> list[Item]:
+    """Return all items, each task before the records that are less relevant, and none twice."""
+    tasks = {item.id for item in work}
+    merged: list[Item] = [item for item in before if item.id not in tasks]
+    waiting = [*work]
+    for item in found:
+        while waiting and item.share == ANSWERS and waiting[0].relevance >= item.relevance:
+            merged.append(waiting.pop(0))
+        merged.append(item)
+    return [*merged, *waiting]
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:

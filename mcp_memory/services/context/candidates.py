@@ -16,6 +16,7 @@ from mcp_memory.domain.model.health import calibration_note
 from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
+from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.gate import is_above_floor
 from mcp_memory.domain.retrieval.queries import is_active
@@ -58,8 +59,23 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTask:
+    """An open task that the question found, and the goals above it, from the root down.
+
+    `relevance` and `chance` are those of a `Candidate`.
+    """
+
+    task: Task
+    above: Sequence[Task]
+    relevance: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCandidates:
     """Candidates in no order; separately those that always compete, are at hand or changed; and the omissions.
+
+    `work` is open work that the question found, best first.
 
     `found` counts each source's finds, `unknown` are names in the query that no record holds, `degraded` names each
     failed source and why. `is_cut` is True where the limits
@@ -67,6 +83,7 @@ class FoundCandidates:
     """
 
     candidates: list[Candidate]
+    work: Sequence[FoundTask] = ()
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
     since: Since = field(default_factory=Since)
@@ -192,14 +209,34 @@ class CandidateFinder:
         """Return what bears on the question, as recall ranks it, and the nearest of kinds that the strategy wants."""
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // LEAST_ITEM_TOKENS)
+        asks_now = question.is_asked and not question.then
+        work = self._searcher.open_work(question.read, question.where, question.caller) if asks_now else None
+        tasks: Mapping[str, Task] = work.tasks if work else {}
         ranking = self._searcher.rank(
-            question.read, question.where, limit, stack=question.stack, then=question.then, is_goal=question.opens
+            question.read,
+            question.where,
+            limit,
+            stack=question.stack,
+            then=question.then,
+            is_goal=question.opens,
+            work=work,
         )
         kept, omitted = _at_the_door(ranking, question.strategy)
+        omitted = [each for each in omitted if each.id not in tasks]
         omitted += [Omission(id=i, reason=f"{SAME}{better}") for i, better in ranking.repeated.items()]
         nearest = self._nearest(question, ranking, kept)
         records = self._records.get([hit.id for hit in (*kept, *nearest)], question.where.scopes)
-        best = (kept[0].score if kept else 0.0) or 1.0
+        best = next((hit.score for hit in kept if not hit.is_certain or hit.id not in tasks), 0.0) or 1.0
+        found_work = [
+            FoundTask(
+                task=tasks[hit.id],
+                above=work.above[hit.id],
+                relevance=min(hit.score / best, 1.0),
+                chance=ranking.chances.get(hit.id, 1.0),
+            )
+            for hit in kept
+            if work and hit.id in tasks
+        ]
         candidates = [
             Candidate(
                 record=records[hit.id],
@@ -213,6 +250,7 @@ class CandidateFinder:
         ]
         return FoundCandidates(
             candidates=candidates,
+            work=found_work,
             omitted=omitted,
             found=dict(ranking.found),
             unknown=ranking.unknown,

@@ -9,12 +9,15 @@ from dataclasses import replace
 from mcp_memory.domain.memory.echoes import strip_recalled
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tasks import DEAD_ENDS, ERASED, Task
+from mcp_memory.domain.model.tasks import DEAD_ENDS, ENDED_WITH, ERASED, FINISHED, Task
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.prepare_record import RecordPreparer, record_of
+
+CHANGES_READ = 1_000
+"""Most changes of tasks read to know who ended them, the latest first."""
 
 
 class TaskResults:
@@ -30,9 +33,12 @@ class TaskResults:
         self._embed = embed
 
     def __call__(self, tasks: Iterable[Task], caller: Caller) -> int:
-        """Store the results of these tasks that have one; return their number. Raises StoreUnavailable."""
+        """Store the results of these tasks that have one, as the caller's; return their number.
+
+        A step that ended with its parent has none: the parent's tells it. Raises StoreUnavailable.
+        """
         told = ((task, strip_recalled(task.result or "")[0]) for task in tasks if task.is_finished)
-        items = [_item(task, result) for task, result in told if result.strip() not in ("", ERASED)]
+        items = [_item(task, result) for task, result in told if _tells(result)]
         drafts = [self._preparer.clean(item, caller) for item in items]
         made = self._preparer.make([draft.item for draft in drafts], embedded=False)
         with self._records.write() as transaction:
@@ -47,9 +53,23 @@ class TaskResults:
         return len(items)
 
     def catch_up(self, caller: Caller) -> int:
-        """Store the results that an earlier version, or a process that was killed, left out; return their number."""
-        missing = self._records.tasks_without_result(caller.namespace)
-        return self(missing, caller) if missing else 0
+        """Store the results that an earlier version, or a process that was killed, left out; return their number.
+
+        Each is stored in the name of the agent that ended the task, whichever process finds it.
+        """
+        missing = [each for each in self._records.tasks_without_result(caller.namespace) if _tells(each.result or "")]
+        changes = self._records.task_changes(caller.namespace, [each.id for each in missing], CHANGES_READ)
+        ended = {each.task_id: each.by_agent for each in reversed(changes) if each.became in FINISHED}
+        stored = 0
+        for task in missing:
+            agent = ended.get(task.id, task.agent)
+            session_id = task.session_id if agent == task.agent else ""
+            stored += self([task], replace(caller, agent=agent, session_id=session_id, client=""))
+        return stored
+
+
+def _tells(result: str) -> bool:
+    return result.strip() not in ("", ERASED) and not result.startswith(ENDED_WITH)
 
 
 def result_in(record: Record, task: Task) -> str:

@@ -24,7 +24,15 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
-from mcp_memory.services.retrieval.results import Result, cut, fit, replacement_result, result_of, task_result
+from mcp_memory.services.retrieval.results import (
+    Result,
+    cut,
+    fit,
+    open_task_result,
+    replacement_result,
+    result_of,
+    task_result,
+)
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
@@ -121,7 +129,8 @@ class Recall:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         where, then = self._asked(request, caller)
         stack = Stack() if then else standing(self._records, caller)
-        ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then)
+        work = None if then else self._searcher.open_work(read, where, caller)
+        ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then, work=work)
         # One more than is shown tells whether there are more.
         # What was replaced stands in brackets behind its successor.
         replaced = set[str]() if request.include_inactive else {i for hit in ranking.bearing for i in hit.replaces}
@@ -130,28 +139,22 @@ class Recall:
         shown = hits[request.offset : request.offset + request.limit]
         records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
-        there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
-        # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
-        asked = [] if then else [record for _, record in there]
+        asked = [] if then else [*records.values()]
         earlier = earlier_values(asked, where, self._records)
         tasks = task_marks(asked, stack, caller, self._records)
         at = then.at if then else self._clock()
-        found = (
-            _ranked(
-                hit,
-                request,
-                result_of(
-                    record,
-                    request.detail,
-                    caller,
-                    at,
-                    excerpt=self._excerpt(record, read, request, budget >> place + 2),
-                    earlier=earlier.get(record.id, ""),
-                    task=tasks.get(record.id, ""),
-                ),
-            )
-            for place, (hit, record) in enumerate(there)
-        )
+
+        def result(record_id: str, room: int) -> Result:
+            if work and record_id in work.tasks:
+                return open_task_result(work.tasks[record_id], work.above[record_id], caller, at)
+            record = records[record_id]
+            excerpt = self._excerpt(record, read, request, room)
+            marks = {"earlier": earlier.get(record_id, ""), "task": tasks.get(record_id, "")}
+            return result_of(record, request.detail, caller, at, excerpt=excerpt, **marks)
+
+        # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
+        there = [hit for hit in shown if hit.id in records or (work and hit.id in work.tasks)]
+        found = (_ranked(hit, request, result(hit.id, budget >> place + 2)) for place, hit in enumerate(there))
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.context.rendering import head, in_brackets, markers, said, value_line
+from mcp_memory.domain.context.task_lines import task_head, task_said
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import HOLDS, Detail, Instant, Json, Record, Status
 from mcp_memory.domain.model.scopes import Caller
@@ -104,6 +105,24 @@ def record_result(record: Record, detail: Detail, caller: Caller, at: Instant | 
         ("details", dict(record.details) if detail == "full" else None),
     )
     return shown | {name: value for name, value in optional if value}
+
+
+def open_task_result(task: Task, above: Sequence[Task], caller: Caller, now: Instant) -> Result:
+    """Show open work that a question found, as its line does; `above` are the goals above it, from the root down.
+
+    `agent` names another agent that is in it.
+    """
+    who = author(task.agent, caller)
+    shown: dict[str, Json] = {
+        "id": task.id,
+        "kind": "task",
+        "text": task_said(task, above),
+        "occurred_at": iso(task.updated_at),
+        "status": task.status,
+    }
+    optional: Sequence[tuple[str, Json]] = (("agent", who), ("parent_id", task.parent_id))
+    data = shown | {name: value for name, value in optional if value}
+    return Result(data=data, head=task_head(task, now=now, who=who), words=task.goal)
 
 
 def task_result(task: Task, caller: Caller) -> Result:

@@ -15,8 +15,8 @@ from math import log
 from typing import TypedDict
 
 from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, Kind, Record, is_valid
-from mcp_memory.domain.model.scopes import RecordFilter, narrowed
-from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, narrowed
+from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked, chances
 from mcp_memory.domain.retrieval.log_lines import (
@@ -41,6 +41,7 @@ from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Sourc
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
+from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
@@ -53,6 +54,8 @@ LEAST_SECONDS = 0.001
 PATH_NATS = (4.0, 3.5, 3.0)
 """Most nats for a record of the current task, of its parent, and of one further up: they decide among near equals."""
 DEAD_END_NATS = -3.0
+ANSWERING = 0.99
+"""The score of open work that is what the question asks for."""
 
 
 class Validity(TypedDict, total=False):
@@ -142,6 +145,12 @@ class Searcher:
         self._sources = sources
         self._pool = pool
         self._clock = clock
+        self.work = WorkFinder(records, embedder)
+        """Finds open tasks by their meaning."""
+
+    def open_work(self, read: ParsedQuery, where: RecordFilter, caller: Caller) -> OpenWork | None:
+        """Return the open tasks that may stand among the hits; None where there are none, or only records are asked."""
+        return self.work(read.query, where, caller)
 
     def rank(
         self,
@@ -152,6 +161,7 @@ class Searcher:
         then: PastView | None = None,
         is_goal: bool = False,
         is_unasked: bool = False,
+        work: OpenWork | None = None,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
@@ -159,9 +169,13 @@ class Searcher:
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
         `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
-        asks others: then only outstanding hits bear on it.
+        asks others: then only outstanding hits bear on it. Tasks of `work` stand among the hits; where the query asks
+        for open work and names no subject, they come first.
         """
         evidence = self.weigh(read, where, limit, then)
+        if work:
+            rankings, background = with_work(work, read.query, evidence.rankings, evidence.background)
+            evidence = replace(evidence, rankings=rankings, background=background)
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         hits = fuse(
             evidence.rankings,
@@ -178,24 +192,33 @@ class Searcher:
         hits, repeated = self._behind_memory(hits, evidence, where)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
-            best = partial(self._best, hits, where, then)
+            best = partial(self._best, hits, where, then, work)
             asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)
+        answers = answering(work, evidence.background.absent)
+        first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
+        hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
         return Ranking(
-            hits=tuple(hits),
-            bearing=bearing_unasked(hits) if is_unasked else bearing(hits, asked),
+            hits=(*first, *hits),
+            bearing=(*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked))),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
-            unknown=() if then or where.include_inactive else unknown,
+            unknown=() if then or where.include_inactive or answers else unknown,
             repeated=repeated,
             information=evidence.background.information,
             chances=chances(hits, asked),
         )
 
-    def _best(self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None) -> list[str]:
+    def _best(
+        self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None, work: OpenWork | None
+    ) -> list[str]:
         """Return the texts of the best hits, as they were then."""
         ids = [hit.id for hit in hits[:BEST_READ]]
-        return [record.searchable_text for record in reader_at(self._records, then).get(ids, where.scopes).values()]
+        records = reader_at(self._records, then).get(ids, where.scopes)
+        tasks: Mapping[str, Task] = work.tasks if work else {}
+        texts = {each: searched_text(tasks[each]) for each in ids if each in tasks}
+        texts |= {each: record.searchable_text for each, record in records.items()}
+        return [texts[each] for each in ids if each in texts]
 
     def _behind_memory(
         self, hits: list[Fused], evidence: Evidence, where: RecordFilter

@@ -9,6 +9,7 @@ from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import (
+    ENDED_WITH,
     MAX_DEPTH,
     Stack,
     Task,
@@ -84,19 +85,22 @@ class TaskStack:
         self._require_records(request.inherit, caller)
         with self._records.write() as transaction:
             tasks = _near((request.task_id, request.parent_id), caller, transaction)
+            entered: TaskStatus | None = None
             if _says(request.goal) or request.task_id:
                 current = self._entered(request, caller, tasks, transaction)
-                is_step = not request.task_id and any(task.id == current.id for task in tasks)
+                if not request.task_id:
+                    entered = next((task.status for task in tasks if task.id == current.id), None)
                 started = self._start_above(current, caller, tasks, transaction)
                 tasks = with_changes(tasks, [current, *started])
                 transaction.set_place(caller, current.id)
             else:
-                current, is_step = self._planned_for(request, caller, tasks, transaction), False
-            steps = [self._task(goal, current, caller, "planned", transaction) for goal in request.plan]
+                current = self._planned_for(request, caller, tasks, transaction)
+            plan = request.plan if entered is None else self._missing(request.plan, current, tasks)
+            steps = [self._task(goal, current, caller, "planned", transaction) for goal in plan]
             for step in steps:
                 transaction.add_task(step)
             news = told(caller, transaction)
-        return replace(stack_at(current.id, with_changes(tasks, steps)), news=news, is_planned_step=is_step)
+        return replace(stack_at(current.id, with_changes(tasks, steps)), news=news, entered=entered)
 
     def pop(self, request: PopRequest, caller: Caller) -> Popped:
         """End the current task, or the one named, and return to its parent.
@@ -143,8 +147,9 @@ class TaskStack:
         if request.task_id:
             return self._enter(request, require_task(request.task_id, tasks), caller, transaction)
         parent = self._parent(request, caller, tasks, transaction)
-        if parent and (step := self._planned_step(request.goal, parent, tasks)):
-            return self._enter(request, step, caller, transaction)
+        known = parent and self._planned_step(request.goal, parent, tasks)
+        if known := known or self._again(request, parent, caller, tasks, transaction):
+            return self._enter(request, known, caller, transaction)
         return self._create(request, parent, caller, transaction)
 
     def _planned_step(self, goal: str, parent: Task, tasks: Sequence[Task]) -> Task | None:
@@ -153,6 +158,35 @@ class TaskStack:
         planned = [each for each in descendants(parent.id, tasks) if each.status == "planned"]
         alike = [each for each in planned if normal_hash(each.goal) == digest]
         return min(alike, key=lambda each: (each.depth, each.id), default=None)
+
+    def _again(
+        self, request: PushRequest, parent: Task | None, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task | None:
+        """Return the agent's own open task of these words that the push means: who resumes says the goal again.
+
+        That is one on the way to the parent or below it, or a root; outside of the tree any. A branch is a new attempt.
+        """
+        if request.branch:
+            return None
+        digest, path = normal_hash(self._clean(request.goal)), path_to(parent.id if parent else None, tasks)
+        way = set[str]() if request.parent_id else {each.id for each in path}
+        meant = [
+            each
+            for each in tasks
+            if not each.is_finished
+            and each.agent == caller.agent
+            and (
+                each.id in way or each.parent_id == (parent.id if parent else None) or _is_anywhere(each, request, path)
+            )
+            and normal_hash(each.goal) == digest
+            and not self._owners.holder(each, caller, transaction)
+        ]
+        return max(meant, key=lambda each: (each.id in way, each.updated_at, each.id), default=None)
+
+    def _missing(self, plan: Sequence[str], current: Task, tasks: Sequence[Task]) -> Sequence[str]:
+        """Return the steps of which no open task below has the words."""
+        there = {normal_hash(each.goal) for each in descendants(current.id, tasks) if not each.is_finished}
+        return [goal for goal in plan if normal_hash(self._clean(goal)) not in there]
 
     def _start_above(
         self, task: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction
@@ -288,9 +322,10 @@ class TaskStack:
     def _cascade(
         self, task: Task, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> tuple[list[tuple[Task, Task]], tuple[Task, ...]]:
-        """Abandon the caller's unfinished subtasks, if asked to: pairs of before and after, and those that stay.
+        """End the caller's unfinished subtasks, if asked to: pairs of before and after, and those that stay.
 
-        It stops at others' tasks, and at those in which other windows stand. A blocked task may keep all.
+        With a complete task they are complete, since its result says what came of them; with any other they are
+        abandoned. It stops at others' tasks, and at those in which other windows stand. A blocked task may keep all.
         """
         below = [t for t in descendants(task.id, tasks) if not t.is_finished]
         if not below or request.status == "blocked":
@@ -299,9 +334,10 @@ class TaskStack:
             count = f"{len(below)} unfinished subtasks"
             raise Conflict(f"{task.id} has {count}: {named(below, caller)}. Pop them first or set cascade.")
         kept = self._owners.kept(below, caller, tasks, transaction)
-        reason = f"ended with its parent {task.id}"
+        reason = f"{ENDED_WITH} {task.id}"
+        status: TaskStatus = "complete" if request.status == "complete" else "abandoned"
         ended = [
-            (t, replace(t, status="abandoned", result=t.result or reason, updated_at=self._clock()))
+            (t, replace(t, status=status, result=_reason(t, reason), updated_at=self._clock()))
             for t in below
             if t.id not in kept
         ]
@@ -340,6 +376,16 @@ def _near(named: Iterable[str | None], caller: Caller, transaction: Transaction)
     """
     ids = filter(None, (*named, recorded_place(transaction.places(caller), caller)))
     return transaction.tasks_near(caller.namespace, [*ids], "open")
+
+
+def _is_anywhere(task: Task, request: PushRequest, path: Sequence[Task]) -> bool:
+    """Return True for a task that a push without a parent may mean wherever the caller stands."""
+    return not request.parent_id and (not path or not task.depth)
+
+
+def _reason(task: Task, ended: str) -> str:
+    """Return the result of a step that ended with another task: that, and why it was blocked."""
+    return f"{ended}; it was blocked: {task.result}" if task.status == "blocked" and task.result else ended
 
 
 def _says(text: str) -> bool:

@@ -37,7 +37,7 @@ async def test_what_one_person_does_to_anothers_goal_is_asked_for_and_told(
     async with connected(url, tokens[0], era) as ann, connected(url, tokens[1], era) as bob:
         pushed = await answered(ann, "push_task", goal="Ship the importer", plan=["Build it"])
         task = pushed["task"]["id"]
-        assert f"- others: ann is in [{task}]" in await said(bob, "assemble_context", max_tokens=600)
+        assert f"- [{task} open, ann since " in await said(bob, "assemble_context", max_tokens=600)
         assert "ann is in" in await said(bob, "push_task", task_id=task)
         await answered(bob, "push_task", task_id=task, takeover=True)
         assert "bob took over" in await said(ann, "pop_task", result="shipped", cascade=True)

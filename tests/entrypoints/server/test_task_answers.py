@@ -110,3 +110,27 @@ async def test_control_characters_are_cleaned_and_counted_in_every_answer(client
     assert "cleaned" not in stored
     revised = await call(client, "revise", id=stored["id"], text="Port\x1b[0m 5433")
     assert (revised["text"], revised["cleaned"]) == ("Port 5433", 1)
+
+
+async def test_a_goal_said_again_is_entered_and_one_that_ended_is_named(client: Client) -> None:
+    """W4.2: in one line."""
+    pushed = await call(client, "push_task", goal="Ship the tables")
+    again = await call(client, "push_task", goal="ship the tables")
+    assert again["task"]["id"] == pushed["task"]["id"]
+    assert again["note"] == "Entered your open task of these words again."
+    popped = await call(client, "pop_task", result="no disk", status="failed")
+    assert popped["current"] is None
+    told = await call(client, "push_task", goal="Ship the tables")
+    assert told["note"].startswith(f"Of the same meaning: [{pushed['task']['id']} failed ")
+    assert told["note"].endswith("] Ship the tables → no disk.")
+    steps = await call(client, "push_task", plan=["Store"])
+    ended = await call(client, "pop_task", result="done", cascade=True)
+    assert goals(ended["ended"]) == goals(steps["planned"]) == ["Store"]
+
+
+async def test_what_was_left_open_is_named_with_the_goals_above_it(client: Client) -> None:
+    """W4.2: a step alone does not say what it is for."""
+    await call(client, "push_task", goal="Ship the tables", session_id="one")
+    await call(client, "push_task", goal="Write tests", session_id="one")
+    new = await call(client, "push_task", goal="Draw the chart", session_id="two")
+    assert [(each["goal"], each["within"]) for each in new["left_open"]] == [("Write tests", ["Ship the tables"])]

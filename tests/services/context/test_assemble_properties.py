@@ -263,7 +263,7 @@ def test_every_candidate_is_placed_or_has_a_reason(planted: Planted, drawn: Mapp
     found = {str(result["id"]) for result in app.recall(same, planted.caller).results}
     there = app.records.get(found, planted.caller.scopes)
     isolated = app.tasks.stack(planted.caller).isolated
-    let_in = {i for i in found if there[i].task_id not in isolated or there[i].kind not in ("episode", "message")}
+    let_in = {i for i in there if there[i].task_id not in isolated or there[i].kind not in ("episode", "message")}
     assert let_in - set(wanted.exclude) <= fates
 
 

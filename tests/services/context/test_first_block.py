@@ -153,11 +153,11 @@ def test_open_work_then_the_last_exchange_stand_whole(open_memory: Open, clock: 
     clock.advance(hours=14)
     context = first_block(ann, budget)
     task = section(context, "Task").splitlines()
-    assert task[0].endswith("Import the nine shards → waits for the key of Ines")
+    assert task[0].endswith("Import the nine shards; blocked: waits for the key of Ines")
     asked, answered = section(context, "Last Exchange").splitlines()
     assert asked.endswith(ASKED)
     assert answered.endswith(ANSWERED)
-    assert budget == 300 or "bob is in [" in task[1]
+    assert budget == 300 or " open, bob since " in task[1]
     titles = [line[3:] for line in context.text.splitlines() if line.startswith("## ")]
     assert titles[:2] == ["Task", "Last Exchange"]
 
@@ -288,9 +288,9 @@ def test_the_open_work_of_others_is_named(open_memory: Open, clock: "Clock") -> 
     task = section(first_block(bob), "Task").splitlines()
     assert task[0].startswith("- now [")
     assert task[0].endswith("Draw the chart")
-    assert task[1] == "- others: ann is in [t000005] since 2026-11-20T10:00: Write its tests"
+    assert task[1] == "- [t000005 open, ann since 10:00] Write its tests (part of t000001: Ship the importer)"
     assert len(task) == 2
-    assert "Write its tests" not in section(first_block(bob, query="What is to be drawn?"), "Task")
+    assert "Write its tests" not in section(first_block(bob, query="Where are the axes of the chart?"), "Task")
     ann.tasks.pop(PopRequest(result="all green"), ann.caller())
     assert "Ship the importer" in section(first_block(bob), "Task")
     pop(ann, "shipped")
@@ -301,7 +301,7 @@ def test_the_open_work_of_many_takes_little_room(open_memory: Open) -> None:
     for number in range(30):
         push(open_memory(agent=f"agent{number}"), f"Work on part {number} of the importer until it holds")
     context = first_block(open_memory(agent="bob"), 300)
-    assert 1 <= context.text.count("- others: agent") <= 5
+    assert 1 <= context.text.count(" open, agent") <= 5
     assert context.report.truncated
 
 

@@ -12,6 +12,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.task_results import result_in
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 
 
@@ -122,3 +123,33 @@ def test_a_result_that_only_repeats_what_was_recalled_is_stored_by_no_record(app
     assert {str(each["text"]) for each in results if "Find" in str(each["text"])} == {
         "Find it again → It is the staging port."
     }
+
+
+def test_steps_that_ended_with_a_complete_parent_are_no_dead_ends(app: App, open_memory: Callable[..., App]) -> None:
+    """W4.3: neither in the tree nor as records of whoever starts next."""
+    app.tasks.push(PushRequest(goal="Fix the off-by-one", plan=("Write a test", "Fix the range query")), app.caller())
+    app.tasks.push(PushRequest(goal="Ask Ines"), app.caller())
+    app.tasks.pop(PopRequest(result="she is away", status="blocked"), app.caller())
+    popped = app.tasks.pop(PopRequest(result="Fixed.", cascade=True), app.caller())
+    assert [(task.status, task.result) for task in popped.cascaded] == [
+        ("complete", f"ended with its parent {popped.popped.id}"),
+        ("complete", f"ended with its parent {popped.popped.id}"),
+        ("complete", f"ended with its parent {popped.popped.id}; it was blocked: she is away"),
+    ]
+    assert open_memory(agent="bob").task_results.catch_up(app.caller()) == 0
+    assert texts(app, "fix the range query") == ["Fix the off-by-one → Fixed."]
+
+
+def test_a_result_that_is_stored_later_belongs_to_who_made_it(app: App, open_memory: Callable[..., App]) -> None:
+    """W4.3: whichever process stores it: the agent that ended the task, else the one that was in it."""
+    ann, bob = open_memory(agent="ann"), open_memory(agent="bob")
+    bare = TaskStack(app.records, app.redactor, lambda: 1.0)
+    bare.push(PushRequest(goal="Sort the seeds"), ann.caller("morning"))
+    bare.pop(PopRequest(result="Forty bags."), ann.caller("morning"))
+    task = bare.push(PushRequest(goal="Count the rakes"), ann.caller()).path[0]
+    bare.push(PushRequest(task_id=task.id, takeover=True), bob.caller())
+    bare.pop(PopRequest(result="Nine rakes.", task_id=task.id), bob.caller())
+    assert app.task_results.catch_up(app.caller()) == 2
+    found = {each.text: each for each in app.records.list(visible_to(app.records, app.caller()), "occurred", 9)}
+    seeds, rakes = found["Sort the seeds → Forty bags."], found["Count the rakes → Nine rakes."]
+    assert (seeds.agent, seeds.session_id, rakes.agent) == ("ann", "morning", "bob")

@@ -191,7 +191,7 @@ def test_a_search_goes_on_where_the_last_page_ended(app: App) -> None:
 def test_filters_hold_for_search_and_list(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R5, B1.4: kind, tag, time, task, session, entity."""
     outside = remember("The port was 4321.", kind="decision", session_id="old talk", occurred_at=clock.now - 9 * DAY)
-    task = app.tasks.push(PushRequest(goal="ship"), app.caller()).path[0]
+    task = app.tasks.push(PushRequest(goal="Sort the seeds"), app.caller()).path[0]
     inside = remember("The port is 5432.", tags=("net", "db"), entities=(Entity(name="Postgres", type="database"),))
     app.forget([remember("The port is nonsense.").id], "retire", app.caller())
     filters: list[tuple[dict[str, Any], str]] = [

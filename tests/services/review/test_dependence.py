@@ -164,16 +164,16 @@ def test_a_confirmed_record_stands_on_the_successor_of_its_ground(app: App, reme
 
 
 def test_a_failed_task_puts_what_stands_on_it_in_doubt(app: App, remember: RememberOne) -> None:
-    """N3.1: on the task, or on what was noted in it; not what knew that it had failed."""
+    """N3.1, W4.3: on the task, or on what was said in it; not on what was learnt meanwhile, nor what knew it."""
     task = app.tasks.push(PushRequest(goal="Move search to Redis"), app.caller()).current
     assert task is not None
     noted = remember("Redis answers in 2 ms.").id
     on_task = remember("Order Redis licences.", depends_on=(task.id,), visibility="user").id
+    said = remember("Redis will do.", kind="message", role="user").id
     on_note = remember("Drop the query cache.", depends_on=(noted,), visibility="user").id
+    on_said = remember("Stop the old cache.", depends_on=(said,), visibility="user").id
     app.tasks.pop(PopRequest(result="Too slow.", status="failed"), app.caller())
-    assert checks(app, on_task, on_note) == [[task.id], [noted]]
-    revise(app, noted, feedback="used")
-    assert checks(app, on_note) == [[noted]]
+    assert checks(app, on_task, on_note, on_said) == [[task.id], [], [said]]
     assert checks(app, remember("Stay with Postgres.", depends_on=(task.id,)).id) == [[]]
 
 

@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.requests import PopRequest, PushRequest
-from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task, unless_empty
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import Stack, path_to
+from mcp_memory.entrypoints.server.answers import (
+    alike_line,
+    list_goals,
+    show_cleaned,
+    show_place,
+    show_task,
+    unless_empty,
+)
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.request_arguments import request_of
@@ -22,6 +31,14 @@ POP_DESCRIPTION = """\
 Use on leaving the current task, done or not: its result goes to the parent, in place of its details."""
 
 PLANNED_STEP = "Entered the planned step of these words."
+ENTERED_AGAIN = "Entered your open task of these words again."
+
+
+def left_open(app: "App", stack: Stack, caller: Caller) -> list[Json]:
+    """The agent's open tasks beside the stack, each with the goals above it, for which it was begun."""
+    tasks = app.tasks.left_open(caller, stack)
+    near = app.records.tasks_near(caller.namespace, [each.id for each in tasks])
+    return list_goals(tasks, caller, {task.id: path_to(task.parent_id, near) for task in tasks})
 
 
 def build(app: "App") -> list[StrictTool]:
@@ -37,8 +54,10 @@ def build(app: "App") -> list[StrictTool]:
         if not (asked.goal.strip() or asked.task_id):  # A plan, maybe elsewhere: nobody has moved.
             shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
         elif asked.goal.strip() and len(stack.path) == 1:  # A new tree, though an earlier one may be meant.
-            shown |= unless_empty(left_open=list_goals(app.tasks.left_open(caller, stack), caller))
-        shown |= unless_empty(note=PLANNED_STEP if stack.is_planned_step else "")
+            shown |= unless_empty(left_open=left_open(app, stack, caller))
+        entered = {None: "", "planned": PLANNED_STEP}.get(stack.entered, ENTERED_AGAIN)
+        alike = alike_line(app.alike_goals(stack, caller), caller, app.now()) if asked.goal.strip() else ""
+        shown |= unless_empty(note=" ".join(filter(None, (entered, alike))))
         return shown | show_cleaned(asked.goal, asked.success_criteria or "", *asked.plan)
 
     def pop(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
@@ -50,7 +69,8 @@ def build(app: "App") -> list[StrictTool]:
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
-        shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller), left_open=list_goals(popped.left, caller))
+        ended = "ended" if popped.popped.status == "complete" else "abandoned"
+        shown |= unless_empty(**{ended: list_goals(popped.cascaded, caller)}, left_open=list_goals(popped.left, caller))
         shown |= show_place(popped.stack, caller) | show_cleaned(asked.result, *asked.artifacts)
         return shown | show_offer(app.reviews.next_of(popped.popped.id, caller), caller, app.counter)
 

@@ -1,12 +1,13 @@
 -- What records stand on.
 
 -- name: ground_state
--- 'past' for what no longer holds, else what it says. A record of a failed task is in doubt with it. What was done is
--- done, also when its entry leaves the log.
+-- 'past' for what no longer holds, else what it says. What was said in a failed task is in doubt with it, what was
+-- learnt meanwhile is not. What was done is done, also when its entry leaves the log.
 SELECT
     CASE
         WHEN r.kind IN ('event', 'tool_call') THEN 'done'
-        WHEN r.status IN ('superseded', 'inactive', 'retired') OR r.outcome = 'failure' OR EXISTS (
+        WHEN r.status IN ('superseded', 'inactive', 'retired') OR r.outcome = 'failure'
+            OR r.kind IN ('message', 'tool_result') AND EXISTS (
             SELECT 1 FROM tasks AS t WHERE t.id = r.task_id AND t.status IN ('failed', 'abandoned')
         ) THEN 'past'
         ELSE r.normal_hash
