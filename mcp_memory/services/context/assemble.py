@@ -206,8 +206,9 @@ class AssembleContext:
         overrides = dict(request.overrides)
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
-        chosen = self._strategy_chooser(request.strategy, request.query, read, overrides, stack, budget)
-        if read is None or chosen.asked != request.query.strip():
+        query = request.query.strip()
+        chosen = self._strategy_chooser(request.strategy, query, read, overrides, stack, budget)
+        if read is None or chosen.asked != query:
             read = self._read(chosen.asked)
         where = self._filter(request, caller, stack)
         ids = excluded(self._records, stack, caller)
@@ -224,7 +225,7 @@ class AssembleContext:
             budget=budget,
             now=self._clock() if at is None else at,
             shortens=request.compress,
-            opens=not then and not request.query.strip() and chosen.strategy.layout == "by_kind",
+            opens=not then and (not query or chosen.asked != query) and chosen.strategy.layout == "by_kind",
         )
         return question, chosen, seen
 

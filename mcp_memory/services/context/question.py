@@ -19,8 +19,9 @@ RAW_CALL = "a call, of which the result is told"
 class ContextQuestion:
     """The question that a context answers, and its caller. `read` is None without a query.
 
-    `opens` is True where the caller asked nothing: the block begins with where things stood. With `then` it shows what
-    was believed at that time, which is `now`. `shortens` is True where short forms are asked for.
+    `opens` is True where the caller asked nothing, or "what next?" of a task: the block begins with where things stood.
+    With `then` it shows what was believed at that time, which is `now`. `shortens` is True where short forms are asked
+    for.
     """
 
     read: ParsedQuery | None
