@@ -63,6 +63,12 @@ def event_body(record: Record, text: str, detail: ShownDetail) -> str:
     return line + said + output
 
 
+def is_error(record: Record) -> bool:
+    """Return True for what failed, and for an event whose line reads as an error."""
+    is_told_so = record.kind == "event" and _headline(record, "micro")[0].startswith("Error: ")
+    return record.outcome == "failure" or is_told_so
+
+
 def says_more(text: str, told: str) -> bool:
     """Return True where a text has a meaningful word that `told` lacks."""
     known = told.casefold()
