@@ -141,7 +141,7 @@ def filtered_by(where: RecordFilter, request: Any) -> RecordFilter:
     return replace(where, **asked | tags_asked(asked.get("tags", ())))
 
 
-def tags_asked(tags: Iterable[str]) -> dict[str, frozenset[str]]:
+def tags_asked(tags: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a filter for tags as a request gives them: any of the plain, each +tag, and no -tag.
 
     A tag that begins with such a sign itself takes one more: "+-1" asks for the tag "-1".

@@ -136,16 +136,16 @@ class FollowUps:
         self, earlier: _ShownContext | None, built: Built, block: Block, caller: Caller, measure: Measure
     ) -> tuple[Block, Mapping[str, Json]]:
         """Say that the client still shows the block instead of repeating it, where that is shorter."""
-        errors = self._errors_since(earlier, built, caller, measure) if earlier else {}
+        errors = self._errors_since(earlier, built, caller, measure) if earlier else dict[str, str]()
         text, tokens = unchanged(block.report.id, measure, [*errors.values()])
         if earlier and errors and tokens <= built.draft.budget:
             self._note(caller, replace(earlier, built=replace(earlier.built, revision=built.revision)))
-            told: Mapping[str, Json] = {"errors": [*errors]}
+            told = {"errors": [*errors]}
         elif tokens > block.report.token_count:
             return block, {"follow_up": "unchanged"}
         else:
             text, tokens = unchanged(block.report.id, measure)
-            told = {}
+            told = dict[str, list[str]]()
         report = replace(block.report, token_count=tokens)
         return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged", **told}
 
