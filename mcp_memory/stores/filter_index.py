@@ -245,6 +245,10 @@ class _Columns:
             yield self._pinned[: self._size]
         if where.tags:
             yield self._tagged(where.tags)
+        for tag in where.all_tags:
+            yield self._tagged((tag,))
+        if where.without_tags:
+            yield ~self._tagged(where.without_tags)
         if where.noted_in:
             yield self._any_of("noted_in", [None, where.noted_in])
         if where.isolated_tasks:

@@ -69,6 +69,8 @@ def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
         scopes=tuple(draw(st.lists(scopes, unique=True))),
         kinds=draw(st.frozensets(kinds)),
         tags=draw(st.frozensets(st.sampled_from(["red", "blue", "unheard"]))),
+        all_tags=draw(st.frozensets(st.sampled_from(["red", "blue"]))),
+        without_tags=draw(st.frozensets(st.sampled_from(["blue", "unheard"]))),
         entities=draw(st.sampled_from([frozenset[str](), frozenset({"Ada"}), frozenset({"Nobody"})])),
         since=draw(st.none() | times),
         until=draw(st.none() | times),

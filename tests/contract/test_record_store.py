@@ -111,6 +111,9 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
         ({"kinds": frozenset({"decision", "event"})}, {"rich"}),
         ({"tags": frozenset({"red", "none"})}, {"rich"}),
         ({"tags": frozenset({"re"})}, set[str]()),
+        ({"all_tags": frozenset({"red", "big"})}, {"rich"}),
+        ({"all_tags": frozenset({"red", "blue"})}, set[str]()),
+        ({"without_tags": frozenset({"red", "none"})}, {"plain", "branch"}),
         ({"entities": frozenset({"ALPHA"})}, {"rich"}),
         ({"entity_types": frozenset({"person"})}, {"rich"}),
         ({"entity_types": frozenset({"place"})}, set[str]()),
@@ -138,7 +141,7 @@ def test_a_filter_lets_pass_exactly_what_it_names(
     """S4.1: filters hold in listing and in the ids handed to searches."""
     add("thing plain")
     add(
-        "thing rich", kind="decision", status="active", tags=("red",), task_id="t1", session_id="s2", pinned=True,
+        "thing rich", kind="decision", status="active", tags=("red", "big"), task_id="t1", session_id="s2", pinned=True,
         occurred_at=200.0, visibility="user", entities=[Entity(name="Alpha", type="person")],
     )  # fmt: skip
     add("thing branch", branch_id="t9", agent="bob")

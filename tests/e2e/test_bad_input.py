@@ -37,6 +37,17 @@ def refusal(result: dict[str, Any], max_chars: int = 300) -> str:
 def test_an_empty_text(server: "ServerProcess") -> None:
     assert refusal(server.call("remember", text="")).startswith("Give either `text`")
     assert refusal(server.call("remember", text=" \n ")).startswith("text is empty; say what")
+    assert refusal(server.call("remember", details={"command": "ls"})).startswith("Give either `text`")
+    assert refusal(server.call("remember", items=[{"kind": "fact"}])).startswith("items[0]: text is empty; say what")
+
+
+def test_an_event_without_a_text(server: "ServerProcess") -> None:
+    """C2.0: by itself, and among items."""
+    event = {"kind": "event", "details": {"type": "error", "message": "boom"}}
+    for asked in (event, {"items": [event, event]}):
+        records = server.call("remember", **asked)["structuredContent"]["records"]
+        assert {one["status"] for one in records} == {"stored"}
+    assert refusal(server.call("remember", items=[{"text": "x"}], text="y", **event)).startswith("Give either `text`")
 
 
 def test_a_text_of_five_megabytes(server: "ServerProcess") -> None:

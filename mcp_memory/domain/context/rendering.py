@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
     LOG_KINDS,
+    Details,
     Instant,
     Json,
     Record,
@@ -52,15 +53,27 @@ def event_body(record: Record, text: str, detail: ShownDetail) -> str:
     Any other event: its details as JSON. The text follows where it adds to the details; without details it is the
     whole body. `micro` omits the output.
     """
-    outcome = _detail(record, "outcome") or record.outcome
+    outcome = _detail(record.details, "outcome") or record.outcome
     ending = f" [{one_line(outcome)}]" if outcome else ""
-    headline, takes_outcome = _headline(record, detail)
+    headline, takes_outcome = _headline(record.details, detail)
     if not headline:
         return neutralise(text) + ending
     line = headline + (ending if takes_outcome else "")
-    said = f" — {neutralise(text)}" if says_more(text, _values(record)) else ""
+    adds = says_more(text, _values(record)) and text != event_text(record.details)
+    said = f" — {neutralise(text)}" if adds else ""
     output = _output(record) if headline.startswith("Executed") and detail != "micro" else ""
     return line + said + output
+
+
+def event_text(details: Details) -> str:
+    """Return the text of an event that nobody gave one: the headline of its line; empty without details."""
+    return _headline(details, "full")[0]
+
+
+def is_error(record: Record) -> bool:
+    """Return True for what failed, and for an event whose line reads as an error."""
+    is_told_so = record.kind == "event" and event_text(record.details).startswith("Error: ")
+    return record.outcome == "failure" or is_told_so
 
 
 def says_more(text: str, told: str) -> bool:
@@ -70,28 +83,28 @@ def says_more(text: str, told: str) -> bool:
     return any(word not in _SAYS_NOTHING and word not in known for word in words)
 
 
-def _headline(record: Record, detail: ShownDetail) -> tuple[str, bool]:
+def _headline(details: Details, detail: ShownDetail) -> tuple[str, bool]:
     """Return the headline of an event, and whether its outcome belongs behind it; empty without details."""
-    words = _type_words(_detail(record, "type"))
-    path, command = one_line(_detail(record, "path")), one_line(_detail(record, "command"))
+    words = _type_words(_detail(details, "type"))
+    path, command = one_line(_detail(details, "path")), one_line(_detail(details, "command"))
     if path and words & _READ_WORDS:
         return f"Read: {path}", False
     if path and words & _WRITE_WORDS:
         return f"Wrote: {path}", True
     if command and (words & _RUN_WORDS or not words):
         return f"Executed: `{command}`", True
-    stack = _detail(record, "stack")
-    message = _detail(record, "message") or _last_line(stack)
+    stack = _detail(details, "stack")
+    message = _detail(details, "message") or _last_line(stack)
     if message and (words & _ERROR_WORDS or stack):
         return f"Error: {one_line(message, 2 * LINE_CHARACTERS)}", False
     most = JSON_CHARACTERS[detail]
     # A longer text would be cut anyway: skip writing it.
-    told = ((name, value) for name, value in record.details.items() if name not in _UNTOLD)
+    told = ((name, value) for name, value in details.items() if name not in _UNTOLD)
     shown = {name: value[:most] if isinstance(value, str) else value for name, value in told}
     if not shown:
         return "", True
     as_json = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-    return one_line(as_json, most), "outcome" not in record.details
+    return one_line(as_json, most), "outcome" not in details
 
 
 @lru_cache(maxsize=256)
@@ -107,8 +120,8 @@ def _output(record: Record) -> str:
     return "\n  " + neutralise("\n".join(["", *lines])) if lines else ""
 
 
-def _detail(record: Record, name: str) -> str:
-    value = record.details.get(name)
+def _detail(details: Details, name: str) -> str:
+    value = details.get(name)
     return value if isinstance(value, str) else ""
 
 

@@ -10,12 +10,12 @@ from mcp_memory.domain.model.limits import (
     MAX_FIELDS,
     MAX_NAME_CHARS,
     Ids,
+    LongText,
     Name,
     OptionalId,
     OptionalName,
     SessionName,
     Tags,
-    Text,
 )
 from mcp_memory.domain.model.marks import (
     CallerWords,
@@ -96,13 +96,13 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """One item a caller asks to remember. The service fills in what is None.
+    """One item a caller asks to remember. The service fills in what is None, and the text of an event from its details.
 
     `cleaned` counts control characters that the reader of the item already removed, `harness` passages of the client's.
     `files` are the images and documents that the text has marks of.
     """
 
-    text: Text
+    text: LongText = ""
     kind: Kind = "fact"
     importance: Importance = DEFAULT_IMPORTANCE
     confidence: Confidence | None = None

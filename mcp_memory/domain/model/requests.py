@@ -68,11 +68,11 @@ class RecallRequest:
     limit: Annotated[int, Range(1, 100)] = 10
     detail: Detail = "summary"
     kinds: Kinds = ()
-    tags: Tags = ()
+    tags: Annotated[Tags, Described("any of these; +tag must, -tag must not")] = ()
     authors: Annotated[tuple[str, ...], NoArgument()] = ()
     statuses: Annotated[tuple[Status, ...], NoArgument()] = ()
     entities: Names = ()
-    since: Annotated[When, Described('Date, ISO time or phrase ("last week")')] | None = None
+    since: Annotated[When, Described('Date, time or phrase ("last week")')] | None = None
     until: When | None = None
     task_id: OptionalId | None = None
     session_id: SessionName | None = None

@@ -1,6 +1,6 @@
 """Scopes decide who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Annotated, Any, Literal, get_args
@@ -80,12 +80,15 @@ class RecordFilter:
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
     `ISOLATED_KINDS` in `isolated_tasks` do not pass. With `noted_in`, a `session_key`, neither does what is noted in
     any other session. `own_of` names an agent: its records pass, and so do its person's own. `authors`
-    are the agents that wrote the present texts. Of `statuses`, those out of search pass with `include_inactive` alone.
+    are the agents that wrote the present texts. A record passes with any of `tags`, with each of `all_tags` and with
+    none of `without_tags`. Of `statuses`, those out of search pass with `include_inactive` alone.
     """
 
     scopes: tuple[str, ...]
     kinds: Annotated[frozenset[Kind], Compares("kind", "any of")] = frozenset()
     tags: frozenset[str] = frozenset()
+    all_tags: frozenset[str] = frozenset()
+    without_tags: frozenset[str] = frozenset()
     authors: Annotated[frozenset[str], Compares("author", "any of")] = frozenset()
     statuses: Annotated[frozenset[Status], Compares("status", "any of")] = frozenset()
     entities: frozenset[str] = frozenset()
@@ -115,10 +118,16 @@ class RecordFilter:
         """True where it narrows beyond what every query hides: then a search runs over exactly the rows that pass."""
         return not _BROAD.issuperset(self.in_use)
 
+    def admits(self, tags: Collection[str]) -> bool:
+        """Return True where a record with these tags passes the three conditions about tags."""
+        is_any = not self.tags or not self.tags.isdisjoint(tags)
+        return is_any and self.all_tags.issubset(tags) and self.without_tags.isdisjoint(tags)
+
 
 _UNUSED: Mapping[str, object] = {each.name: each.default for each in fields(RecordFilter) if each.name != "scopes"}
 _BROAD = frozenset({"hidden_branches", "noted_in", "exclude", "passing"})
 """Fields by which nearly every record passes, and the result that is computed already."""
+_SIGNS = {"+": "all_tags", "-": "without_tags"}
 _PHRASES = frozenset({"since", "until"})
 """Times, which a request gives in words."""
 
@@ -129,7 +138,19 @@ def filtered_by(where: RecordFilter, request: Any) -> RecordFilter:
     for name in {each.name for each in fields(request)} & _UNUSED.keys() - _PHRASES:
         value = getattr(request, name)
         asked[name] = frozenset(value) if isinstance(_UNUSED[name], frozenset) else value
-    return replace(where, **asked)
+    return replace(where, **asked | tags_asked(asked.get("tags", ())))
+
+
+def tags_asked(tags: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a filter for tags as a request gives them: any of the plain, each +tag, and no -tag.
+
+    A tag that begins with such a sign itself takes one more: "+-1" asks for the tag "-1".
+    """
+    asked: dict[str, set[str]] = {"tags": set(), "all_tags": set(), "without_tags": set()}
+    for tag in tags:
+        name = _SIGNS.get(tag[0], "tags") if len(tag) > 1 else "tags"
+        asked[name].add(tag if name == "tags" else tag[1:])
+    return {name: frozenset(each) for name, each in asked.items()}
 
 
 def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter:

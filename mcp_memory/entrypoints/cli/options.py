@@ -29,7 +29,8 @@ KindOptions = Annotated[
     list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")
 ]
 TagOptions = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="With any of these tags; +TAG must be there, -TAG must not."),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="Show at most this many.")]
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip this many first.")]

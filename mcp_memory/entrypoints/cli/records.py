@@ -132,7 +132,7 @@ def list_records(
 
     Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
     """
-    from mcp_memory.domain.model.scopes import RecordFilter
+    from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
     from mcp_memory.entrypoints.cli.screens import result_screen
     from mcp_memory.services.retrieval.results import result_of
     from mcp_memory.services.tasks.branch_visibility import hidden_branches
@@ -142,12 +142,12 @@ def list_records(
     where = RecordFilter(
         scopes=caller.scopes,
         kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
-        tags=frozenset(tag or ()),
         session_id=session,
         since=begin,
         until=end,
         include_inactive=inactive,
         hidden_branches=hidden_branches(memory.records, caller),
+        **tags_asked(tag or ()),
     )
     records = memory.records.list(where, "occurred", limit + 1, offset)
     more = len(records) > limit

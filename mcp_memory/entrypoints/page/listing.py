@@ -37,7 +37,7 @@ def list_request(visit: Visit) -> RecallRequest:
     return RecallRequest(
         query=asked["q"],
         kinds=LASTING if is_wide else kinds,
-        tags=(asked["tag"],) if asked["tag"] else (),
+        tags=(f"+{asked['tag']}",) if asked["tag"] else (),
         authors=(asked["author"],) if asked["author"] else (),
         statuses=cast("tuple[Status, ...]", _of(asked["status"], STATUSES)),
         session_id=asked["session_id"] or None,

@@ -52,7 +52,7 @@ class BesideItem:
     asked_as: Annotated[
         tuple[Name, ...], Size(MAX_ASKED), Described("Questions it answers, to find it by"), Before("supersedes")
     ] = ()
-    occurred_at: Annotated[When, Described("ISO time, date or phrase; now where not given")] = ""
+    occurred_at: Annotated[When, Described("ISO time, date or phrase; default now")] = ""
     valid_from: When = ""
     valid_until: When = ""
 

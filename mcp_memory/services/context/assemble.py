@@ -124,7 +124,7 @@ class AssembleContext:
             built = self._follow_ups.built(key, revision)
             is_cached = built is not None
             if built is None:
-                built = self._build(request, read, caller, measure, digest)
+                built = self._build(request, read, caller, measure, digest, revision)
                 if not built.metadata["degraded"]:  # A source that failed may work again at once.
                     self._follow_ups.keep(key, revision, built)
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
@@ -148,7 +148,13 @@ class AssembleContext:
         return self._searcher.read(asked) if asked else None
 
     def _build(
-        self, request: ContextRequest, read: ParsedQuery | None, caller: Caller, measure: Measure, digest: str
+        self,
+        request: ContextRequest,
+        read: ParsedQuery | None,
+        caller: Caller,
+        measure: Measure,
+        digest: str,
+        revision: int,
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen, excluded = self._question(request, read, caller)
@@ -194,6 +200,7 @@ class AssembleContext:
             vector=question.read.query.vector if question.read else None,
             where=replace(question.where, passing=None),
             strategy=chosen.name,
+            revision=revision,
         )
 
     def _question(

@@ -78,9 +78,10 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     return Block(text=tried.text, report=report, placed=tried.placed)
 
 
-def unchanged(context_id: str, measure: Measure) -> tuple[str, int]:
-    """Return the replacement of a block that the client still shows, and its tokens."""
-    text = f'<memory-context id="{context_id}">\nunchanged\n</memory-context>'
+def unchanged(context_id: str, measure: Measure, besides: Sequence[str] = ()) -> tuple[str, int]:
+    """Return the replacement of a block that the client still shows, with lines that it has no room for; its tokens."""
+    said = "\n".join(["unchanged, and since then:", *besides]) if besides else "unchanged"
+    text = f'<memory-context id="{context_id}">\n{said}\n</memory-context>'
     return text, measure.count(text)
 
 

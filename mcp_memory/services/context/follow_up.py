@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.context.budget import Item, Placed
 from mcp_memory.domain.context.items import Measure, record_item
+from mcp_memory.domain.context.rendering import is_error
 from mcp_memory.domain.context.scoring import Candidate, Scored
 from mcp_memory.domain.model.contexts import Omission
-from mcp_memory.domain.model.records import Json, Record
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose, unchanged
+from mcp_memory.services.context.fit_to_budget import NO_ROOM, UNLIKELY, Block, BlockDraft, compose, unchanged
+from mcp_memory.services.context.question import RAW_CALL
 from mcp_memory.services.tasks.branch_visibility import is_visible
 
 CACHED_SECONDS = 30.0
@@ -32,13 +35,19 @@ OF_OURS = frozenset({"task", "text", "strategy", "entity", "relation", "note"})
 MOVING = frozenset({"task", "text", "strategy", "note"})
 """Kinds of such items whose change makes nothing false: the new line is simply new."""
 PRESSURE = "token pressure"
+CROWDED = frozenset({NO_ROOM, UNLIKELY, RAW_CALL})
+"""Reasons for which a block leaves out what bears on its question."""
+TRAFFIC = LOG_KINDS - {"event"}
+"""Kinds that the client's own window shows."""
+LOOKED_AT, ERRORS_SAID = 50, 3
+"""So many of the newest records are read, and so many errors among them are said."""
 CAREFUL = "decision"
 """The strategy for which every follow-up rebuilds the whole block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A whole block and its origins: its draft, question, filter and strategy."""
+    """A whole block and its origins: its draft, question, filter, strategy, and the memory's revision."""
 
     draft: BlockDraft
     block: Block
@@ -47,6 +56,7 @@ class Built:
     vector: Vector | None
     where: RecordFilter
     strategy: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +108,14 @@ class FollowUps:
     ) -> tuple[Block, Mapping[str, Json]]:
         """Return the block to answer with, and how it follows from the one that the client still shows.
 
-        The shown block stays (`unchanged`), is extended with what is new (`added`), or is replaced by the whole
-        (`rebuilt`), with the reason.
+        The shown block stays (`unchanged`, with a line for each new error that it does not show), is extended with what
+        is new (`added`), or is replaced by the whole (`rebuilt`), with the reason.
         """
         if previous is None:
             return self._whole(built, built.block, caller), {}
-        if previous == built.block.report.id:
-            return _unchanged(built.block, measure)
         earlier = self._known(caller, previous)
+        if previous == built.block.report.id:
+            return self._unchanged(earlier, built, built.block, caller, measure)
         if earlier is None:
             told = {"follow_up": "rebuilt", "reason": "the earlier context is not known here"}
             return self._whole(built, built.block, caller), told
@@ -113,7 +123,7 @@ class FollowUps:
             return self._rebuilt(built, previous, reason, caller, measure)
         new = _new(earlier, built)
         if not new:
-            return _unchanged(earlier.block, measure)
+            return self._unchanged(earlier, built, earlier.block, caller, measure)
         added = _added(earlier, built, new, previous, measure)
         if added is None:
             return self._rebuilt(built, previous, PRESSURE, caller, measure)
@@ -121,6 +131,37 @@ class FollowUps:
         tokens = earlier.tokens + added.report.token_count
         self._note(caller, _ShownContext(built=built, block=added, items=items, tokens=tokens))
         return added, {"follow_up": "added", "previous": previous}
+
+    def _unchanged(
+        self, earlier: _ShownContext | None, built: Built, block: Block, caller: Caller, measure: Measure
+    ) -> tuple[Block, Mapping[str, Json]]:
+        """Say that the client still shows the block instead of repeating it, where that is shorter."""
+        errors = self._errors_since(earlier, built, caller, measure) if earlier else dict[str, str]()
+        text, tokens = unchanged(block.report.id, measure, [*errors.values()])
+        if earlier and errors and tokens <= built.draft.budget:
+            self._note(caller, replace(earlier, built=replace(earlier.built, revision=built.revision)))
+            told = {"errors": [*errors]}
+        elif tokens > block.report.token_count:
+            return block, {"follow_up": "unchanged"}
+        else:
+            text, tokens = unchanged(block.report.id, measure)
+            told = dict[str, list[str]]()
+        report = replace(block.report, token_count=tokens)
+        return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged", **told}
+
+    def _errors_since(
+        self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure
+    ) -> Mapping[str, str]:
+        """Return by id a line for each of the newest errors since then that the client does not show.
+
+        One that the block left out for another reason than its room does not bear on the question.
+        """
+        aside = {each.id for each in built.block.report.omitted if each.reason not in CROWDED} | earlier.items.keys()
+        where = replace(built.where, kinds=(built.where.kinds or frozenset(KINDS)) - TRAFFIC, passing=None)
+        newest = self._records.list(where, "created", LOOKED_AT) if where.kinds else ()
+        since = [each for each in newest if number_of(each.id) > earlier.built.revision and each.id not in aside]
+        errors = [each for each in since if is_error(each)]
+        return {each.id: _line(each, caller, measure, self._clock()) for each in errors[:ERRORS_SAID]}
 
     def _outdated(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> str:
         """Return the reason why the shown block cannot be continued; empty where it can."""
@@ -191,13 +232,11 @@ class FollowUps:
                 self._shown.popitem(last=False)
 
 
-def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json]]:
-    """Say that the client still shows the block instead of repeating it, where that is shorter."""
-    text, tokens = unchanged(block.report.id, measure)
-    if tokens > block.report.token_count:
-        return block, {"follow_up": "unchanged"}
-    report = replace(block.report, token_count=tokens)
-    return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged"}
+def _line(record: Record, caller: Caller, measure: Measure, now: Instant) -> str:
+    """Return the record's shortest line, as a block has it."""
+    each = Scored(candidate=Candidate(record=record, source="recent"), score=0.0, parts={})
+    name = author(record.author, caller)
+    return record_item(each, measure, section="", share="rest", author=name, now=now).forms[-1].text
 
 
 def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mcp_memory.domain.context.rendering import event_text
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.memory.redaction import clean_record
@@ -77,7 +78,8 @@ class RecordPreparer:
     def clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         """Remove control characters, secrets and this server's own output; find the entities in the rest.
 
-        Raises InvalidRequest for an empty text, and for a validity that ends before it begins.
+        An event without a text gets the one that its details make. Raises InvalidRequest for an empty text, and for a
+        validity that ends before it begins.
         """
         plain, cleaned = without_controls(item.text)
         text, recalled = strip_recalled(plain)
@@ -87,7 +89,8 @@ class RecordPreparer:
         ):  # The log says what was said: nothing in it is an echo; blocks and the client's own text are left out.
             item = without_harness(replace(item, text=without_blocks(plain)))
             text, recalled = item.text, ()
-        if not text.strip() and not recalled:
+        makes_text = item.kind == "event" and not text.strip() and bool(event_text(item.details))
+        if not text.strip() and not recalled and not makes_text:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
         details = {name: value for name, value in item.details.items() if name not in _OURS}
         if files := [each.detail() for each in item.files if each.content]:
@@ -95,6 +98,8 @@ class RecordPreparer:
         given = replace(item, text=text if is_log else text.strip(), details=details, cleaned=item.cleaned + cleaned)
         item, redacted, cleaned = clean_record(given, self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
+        if makes_text:  # Of the cleaned details: a secret that is cut short would pass for none.
+            item = replace(item, text=event_text(item.details))
         refuse_no_time(item.valid_from, item.valid_until)
         found = found_entities(item.text, item.speaker, item.details, item.entities)
         item = replace(item, entities=(*item.entities, *found))

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import Instant, Record
-from mcp_memory.domain.model.scopes import RecordFilter, session_key
+from mcp_memory.domain.model.scopes import RecordFilter, session_key, tags_asked
 from mcp_memory.domain.model.versions import at_time
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import index_terms, stems
@@ -44,7 +44,7 @@ class PastView:
 
 def then_at(at: Instant, where: RecordFilter, records: MemoryReader) -> PastView:
     """Return what of the records that pass was believed at that time; with inactive ones, whatever was stored."""
-    whatever = replace(where, include_inactive=True, tags=frozenset())
+    whatever = replace(where, include_inactive=True, **tags_asked(()))
     present = records.get(records.stored_by(whatever, at, changed=True), where.scopes)
     were = as_they_were(present, at, records)
     believed = {record_id: record for record_id, record in were.items() if _passes(record, where)}
@@ -70,7 +70,7 @@ def _passes(record: Record, where: RecordFilter) -> bool:
         (record.holds or where.include_inactive)
         and record.scope in where.scopes
         and not is_hidden
-        and (not where.tags or not where.tags.isdisjoint(record.tags))
+        and where.admits(record.tags)
     )
 
 

@@ -28,6 +28,15 @@ _BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
         "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:tags)))",
         lambda f: _array(f.tags),
     ),
+    "all_tags": (
+        "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:all_tags))"
+        " GROUP BY row HAVING count(DISTINCT tag) = json_array_length(:all_tags))",
+        lambda f: _array(f.all_tags),
+    ),
+    "without_tags": (
+        "r.row NOT IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:without_tags)))",
+        lambda f: _array(f.without_tags),
+    ),
     "entities": (
         # By name or alias, either way round; what an open branch calls it counts once the branch is closed.
         "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"

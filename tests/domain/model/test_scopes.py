@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.model.scopes import USER_SCOPE, Caller, RecordFilter, scope_key
+from mcp_memory.domain.model.scopes import USER_SCOPE, Caller, RecordFilter, scope_key, tags_asked
 
 CALLER = Caller(namespace="shop", agent="ada", session_id="s1", inherited=("base",))
 
@@ -56,6 +56,7 @@ def test_a_named_session_speaks_for_itself() -> None:
         ({"until": 0.0}, True),
         ({"only": frozenset[str]()}, True),
         ({"tags": frozenset({"a"})}, True),
+        ({"without_tags": frozenset({"a"})}, True),
         ({"hidden_branches": frozenset({"t1"})}, False),
         ({"isolated_tasks": frozenset({"t1"})}, True),
         ({"include_inactive": True}, True),
@@ -65,3 +66,22 @@ def test_a_named_session_speaks_for_itself() -> None:
 def test_a_filter_is_selective_where_it_narrows_more_than_scope(fields: dict[str, object], is_selective: bool) -> None:
     """B1.4: the beginning of 1970 and the empty selection narrow too."""
     assert replace(RecordFilter(scopes=("shared/shop",)), **fields).is_selective is is_selective
+
+
+@pytest.mark.parametrize(
+    ("asked", "admitted"),
+    [
+        ((), ["", "open", "open private", "-1 open"]),
+        (("open", "private"), ["open", "open private", "-1 open"]),
+        (("+open", "+private"), ["open private"]),
+        (("open", "-private"), ["open", "-1 open"]),
+        (("-open",), [""]),
+        (("+-1",), ["-1 open"]),
+        (("--1",), ["", "open", "open private"]),
+        (("+",), []),
+    ],
+)
+def test_several_tags_mean_any_and_a_sign_requires_or_excludes_one(asked: tuple[str, ...], admitted: list[str]) -> None:
+    """S3.1: a tag that begins with a sign takes one more."""
+    where = RecordFilter(scopes=("shared/shop",), **tags_asked(asked))
+    assert [tags for tags in ("", "open", "open private", "-1 open") if where.admits(tags.split())] == admitted

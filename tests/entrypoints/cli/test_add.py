@@ -83,7 +83,7 @@ def test_what_cannot_be_is_one_line(run: "Run", options: tuple[str, ...], why: s
 
 def test_an_empty_text_is_refused(run: "Run") -> None:
     """S7.1."""
-    assert "`text`" in run("add", "  ").err
+    assert "text is empty" in run("add", "  ").err
 
 
 def test_what_never_ends_is_not_added(run: "Run") -> None:

@@ -111,6 +111,9 @@ def test_search_narrows_by_kind_tag_and_time(run: "Run", memory: App) -> None:
     )
     found = run("search", "release", "--kind", "decision", "--tag", "plan", "--json").json["results"]
     assert [each["id"] for each in found] == ids[:1]
+    for command in (("search", "release"), ("list",)):
+        found = run(*command, "--tag", "-plan", "--json").json["results"]
+        assert [each["id"] for each in found] == ids[2:]
     found = run("search", "release", "--until", "1971-01-01", "--json").json["results"]
     assert [each["id"] for each in found] == ids[2:]
 

@@ -23,8 +23,8 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         costs[tool.name] = counter.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
     assert costs == snapshot(
         {
-            "remember": 564,
-            "recall": 256,
+            "remember": 562,
+            "recall": 270,
             "assemble_context": 307,
             "push_task": 188,
             "pop_task": 142,

@@ -111,6 +111,52 @@ def test_a_follow_up_says_that_nothing_changed(app: App, remember: RememberOne, 
         assert kept.report.token_count == tokens(kept.text)
 
 
+def failed(message: str, **fields: Any) -> NewRecord:
+    return NewRecord(text="run", kind="event", details={"type": "error", "message": message}, **fields)
+
+
+@pytest.mark.parametrize("query", ["Why does the login of the shop fail?", ""])
+def test_errors_since_are_told_once_beside_a_full_block(app: App, remember: RememberOne, query: str) -> None:
+    """C7.1: at most three, the newest first; what fits beside the shown is added as ever."""
+    app.remember(
+        [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(80)],
+        app.caller(),
+    )
+    first = assemble(app, query=query, max_tokens=500)
+    messages = [f"KeyError {name} in the login of the shop" for name in ("basket", "cookie", "coupon", "session")]
+    errors = app.remember([failed(message) for message in messages], app.caller())
+    app.remember([NewRecord(text="The login was looked at.", kind="event")], app.caller())
+    told_once = assemble(app, query=query, max_tokens=500, previous=first.report.id)
+    assert told(told_once, "follow_up") == "unchanged"
+    assert told(told_once, "errors") == [each.id for each in errors[:0:-1]]
+    fence, said, *lines, _ = told_once.text.splitlines()
+    assert (fence, said) == (f'<memory-context id="{first.report.id}">', "unchanged, and since then:")
+    assert [line.partition("Error: ")[2] for line in lines] == messages[:0:-1]
+    assert told_once.report.token_count == tokens(told_once.text)
+    again = assemble(app, query=query, max_tokens=500, previous=first.report.id)
+    assert again.text == f'<memory-context id="{first.report.id}">\nunchanged\n</memory-context>'
+
+
+def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app: App, remember: RememberOne) -> None:
+    """C7.1: nor what a client's own window shows, nor one for which the budget has no room."""
+    remember("The port of the database is 5432.")
+    query = "Which port has the database?"
+    for asked, error in (
+        ({}, failed("No paper in the canteen's printer")),
+        ({}, NewRecord(text="port refused", kind="tool_result", outcome="failure", call_id="c1")),
+        ({"kinds": ("fact",)}, failed("The port of the database is closed")),
+        ({"kinds": ("message",)}, failed("The port of the database is open")),
+    ):
+        first = assemble(app, query=query, **asked)
+        app.remember([error], app.caller())
+        second = assemble(app, query=query, previous=first.report.id, **asked)
+        assert told(second, "errors") is None
+    app.remember([NewRecord(text=f"The port of database {n} is 54{n}.") for n in range(10, 90)], app.caller())
+    small = assemble(app, max_tokens=70)
+    app.remember([failed("The port of the database is closed again, " * 8)], app.caller())
+    assert told(assemble(app, max_tokens=70, previous=small.report.id), "errors") is None
+
+
 def test_a_follow_up_adds_only_what_is_new(app: App, remember: RememberOne) -> None:
     """C7.1: a chain of them, inside the budget of the first; the rest stays what the client shows (C7.2)."""
     remember("Never force-push.", kind="censor")

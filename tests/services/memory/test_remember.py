@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import LOG_KINDS, Entity, Kind, NewRecord, Record, Relation
+from mcp_memory.domain.context.rendering import record_body
+from mcp_memory.domain.model.records import LOG_KINDS, Entity, Json, Kind, NewRecord, Record, Relation
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
@@ -133,6 +134,31 @@ def test_an_empty_text_is_refused(remember: RememberOne, text: str) -> None:
     """S3.1: with the caller's next move."""
     with pytest.raises(InvalidRequest, match="text is empty; say what to remember"):
         remember(text)
+
+
+def test_an_event_needs_no_text_beside_its_details(app: App, remember: RememberOne) -> None:
+    """C2.0: its text is what its line says, which is shown once, and it is found by it; secrets are taken out first."""
+    for details, text in (
+        ({"type": "error", "message": "KeyError: 'walrus'"}, "Error: KeyError: 'walrus'"),
+        ({"command": "pytest tests/walrus", "stdout": "1 failed"}, "Executed: `pytest tests/walrus`"),
+        ({"type": "deploy", "env": "walrus"}, '{"type":"deploy","env":"walrus"}'),
+        ({"type": "error", "message": f"walrus {TOKEN}"}, "Error: walrus [REDACTED GitHub Token]"),
+    ):
+        record = stored(app, remember(" ", kind="event", details=details).id)
+        assert record.text == text
+        assert record_body(record, record.text).partition("\n")[0] == text
+    assert "walrus" in str(app.recall(RecallRequest(query="KeyError walrus"), app.caller()).results[0]["text"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "details"), [("event", {}), ("event", {"asked_as": ["Who?"]}), ("fact", {"message": "boom"})]
+)
+def test_only_an_event_that_tells_something_needs_no_text(
+    remember: RememberOne, kind: str, details: dict[str, Json]
+) -> None:
+    """C2.0."""
+    with pytest.raises(InvalidRequest, match="text is empty; say what to remember"):
+        remember("", kind=kind, details=details)
 
 
 def test_all_items_are_stored_or_none(app: App) -> None:

@@ -74,7 +74,10 @@ def test_lists_ids_and_filters_are_of_then_too(app: App, history: dict[str, str]
         "Sessions are kept in Redis.", "The API allows 100 requests per minute.", "The mapping key is in the vault.",
     ]  # fmt: skip
     assert texts(app, DAYS[1], tags=("api",)) == ["The API allows 250 calls per minute."]
+    assert texts(app, DAYS[1], tags=("+api",)) == ["The API allows 250 calls per minute."]
+    assert "The API allows 250 calls per minute." not in texts(app, DAYS[1], tags=("-api",))
     assert texts(app, DAYS[2], tags=("api",)) == []
+    assert "Since the new contract there is no quota." in texts(app, DAYS[2], tags=("-api",))
     assert len(texts(app, DAYS[2])) == 2
     assert len(texts(app, DAYS[2], include_inactive=True)) == 4
     request = RecallRequest(ids=(*history.values(),), as_of=DAYS[0])

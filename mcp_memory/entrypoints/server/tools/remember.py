@@ -1,6 +1,6 @@
 """The `remember` tool."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
@@ -40,7 +40,7 @@ def _new_records(arguments: Arguments, app: "App") -> list[NewRecord]:
     """Raises InvalidRequest; of several items it names the one at fault."""
     defaults = given(arguments)
     items: Sequence[Arguments] = defaults.pop("items", ())
-    if bool(defaults.get("text")) == bool(items):
+    if bool(defaults.get("text") or (_is_told(defaults) and not items)) == bool(items):
         raise InvalidRequest("Give either `text` (one record) or `items` (a list of 1 to 500 objects with `text`).")
     records: list[NewRecord] = []
     for number, fields in enumerate([defaults | given(item) for item in items] or [defaults]):
@@ -51,9 +51,16 @@ def _new_records(arguments: Arguments, app: "App") -> list[NewRecord]:
     return records
 
 
+def _is_told(fields: Mapping[str, Any]) -> bool:
+    """Return True for an event whose details tell it without a text."""
+    return fields.get("kind") == "event" and bool(fields.get("details"))
+
+
 def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     """The record that an item's fields describe; a name, id or time given as "" counts as not given."""
     said = {name: value for name, value in fields.items() if value != ""}
+    if "text" not in said and not _is_told(said):
+        raise InvalidRequest("text is empty; say what to remember in one or more words.")
     if "occurred_at" in said:
         said["occurred_at"] = app.searcher.instant(said["occurred_at"])
     said |= app.searcher.validity(said.get("valid_from", ""), said.get("valid_until", ""))
