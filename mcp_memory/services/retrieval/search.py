@@ -41,12 +41,16 @@ from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Sourc
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
+from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
 LEAST_STORED = 10
 """Stored records among the candidates, as far as there are any, however many lines of the log are nearer."""
+
+CORRECTED_READ = 10
+"""The best hits among which restatements of corrected words are looked for: a reader sees no more."""
 
 LEAST_SECONDS = 0.001
 """Seconds between the last moment of a span and its end."""
@@ -132,6 +136,7 @@ class Searcher:
         sources: Sequence[Source],
         pool: Executor,
         clock: Clock,
+        corrections: Corrections,
     ) -> None:
         self._records = records
         self._vectors = vectors
@@ -142,6 +147,7 @@ class Searcher:
         self._sources = sources
         self._pool = pool
         self._clock = clock
+        self._corrections = corrections
 
     def rank(
         self,
@@ -174,6 +180,7 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
+            hits = self._below_corrections(hits, evidence, where)
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where)
         asked, unknown = AskedQuery(), tuple[str, ...]()
@@ -461,6 +468,15 @@ class Searcher:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
+
+    def _below_corrections(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
+        """Rank what says again, in other words, what was corrected, below the correction."""
+        best = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+        restated: Mapping[str, str] = {}
+        if len(best) > 1:
+            with suppress(StoreUnavailable):  # It only orders what was found.
+                restated = self._corrections.restatements(best, where)
+        return below_successors(hits, restated, is_replaced=False) if restated else hits
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Return the successors that pass the same filter as all candidates."""
