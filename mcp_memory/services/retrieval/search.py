@@ -109,6 +109,7 @@ class Ranking:
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
     query's words together carry `information` nats. `chances` in [0, 1] are those of the bearing hits to answer.
+    `restated` names, for each hit that says again what was corrected, the correction.
     """
 
     hits: tuple[Fused, ...]
@@ -120,6 +121,7 @@ class Ranking:
     repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
+    restated: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Searcher:
@@ -169,6 +171,7 @@ class Searcher:
         """
         evidence = self.weigh(read, where, limit, then)
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
+        restated: Mapping[str, str] = {}
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -180,7 +183,8 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
-            hits = self._below_corrections(hits, evidence, where)
+            restated = self._restatements(hits, evidence, where)
+            hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where)
         asked, unknown = AskedQuery(), tuple[str, ...]()
@@ -197,6 +201,7 @@ class Searcher:
             repeated=repeated,
             information=evidence.background.information,
             chances=chances(hits, asked),
+            restated=restated,
         )
 
     def _best(self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None) -> list[str]:
@@ -469,14 +474,12 @@ class Searcher:
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
 
-    def _below_corrections(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
-        """Rank what says again, in other words, what was corrected, below the correction."""
+    def _restatements(self, hits: Sequence[Fused], evidence: Evidence, where: RecordFilter) -> Mapping[str, str]:
+        """Map those of the best hits that say again, in other words, what was corrected, to the correction."""
         best = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
-        restated: Mapping[str, str] = {}
-        if len(best) > 1:
-            with suppress(StoreUnavailable):  # It only orders what was found.
-                restated = self._corrections.restatements(best, where)
-        return below_successors(hits, restated, is_replaced=False) if restated else hits
+        with suppress(StoreUnavailable):  # It only orders what was found.
+            return self._corrections.restatements(best, where) if len(best) > 1 else {}
+        return {}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Return the successors that pass the same filter as all candidates."""
