@@ -162,7 +162,7 @@ def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -
 
 
 def _below_corrections(ranked: list[Scored]) -> list[Scored]:
-    """Put what says again what was corrected directly behind the correction, where it stands before it."""
+    """Put what says again what was corrected directly behind the correction that it precedes."""
     for each in [each for each in ranked if each.candidate.corrected_by]:
         rest = [other for other in ranked if other is not each]
         ids = [other.candidate.record.id for other in rest]
