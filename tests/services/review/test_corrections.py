@@ -20,18 +20,55 @@ if TYPE_CHECKING:
     from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
-PAIRS = tuple(
-    tuple(line.split(" | "))
-    for line in """
-Uploads may be at most 20 MB. | Uploads may be at most 50 MB. | The maximum upload size is 20 MB. | how large may an upload be
-Backups are kept for 14 days. | Backups are kept for 30 days. | We retain backups 14 days. | how long do we keep backups
-The mobile app is written in Flutter. | The mobile app is written in Kotlin. | Flutter is the framework of our mobile app. | what is the mobile app written in
-The owner of the billing service is Priya. | The owner of the billing service is Tomas. | Priya owns billing. | who owns billing
-Das Standup ist um 9:30 Uhr. | Das Standup ist um 10:15 Uhr. | Wir treffen uns zum Standup um 9:30. | wann ist das Standup
-Die Rechnungen verschickt Anna. | Die Rechnungen verschickt Boris. | Für die Rechnungen ist Anna zuständig. | wer verschickt die Rechnungen
-缓存的有效期是10分钟。 | 缓存的有效期是30分钟。 | 缓存10分钟后过期。 | 缓存多久过期
-日志保存30天。 | 日志保存90天。 | 日志的保留时间为30天。 | 日志保存多久
-""".strip().splitlines()
+PAIRS = (
+    (
+        "Uploads may be at most 20 MB.",
+        "Uploads may be at most 50 MB.",
+        "The maximum upload size is 20 MB.",
+        "how large may an upload be",
+    ),
+    (
+        "Backups are kept for 14 days.",
+        "Backups are kept for 30 days.",
+        "We retain backups 14 days.",
+        "how long do we keep backups",
+    ),
+    (
+        "The mobile app is written in Flutter.",
+        "The mobile app is written in Kotlin.",
+        "Flutter is the framework of our mobile app.",
+        "what is the mobile app written in",
+    ),
+    (
+        "The owner of the billing service is Priya.",
+        "The owner of the billing service is Tomas.",
+        "Priya owns billing.",
+        "who owns billing",
+    ),
+    (
+        "Das Standup ist um 9:30 Uhr.",
+        "Das Standup ist um 10:15 Uhr.",
+        "Wir treffen uns zum Standup um 9:30.",
+        "wann ist das Standup",
+    ),
+    (
+        "Die Rechnungen verschickt Anna.",
+        "Die Rechnungen verschickt Boris.",
+        "Für die Rechnungen ist Anna zuständig.",
+        "wer verschickt die Rechnungen",
+    ),
+    (
+        "缓存的有效期是10分钟。",
+        "缓存的有效期是30分钟。",
+        "缓存10分钟后过期。",
+        "缓存多久过期",
+    ),
+    (
+        "日志保存30天。",
+        "日志保存90天。",
+        "日志的保留时间为30天。",
+        "日志保存多久",
+    ),
 )
 """What was stored, its correction, the old value in other words, and a question."""
 LIMIT, LIMIT_NOW, LIMIT_AGAIN = "Uploads may be at most 20 MB.", "Uploads may be at most 50 MB.", PAIRS[0][2]
