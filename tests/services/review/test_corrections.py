@@ -167,7 +167,7 @@ def test_what_says_something_else_is_left_alone(
     assert found(app, other)[0] == answer.id
 
 
-def test_an_undone_or_erased_correction_orders_nothing(app: App, remember: RememberOne, clock: "Clock") -> None:
+def test_an_undone_correction_corrects_nothing(app: App, remember: RememberOne, clock: "Clock") -> None:
     """W5.1: what was never wrong is said again freely."""
     record = remember(LIMIT)
     clock.now += 60
