@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.alike_tasks import AlikeTasks
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
+    from mcp_memory.services.review.corrections import Corrections
     from mcp_memory.services.review.fill_queue import FillQueue
     from mcp_memory.services.review.near_records import NearRecords
     from mcp_memory.services.review.reviews import Reviews
@@ -346,7 +347,24 @@ class Wiring:
         records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         sources = extensions.sources(records, filters, keywords, vectors, self.graph)
-        return Searcher(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
+        return Searcher(
+            records,
+            vectors,
+            keywords,
+            filters,
+            self._embedder,
+            self.dates,
+            sources,
+            pool,
+            self._clock,
+            self._corrections,
+        )
+
+    @made_once
+    def _corrections(self) -> Corrections:
+        from mcp_memory.services.review.corrections import Corrections
+
+        return Corrections(self.records, self.records.reviews(), self.index, self._embedder)
 
     @made_once
     def _echo_filter(self) -> EchoFilter:
@@ -382,7 +400,7 @@ class Wiring:
         """Finds what a record contradicts or repeats."""
         from mcp_memory.services.review.near_records import NearRecords
 
-        return NearRecords(self.records, self.follower, self.index, self.filters, self._embedder)
+        return NearRecords(self.records, self.follower, self.index, self.filters, self._embedder, self._corrections)
 
     @made_once
     def _forget(self) -> Forget:

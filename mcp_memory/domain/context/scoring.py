@@ -27,7 +27,7 @@ class Candidate:
 
     `relevance` in [0, 1] is 0 without a query, `chance` that of answering it, where it was found. `cosine` is None
     where it was not compared. `source` is the source that found it first. `passages` weighs those of a long text for
-    the query, which takes time.
+    the query, which takes time. `corrected_by` is the correction of what it says again, "" for most.
     """
 
     record: Record
@@ -35,6 +35,7 @@ class Candidate:
     relevance: float = 0.0
     chance: float = 1.0
     cosine: float | None = None
+    corrected_by: str = ""
     passages: Callable[[], Passages] | None = None
 
 
@@ -144,7 +145,10 @@ def _parts(strategy: Strategy, candidate: Candidate, now: Instant) -> Mapping[st
 
 
 def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -> list[Scored]:
-    """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation."""
+    """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation.
+
+    What says again what was corrected comes behind the correction, whatever its score.
+    """
     ranked = [scored(strategy, candidate, now) for candidate in candidates]
 
     def key(each: Scored) -> tuple[float | str, ...]:
@@ -154,7 +158,18 @@ def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -
         newest = record.created_at if strategy.formula == "access" else record.occurred_at
         return (first, newest, record.created_at, record.id)
 
-    return sorted(ranked, key=key, reverse=True)
+    return _below_corrections(sorted(ranked, key=key, reverse=True))
+
+
+def _below_corrections(ranked: list[Scored]) -> list[Scored]:
+    """Put what says again what was corrected directly behind the correction that it precedes."""
+    for each in [each for each in ranked if each.candidate.corrected_by]:
+        rest = [other for other in ranked if other is not each]
+        ids = [other.candidate.record.id for other in rest]
+        if each.candidate.corrected_by in ids[ranked.index(each) :]:
+            rest.insert(ids.index(each.candidate.corrected_by) + 1, each)
+            ranked = rest
+    return ranked
 
 
 def repeated(records: Sequence[Record]) -> Mapping[str, str]:

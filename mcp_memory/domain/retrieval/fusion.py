@@ -235,8 +235,13 @@ def _lift(holders: Mapping[str, float], parts: Mapping[str, dict[str, float]]) -
             parts[record_id]["rare"] = lift + LIFT_NATS
 
 
-def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) -> list[Fused]:
-    """Put each superseded record directly below its successor, which is added to the ranking if missing."""
+def below_successors(
+    ranking: Sequence[Fused], successors: Mapping[str, str], *, is_replaced: bool = True
+) -> list[Fused]:
+    """Put each superseded record directly below its successor, which is added to the ranking if missing.
+
+    It takes its place where it `is_replaced`; what only says again what was corrected stands beside it.
+    """
     scores = {hit.id: hit for hit in ranking}
     for old_id, new_id in successors.items():
         if (old := scores.get(old_id)) is None:
@@ -250,7 +255,7 @@ def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) ->
             score=max(new.score, old.score),
             parts={**new.parts, **lifted},
             raw=raw,
-            replaces=(*new.replaces, old_id),
+            replaces=(*new.replaces, old_id) if is_replaced else new.replaces,
             is_admitted=old.is_admitted or new.is_admitted,
             is_certain=old.is_certain or new.is_certain,
         )

@@ -150,6 +150,23 @@ def is_outdated(
     )
 
 
+def says_dropped(text: str, old: str, new: str) -> bool:
+    """Return True where a text has a value or a name that `new` dropped from `old`, and none that `new` brought.
+
+    What says that it ended does not count: "Fly.io was too slow, so we moved to Hetzner".
+    """
+    said = claims_of(text)
+    if any(claim.is_ended for claim in said):
+        return False
+    told, former, present = together(said), together(claims_of(old)), together(claims_of(new))
+    return shares_dropped(told, former, present) and not shares_dropped(told, present, former)
+
+
+def says_again(text: str, old: str, cosine: float) -> bool:
+    """Return True where a text says what an older one says, given the cosine of both."""
+    return judge_texts(old, text, cosine).is_same
+
+
 def has_one_target(relation: str) -> bool:
     """Return True for a type of relation of which a source has one target: lives_in, unlike uses."""
     return any(concept_of(word) in _SINGLE for word in _RELATION_WORD.findall(relation))

@@ -244,6 +244,7 @@ class CandidateFinder:
                 relevance=min(max(hit.score / best, 0.0), 1.0),
                 chance=ranking.chances.get(hit.id, 1.0),
                 cosine=hit.raw.get("vector"),
+                corrected_by=ranking.restated.get(hit.id, ""),
             )
             for hit in (*kept, *nearest)
             if hit.id in records  # Not what was erased meanwhile.

@@ -42,12 +42,16 @@ from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
+from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
 LEAST_STORED = 10
 """Stored records among the candidates, as far as there are any, however many lines of the log are nearer."""
+
+CORRECTED_READ = 10
+"""The best hits among which restatements of corrected words are looked for: a reader sees no more."""
 
 LEAST_SECONDS = 0.001
 """Seconds between the last moment of a span and its end."""
@@ -108,6 +112,7 @@ class Ranking:
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
     query's words together carry `information` nats. `chances` in [0, 1] are those of the bearing hits to answer.
+    `restated` names, for each hit that says again what was corrected, the correction.
     """
 
     hits: tuple[Fused, ...]
@@ -119,6 +124,7 @@ class Ranking:
     repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
+    restated: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Searcher:
@@ -135,6 +141,7 @@ class Searcher:
         sources: Sequence[Source],
         pool: Executor,
         clock: Clock,
+        corrections: Corrections,
     ) -> None:
         self._records = records
         self._vectors = vectors
@@ -151,6 +158,7 @@ class Searcher:
     def open_work(self, read: ParsedQuery, where: RecordFilter, caller: Caller) -> OpenWork | None:
         """Return the open tasks that may stand among the hits; None where there are none, or only records are asked."""
         return self.work(read.query, where, caller)
+        self._corrections = corrections
 
     def rank(
         self,
@@ -177,6 +185,7 @@ class Searcher:
             rankings, background = with_work(work, read.query, evidence.rankings, evidence.background)
             evidence = replace(evidence, rankings=rankings, background=background)
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
+        restated: Mapping[str, str] = {}
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -188,6 +197,8 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
+            restated = self._restatements(hits, evidence, where)
+            hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where)
         asked, unknown = AskedQuery(), tuple[str, ...]()
@@ -207,6 +218,7 @@ class Searcher:
             repeated=repeated,
             information=evidence.background.information,
             chances=chances(hits, asked),
+            restated=restated,
         )
 
     def _best(
@@ -484,6 +496,13 @@ class Searcher:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
+
+    def _restatements(self, hits: Sequence[Fused], evidence: Evidence, where: RecordFilter) -> Mapping[str, str]:
+        """Map those of the best hits that say again, in other words, what was corrected, to the correction."""
+        best = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+        with suppress(StoreUnavailable):  # It only orders what was found.
+            return self._corrections.restatements(best, where) if len(best) > 1 else {}
+        return {}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Return the successors that pass the same filter as all candidates."""

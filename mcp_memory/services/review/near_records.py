@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
+from itertools import islice
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import Kind, NewRecord, Record, Relation, may_both_hold
+from mcp_memory.domain.model.records import NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.claims import claims_of
@@ -25,15 +26,16 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, VectorStore
 from mcp_memory.ports.text import Embedder
+from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 from mcp_memory.services.review.reviews import Advice, ConflictingRecord
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
-COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "identity"})
-"""Kinds that say what holds. An episode tells what happened once, which another one does not contradict."""
 NEAREST, LEAST_COSINE = 5, 0.45
 """Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
 REACHED = 10
-"""Records among which restatements of a contradicted one are looked for."""
+"""Records among which restatements of a contradicted one, and corrections of what is restated, are looked for."""
+LEAST_REACHED = 0.3
+"""Least cosine of a restatement and the corrected words: "hosted on Fly.io" and "runs on Hetzner" have 0.44."""
 MOST_CONFLICTS, MOST_SIMILAR = 3, 5
 MOST_RELATIONS = 20
 FIRM_CERTAINTY = 0.85
@@ -51,12 +53,14 @@ class NearRecords:
         vectors: VectorStore,
         filters: FilterIndex,
         embedder: Embedder,
+        corrections: Corrections,
     ) -> None:
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
         self._filters = filters
         self._embedder = embedder
+        self._corrections = corrections
 
     def conflicts(self, record: Record, corrected: Sequence[str], caller: Caller) -> tuple[ConflictingRecord, ...]:
         """Return at most three records that this one contradicts, the most certain first. It embeds its text.
@@ -89,14 +93,16 @@ class NearRecords:
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
         visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
         passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
-        cosines = self._vectors.search(vector, scopes, NEAREST, only=passing)
-        advice = compared(said, scope, near(cosines, self._records, scopes))
+        cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
+        nearest = dict(islice(cosines.items(), NEAREST))
+        advice = compared(said, scope, near(nearest, self._records, scopes))
         if said.kind not in COMPARED_KINDS:
             return advice
-        told = {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
+        reached = [record for record, _ in near(cosines, self._records, scopes, LEAST_REACHED)]
+        told = {each.id: each for each in self._corrections.restated(said.text, vector, reached, visible)}
+        told |= {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
         firm = {each.id: each.text for each in advice.conflicts if each.certainty >= FIRM_CERTAINTY}
-        among = [*self._vectors.search(vector, scopes, REACHED, only=passing)] if firm else ()
-        restated = self._restated(firm, said.text, among, scopes)
+        restated = self._restated(firm, said.text, [*cosines] if firm else (), scopes)
         for each in (*advice.conflicts, *self._by_relations(relations, visible), *restated):
             told.setdefault(each.id, each)
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)

@@ -36,7 +36,7 @@ MakeRecord = Callable[..., Record]
 def candidate(
     make_record: MakeRecord, name: str, age: float = 0.0, importance: float = 1.0, **fields: Any
 ) -> Candidate:
-    found = {key: fields.pop(key) for key in ("relevance", "cosine") if key in fields}
+    found = {key: fields.pop(key) for key in ("relevance", "cosine", "corrected_by") if key in fields}
     times = {"occurred_at": NOW - age, "created_at": NOW - age, "accessed_at": NOW - age}
     record = make_record(name, id=name, importance=importance, **{**times, **fields})
     return Candidate(record=record, source="test", **found)
@@ -85,6 +85,20 @@ def test_balanced_multiplies_importance_with_the_hyperbolic_decay_of_age(make_re
     strategy = overridden(STRATEGIES["balanced"], {"decay_hours": 24})
     assert scored(strategy, candidate(make_record, "a", DAY, 8), NOW).score == 4.0
     assert strategy.name == "balanced"
+
+
+def test_what_says_a_corrected_value_again_comes_directly_behind_the_correction(make_record: MakeRecord) -> None:
+    """W5.1: whatever the strategy weighs, and where the correction is among the candidates; nothing else moves."""
+    for by, order in (("now", ["other", "now", "again", "last"]), ("gone", ["again", "other", "now", "last"])):
+        candidates = [
+            candidate(make_record, "again", 1 * MINUTE, 9, corrected_by=by),
+            candidate(make_record, "other", 2 * MINUTE, 9),
+            candidate(make_record, "now", 3 * MINUTE, 9),
+            candidate(make_record, "last", 4 * MINUTE, 9),
+        ]
+        assert names("balanced", candidates) == order
+    lower = [candidate(make_record, "now", 0, 9), candidate(make_record, "again", HOUR, 1, corrected_by="now")]
+    assert names("balanced", lower) == ["now", "again"]
 
 
 def test_the_mixed_case_has_the_scores_of_the_contract(make_record: MakeRecord) -> None:

@@ -90,6 +90,13 @@ def test_a_successor_says_what_it_owes_to_the_record_it_replaced() -> None:
     assert (first.id, first.score, first.parts) == ("r2", 0.8, {"keyword": 2.0, "supersedes": 7.0})
 
 
+def test_what_says_a_corrected_value_again_stands_behind_the_correction_and_is_not_replaced() -> None:
+    """W5.1: a reader leaves out what is replaced, and sees both of these."""
+    again, now = Fused(id="r2", score=0.8), Fused(id="r1", score=0.3)
+    result = below_successors([again, now], {"r2": "r1"}, is_replaced=False)
+    assert [(hit.id, hit.replaces) for hit in result] == [("r1", ()), ("r2", ())]
+
+
 @given(st.floats(-1, 1), st.floats(0, 1), BACKGROUNDS)
 def test_nearer_is_more_surprising(cosine: float, more: float, background: Background) -> None:
     """R5: never less, and never infinite."""

@@ -3,7 +3,15 @@
 import pytest
 
 from mcp_memory.domain.text.claims import claims_of
-from mcp_memory.domain.text.conflicts import Judgement, has_one_target, is_outdated, judge, judge_texts
+from mcp_memory.domain.text.conflicts import (
+    Judgement,
+    has_one_target,
+    is_outdated,
+    judge,
+    judge_texts,
+    says_again,
+    says_dropped,
+)
 
 
 def judged(old: str, new: str, cosine: float = 0.8) -> Judgement:
@@ -189,6 +197,29 @@ def test_a_text_is_outdated_where_it_says_what_was_corrected(
 ) -> None:
     """N1.1: in other words, and not another value of another thing."""
     assert is_outdated(claims_of(text), claims_of(old), claims_of(new), cosine) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The maximum upload size is 20 MB.", True),
+        ("Uploads may be 50 MB, not 20 MB.", False),
+        ("The limit of 20 MB for uploads no longer holds.", False),
+        ("Uploads go to Frankfurt.", False),
+        ("…", False),
+    ],
+)
+def test_a_text_says_a_dropped_value_alone(text: str, expected: bool) -> None:
+    """W5.1: without the new one, and not that it ended."""
+    assert says_dropped(text, "Uploads may be at most 20 MB.", "Uploads may be at most 50 MB.") is expected
+
+
+def test_a_text_says_former_words_again_where_it_is_near_and_of_the_same_subject() -> None:
+    """W5.1: another word at the same place names another subject."""
+    old = "Uploads may be at most 20 MB."
+    assert says_again("The maximum upload size is 20 MB.", old, 0.8)
+    assert not says_again("The maximum upload size is 20 MB.", old, 0.6)
+    assert not says_again("Downloads may be at most 20 MB.", old, 0.8)
 
 
 def test_a_word_that_is_said_to_be_gone_contradicts_a_near_text_in_any_frame() -> None:
