@@ -152,13 +152,13 @@ class Searcher:
         self._sources = sources
         self._pool = pool
         self._clock = clock
+        self._corrections = corrections
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
 
     def open_work(self, read: ParsedQuery, where: RecordFilter, caller: Caller) -> OpenWork | None:
         """Return the open tasks that may stand among the hits; None where there are none, or only records are asked."""
         return self.work(read.query, where, caller)
-        self._corrections = corrections
 
     def rank(
         self,
