@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from mcp_memory.domain.context.rendering import (
+    event_text,
+    is_error,
     record_body,
     record_line,
     shows_text_alone,
@@ -44,6 +46,34 @@ def test_an_event_says_what_was_done_to_what(
     assert record_body(record, text) == body
     assert record_line(record, text) == f"- [r000001 event 2026-11-20] {body}"
     assert shows_text_alone(record) == (not details and outcome is None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "failed"),
+    [
+        ({"kind": "event", "details": {"type": "error", "message": "boom"}}, True),
+        ({"kind": "event", "details": {"command": "make"}, "outcome": "failure"}, True),
+        ({"kind": "event", "details": {"command": "make"}}, False),
+        ({"kind": "event"}, False),
+        ({"kind": "fact", "details": {"type": "error", "message": "boom"}}, False),
+        ({"kind": "episode", "outcome": "failure"}, True),
+    ],
+)
+def test_what_failed_and_what_reads_as_an_error_is_one(
+    make_record: MakeRecord, fields: dict[str, object], failed: bool
+) -> None:
+    """C7.1."""
+    assert is_error(make_record("said", **fields)) is failed
+
+
+def test_the_text_of_an_event_without_one_is_its_headline_and_is_not_shown_twice(make_record: MakeRecord) -> None:
+    """C2.0, B6.2."""
+    details = {"type": "deploy", "env": "prod"}
+    assert event_text(details) == '{"type":"deploy","env":"prod"}'
+    assert event_text({"asked_as": ["Who?"]}) == event_text({}) == ""
+    assert record_body(make_record(event_text(details), kind="event", details=details), event_text(details)) == (
+        '{"type":"deploy","env":"prod"}'
+    )
 
 
 def test_what_the_text_adds_is_kept(make_record: MakeRecord) -> None:
