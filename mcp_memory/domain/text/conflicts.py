@@ -167,10 +167,10 @@ def says_dropped(text: str, old: str, new: str) -> bool:
 def says_again(text: str, old: str, cosine: float) -> bool:
     """Return True where a text says what an older one says, given the cosine of both, and has a rare value of it.
 
-    Another word before the words of both names another subject: "user names" for "passwords have at least 8 characters".
+    Another word before the words of both names another subject: "user names" for "passwords have 8 characters".
     """
     whole = align(together(claims_of(old)), together(claims_of(text)))
-    if whole.led or whole.is_denied or whole.is_open or whole.narrows:
+    if whole.led or whole.is_denied or whole.is_open:
         return False
     is_like = cosine >= AGAIN_COSINE and whole.least_share >= AGAIN_SHARE and not whole.new.is_event
     return is_like or judge_texts(old, text, cosine).is_same
