@@ -33,6 +33,8 @@ GONE_COSINE = 0.6
 OUTDATED_COSINE = 0.45
 """Least cosine of a text and a corrected one whose value it has."""
 OUTDATED_CERTAINTY = 0.85
+AGAIN_COSINE, AGAIN_SHARE = 0.75, 0.4
+"""Least cosine and share of words of a text and corrected words whose dropped value it has."""
 
 FAR_COSINE, MOST_FAR = 0.55, 3
 """Below this cosine, texts of more claims and parts than that share words by chance."""
@@ -163,8 +165,15 @@ def says_dropped(text: str, old: str, new: str) -> bool:
 
 
 def says_again(text: str, old: str, cosine: float) -> bool:
-    """Return True where a text says what an older one says, given the cosine of both."""
-    return judge_texts(old, text, cosine).is_same
+    """Return True where a text says what an older one says, given the cosine of both, and has a rare value of it.
+
+    Another word before the words of both names another subject: "user names" for "passwords have 8 characters".
+    """
+    whole = align(together(claims_of(old)), together(claims_of(text)))
+    if whole.led or whole.is_denied or whole.is_open:
+        return False
+    is_like = cosine >= AGAIN_COSINE and whole.least_share >= AGAIN_SHARE and not whole.new.is_event
+    return is_like or judge_texts(old, text, cosine).is_same
 
 
 def has_one_target(relation: str) -> bool:
