@@ -269,6 +269,7 @@ class Wiring:
             self.index,
             self.keywords,
             self.filters,
+            self._embedder,
             self._clock,
         )
 

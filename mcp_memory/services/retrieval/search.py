@@ -30,7 +30,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
-from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
@@ -175,7 +175,7 @@ class Searcher:
         if not then:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
-        hits, repeated = self._behind_memory(hits, evidence, where)
+        hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then)
@@ -198,12 +198,12 @@ class Searcher:
         return [record.searchable_text for record in reader_at(self._records, then).get(ids, where.scopes).values()]
 
     def _behind_memory(
-        self, hits: list[Fused], evidence: Evidence, where: RecordFilter
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, known: float
     ) -> tuple[list[Fused], Mapping[str, str]]:
-        """Rank the log behind what was stored, and each text once."""
+        """Rank the log behind what was stored, and each text once; of the query's words the model knows a share."""
         hits = behind_answers(hits, evidence.echoes, evidence.repeating)
         best = [hit.id for hit in hits[:COMPARED] if hit.id in evidence.kinds]
-        if len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
+        if known >= LEAST_KNOWN and len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
