@@ -24,7 +24,7 @@ LEAST_MEANING = 0.25
 """Weight of meaning where the model knows no word of the query, as in Chinese: then words lead."""
 BEST_TURNS = 3
 """Turns of a session that speak for it."""
-LIFT_NATS, MOST_LIFT = 0.1, 2.0
+LIFT_NATS, MOST_LIFT = 0.1, 2.5
 """By so much the last holder of a rare word is ahead of the best record without it; at most it gains so many times the
 information of its rare words. Unbounded, a stray name puts a foreign record before one that answers."""
 _LEAST_CHANCE = 1e-300

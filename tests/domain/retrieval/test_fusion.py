@@ -242,7 +242,7 @@ def test_the_holder_of_a_rare_word_comes_before_what_is_nearer_in_meaning() -> N
 
 def test_a_rare_word_does_not_make_up_for_everything() -> None:
     """R5: in a large memory a name that the question mentions beside its subject puts no foreign record first."""
-    nats = {"other": {"answer": 19.0, "holder": 9.0}}
+    nats = {"other": {"answer": 21.0, "holder": 9.0}}
     ranked = fuse(nats, replace(USUAL, holders={"holder": 4.0}), neighbours={})
     assert [hit.id for hit in ranked] == ["answer", "holder"]
     assert ranked[1].parts["rare"] == MOST_LIFT * 4.0
