@@ -74,6 +74,8 @@ def found(keywords: KeywordStore, query: str) -> list[str]:
         ("старый за\u0301мок", "замок"),
         ("Die Straße", "STRASSE"),
         ("Порты закрыты", "порт"),
+        ("Legend: 🟢 means shipped, 🔴 means blocked", "🔴"),
+        ("✅ tests pass", "✅"),
         ("المدارس في المدينة", "مدينة"),
         ("Die Häuser stehen am Hafen und sind leer", "Haus"),
         ("Los puertos de la ciudad están en el norte", "puerto"),

@@ -15,8 +15,10 @@ from mcp_memory.domain.text.lexicon import FOREIGN_BY_LANGUAGE, STOP_CHARACTERS,
 
 _COMBINING = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
 """Accents and vowel signs, which attach to the preceding letter, as in Hindi."""
-# e.g. "parseConfig", "naïve", "数据库"
-_TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
+_SIGNS = "\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+"""Symbols and emoji, each a word; no arrows, and no lines of tables."""
+# e.g. "parseConfig", "naïve", "数据库", "🔴"
+_TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[{_SIGNS}]|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
 # e.g. "parse|Config", "HTTP|Server"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
