@@ -55,6 +55,10 @@ PATH_NATS = (4.0, 3.5, 3.0)
 DEAD_END_NATS = -3.0
 
 
+_LINES = LOG_KINDS - {"event"}
+"""Kinds of which an hour holds hundreds: of a time, what was done and learnt is told before what was said."""
+
+
 class Validity(TypedDict, total=False):
     """From when, and until when (exclusive) something is true, as far as given."""
 
@@ -150,6 +154,7 @@ class Searcher:
         limit: int = CANDIDATES_PER_SOURCE,
         stack: Stack | None = None,
         then: PastView | None = None,
+        true_at: Instant | None = None,
         is_goal: bool = False,
         is_unasked: bool = False,
     ) -> Ranking:
@@ -157,11 +162,12 @@ class Searcher:
 
         What belongs to the path of the `stack` ranks before
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
-        records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
+        records are ranked by the words that they had, and by what was true then; `where` is made from its filter. With
+        `true_at` they are ranked by what was true at that time instead.
         `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
         asks others: then only outstanding hits bear on it.
         """
-        evidence = self.weigh(read, where, limit, then)
+        evidence = self.weigh(read, where, limit, then, true_at)
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         hits = fuse(
             evidence.rankings,
@@ -176,6 +182,8 @@ class Searcher:
             hits = self._rank_successors(hits, evidence, where)
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
+        if read.query.is_only_time:
+            hits.sort(key=lambda hit: evidence.kinds.get(hit.id) in _LINES)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then)
@@ -220,7 +228,14 @@ class Searcher:
         """Collect the evidence that recall weighs for a query."""
         return self.weigh(self.read(text), where, limit)
 
-    def weigh(self, read: ParsedQuery, where: RecordFilter, limit: int, then: PastView | None = None) -> Evidence:
+    def weigh(
+        self,
+        read: ParsedQuery,
+        where: RecordFilter,
+        limit: int,
+        then: PastView | None = None,
+        true_at: Instant | None = None,
+    ) -> Evidence:
         """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
@@ -261,7 +276,7 @@ class Searcher:
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
-            past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
+            past=_past(outlines, then.records if then else {}, then.at if then else self._clock(), true_at),
             said=said_now,
             importance={i: each.importance for i, each in outlines.items()},
             echoes=echoes((i for i in lines if outlines[i].form.only_asks), rankings, background.information),
@@ -309,20 +324,24 @@ class Searcher:
             read["valid_until"] = self.instant(end, end=True, ahead=True)
         return read
 
+    def moments(self, as_of: str | None, valid_at: str | None) -> tuple[Instant | None, Instant | None]:
+        """Read both as `moment` does, as far as they are given."""
+        believed, true = (self.moment(phrase) if phrase else None for phrase in (as_of, valid_at))
+        return believed, true
+
     def moment(self, phrase: str) -> Instant:
         """Read a phrase as the moment that "as of" it means: the last one of its span. Raises as `instant` does."""
         return self.instant(phrase, end=True) - LEAST_SECONDS
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
-        when = time_phrase(text)
-        named = self._dates.read(when.phrase, self._clock()) if when else None
-        span = when.span(named) if when and named else None
+        span, only_time = self._time_in(text)
+        if only_time:  # Its words say nothing else: whatever was then answers it.
+            return Query(text=text, terms=(), span=span, is_only_time=True)
         vector, known = None, 1.0
         try:
             vector, known = self._embedder.embed_query(text), self._embedder.share_known(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
-        only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(
             text=text,
             terms=tuple(query_terms(text)),
@@ -330,8 +349,16 @@ class Searcher:
             embedder=self._embedder.id,
             known=known,
             span=span,
-            is_only_time=only_time,
         )
+
+    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool]:
+        """Return the span that a query asks for, and True where it asks for nothing else."""
+        when, now = time_phrase(text), self._clock()
+        named = self._dates.read(when.phrase, now) if when else None
+        if when is None or named is None:
+            return None, False
+        only_time = asks_only_when(text, when.text, when.language)
+        return (None if when.is_alone and not only_time else when.span(named, now)), only_time
 
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
@@ -469,9 +496,18 @@ class Searcher:
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
 
 
-def _past(outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Instant) -> frozenset[str]:
-    """Return what is not true at that time, and what such a record replaced."""
-    past = {i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at)}
+def _past(
+    outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Instant, true_at: Instant | None
+) -> frozenset[str]:
+    """Return what is not true at that time, and what such a record replaced.
+
+    What was replaced may have been true at an earlier time that is asked about: `true_at`.
+    """
+    past = {
+        i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at if true_at is None else true_at)
+    }
+    if true_at is not None:
+        return frozenset(past)
     return frozenset(past | {i for i, outline in outlines.items() if outline.superseded_by in past})
 
 
