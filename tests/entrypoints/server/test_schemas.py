@@ -24,7 +24,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
     assert costs == snapshot(
         {
             "remember": 562,
-            "recall": 278,
+            "recall": 284,
             "assemble_context": 314,
             "push_task": 188,
             "pop_task": 142,
