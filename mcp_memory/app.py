@@ -370,7 +370,7 @@ class App(Wiring):
         self.drop_former_files()
         self.redactor.redact("warm")
         pick_strategy("warm")
-        self.dates.read("yesterday", self._clock())
+        self.dates.read("3 May", self._clock())
         _ = self._remember, self._assemble, self._compact, self.revise, self.settle
         with contextlib.suppress(McpMemoryError):
             self.task_results.catch_up(self.caller())

@@ -17,8 +17,8 @@ NOTES_FOLDER = "hooks"
 FAILURES_FILE = "failures"
 """File beside these notes: for each hook that failed a line with the second and the hook's name, "1795486421 Stop"."""
 PREFIX = "MCP_MEMORY_"
-_PATHS_BEGIN = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-"""Variables that paths of ours begin with, where no setting names them."""
+_INSTEAD = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TZ")
+"""Variables that decide where no setting does: what paths of ours begin with, and the time zone."""
 NAMES = ("namespace", "agent", "session")
 """Settings that name who works and where; they may differ between the windows that one server serves."""
 _NO = ("false", "0", "no", "off", "f", "n")
@@ -97,7 +97,7 @@ def fingerprint(chosen: Mapping[str, object]) -> str:
     given |= {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items() if value is not None}
     for name in (_OF_ONE_PROCESS, *(f"{PREFIX}{name.upper()}" for name in NAMES)):
         given.pop(name, None)
-    told = (__version__, config_file(), *map(os.environ.get, _PATHS_BEGIN), *sorted(given.items()))
+    told = (__version__, config_file(), *map(os.environ.get, _INSTEAD), *sorted(given.items()))
     return digest(repr(told).encode("utf-8", "surrogateescape") + b"\0" + _content(config_file()), 6)
 
 

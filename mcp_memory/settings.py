@@ -6,11 +6,14 @@ With `locations.py` it alone reads the environment.
 import json
 import os
 import re
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     BaseModel,
@@ -124,6 +127,26 @@ def _check_no_secret(value: JsonValue) -> JsonValue:
     return value
 
 
+def _check_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError("must be a time zone, such as Europe/Berlin") from error
+    return value
+
+
+def system_zone() -> tzinfo:
+    """Return the system's time zone; where it has no name that Python knows, its present distance from UTC."""
+    if not time.timezone and not time.daylight:
+        return UTC
+    import tzlocal  # Takes 17 ms.
+
+    try:
+        return tzlocal.get_localzone()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo or UTC
+
+
 def _strategies_file() -> Path | None:
     file = config_file().with_name("strategies.toml")
     return file if file.exists() else None
@@ -154,6 +177,8 @@ class Settings(BaseSettings):
     session: _Name | None = None
     """A name for the session; it then has a current task of its own, whichever client window it is used from; by
     default one per window."""
+    timezone: Annotated[str, AfterValidator(_check_zone)] | None = None
+    """The time zone of the days that you read and ask for, as `Europe/Berlin`; by default the system's."""
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base"
     """The tokenizer that counts; also `cl100k_base`."""
     token_factor: Literal["auto"] | Annotated[float, Field(gt=0.1, le=10)] = "auto"
@@ -259,6 +284,10 @@ class Settings(BaseSettings):
     """Lets hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
     """The level of messages on stderr: ids and counts, never remembered text."""
+
+    def zone(self) -> tzinfo:
+        """Return the time zone of the user's days."""
+        return ZoneInfo(self.timezone) if self.timezone else system_zone()
 
     @field_validator("embedder_model")
     @classmethod

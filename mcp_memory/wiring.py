@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
+from mcp_memory.domain.text.times import use_zone, zone
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import Settings
@@ -100,6 +101,7 @@ class Wiring:
     def __init__(self, settings: Settings, clock: Clock, embedder: Embedder | None = None) -> None:
         """Open the database: a server whose memory cannot be opened does not start. Raises StoreUnavailable."""
         self.settings = settings
+        use_zone(settings.zone)
         self.making = threading.RLock()
         """Held while an attribute is made."""
         self.call_priority = CallPriority()
@@ -119,7 +121,7 @@ class Wiring:
         """Reads phrases about time, e.g. "last week"."""
         from mcp_memory.language.dates_dateparser import DateParserReader
 
-        return DateParserReader()
+        return DateParserReader(zone())
 
     @made_once
     def redactor(self) -> Redactor:
@@ -278,6 +280,7 @@ class Wiring:
             self.index,
             self.keywords,
             self.filters,
+            self._embedder,
             self._clock,
         )
 

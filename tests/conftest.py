@@ -3,6 +3,7 @@
 import itertools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 # Containers often set it, and each of the hundred processes that tests start would compile its libraries again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Days are the user's: a test that is about another zone names it.
+os.environ["TZ"] = "UTC"
+if hasattr(time, "tzset"):
+    time.tzset()
 
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
-from mcp_memory.domain.text import claims, quantities
+from mcp_memory.domain.text import claims, quantities, time_phrases
 from mcp_memory.domain.text.passages import inflections_of
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
@@ -36,6 +36,7 @@ MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
     "mcp_memory.domain.text.quantities": made_in(quantities),
+    "mcp_memory.domain.text.time_phrases": [(pattern, "search") for pattern in time_phrases.patterns()],
 }
 """Patterns that a call makes, by their module."""
 OFFENDERS: dict[str, str] = {

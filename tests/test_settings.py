@@ -1,11 +1,13 @@
 """Settings: what wins over what, and what a person reads when a value is wrong."""
 
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.settings import load_settings
+from mcp_memory.settings import load_settings, system_zone
 from tools import settings_table
 
 
@@ -135,3 +137,28 @@ def test_a_server_to_pass_on_to_is_named_by_the_environment(monkeypatch: pytest.
         (tmp_path / "config.toml").write_text(f'{name} = "http://localhost"', "utf-8")
         with pytest.raises(InvalidRequest, match=f"holds {name}; take it out and set MCP_MEMORY_{name.upper()}"):
             load_settings()
+
+
+def test_a_time_zone_that_nobody_has_is_refused() -> None:
+    """W6.1."""
+    assert str(load_settings(timezone="Europe/Berlin").zone()) == "Europe/Berlin"
+    with pytest.raises(InvalidRequest, match="must be a time zone, such as Europe/Berlin"):
+        load_settings(timezone="Europe/Atlantis")
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows takes its zone from the registry")
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("UTC", 0), ("Etc/GMT-14", 14), ("XYZ-3", 3)],
+    ids=["UTC", "a named zone", "a zone without a name"],
+)
+def test_days_are_those_of_the_systems_zone(monkeypatch: pytest.MonkeyPatch, zone: str, hours: int) -> None:
+    """W6.1: where Python knows no zone by that name, its distance from UTC counts."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    monkeypatch.setattr("tzlocal.unix._cache_tz", None)
+    try:
+        assert datetime(2026, 11, 20, tzinfo=system_zone()).utcoffset() == timedelta(hours=hours)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,4 +1,6 @@
-"""Reads dates and phrases about time with dateparser, and turns its points and periods into spans. UTC.
+"""Reads dates and phrases about time with dateparser, and turns its points and periods into spans.
+
+Days are those of the reader's time zone. Phrases that name a distance from now, it reads by its own rules.
 
 dateparser prepares a language when it first tries it, which takes 14 ms of CPU, and without a match tries all of its
 two hundred. So a phrase is offered only to languages that have all of its words: that costs a word-list lookup.
@@ -9,15 +11,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from datetime import MAXYEAR, UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, cast
 
 from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.text.time_phrases import relative_phrase
 
-# e.g. "the last 3 days"
-_LAST_N = re.compile(r"(?:the )?(?:last|past|previous) (\w+) (hour|day|week|month|year)s?", re.IGNORECASE)
 _LEADING = re.compile(
     r"^(?:in|on|at|during|since|until|before|after|from|by|the|past(?= (?:week|month|year)))\s+", re.IGNORECASE
 )
@@ -36,31 +37,32 @@ _PAST_PREFIX = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)  # e.g. "
 class DateParserReader:
     """Implements `DateReader`. English phrases and ISO first; other languages where English finds nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo = UTC) -> None:
+        self._zone = zone
         self._lock = threading.Lock()
 
     def read(self, phrase: str, now: Instant, *, ahead: bool = False) -> tuple[Instant, Instant] | None:
-        at = datetime.fromtimestamp(now, UTC)
+        at = datetime.fromtimestamp(now, self._zone)
         phrase = _PAST_PREFIX.sub("last ", phrase.strip())
         if not phrase or len(phrase) > 100:
             return None
-        if at_once := _iso_span(phrase):
+        if at_once := _iso_span(phrase, self._zone):
             return at_once
-        if recent := _LAST_N.fullmatch(phrase):
-            begin = self._parse(f"{recent[1]} {recent[2]}s ago", at)
-            return (begin.date_obj.timestamp(), now) if begin else None
+        bare = _LEADING.sub("", phrase)
+        relative = relative_phrase(bare)
+        if relative and relative.text == bare:
+            return relative.span(now, self._zone)
         # "in two weeks" is ahead, and read as it stands.
         found = self._parse(phrase, at, ahead=True) if ahead else None
-        found = found or self._parse(_LEADING.sub("", phrase), at, ahead=ahead)
-        return _span(found.date_obj, found.period) if found else None
+        found = found or self._parse(bare, at, ahead=ahead)
+        return _span(found.date_obj.astimezone(self._zone), found.period) if found else None
 
     def _parse(self, phrase: str, at: datetime, *, ahead: bool = False) -> Any:
         """Return dateparser's answer, or None. Its parsers keep state, hence the lock."""
         settings: dict[str, Any] = {
             "PREFER_DATES_FROM": "future" if ahead else "past",
             "RETURN_AS_TIMEZONE_AWARE": True,
-            "TIMEZONE": "UTC",
-            "TO_TIMEZONE": "UTC",
+            "TIMEZONE": str(self._zone),
             "RETURN_TIME_AS_PERIOD": True,
             "RELATIVE_BASE": at.replace(tzinfo=None),
         }
@@ -123,7 +125,7 @@ def _texts(data: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _iso_span(phrase: str) -> tuple[Instant, Instant] | None:
+def _iso_span(phrase: str, zone: tzinfo) -> tuple[Instant, Instant] | None:
     """Return the span of an ISO date or time, for which dateparser would take 1 to 2 ms."""
     if not _ISO.fullmatch(phrase):
         return None
@@ -131,7 +133,7 @@ def _iso_span(phrase: str) -> tuple[Instant, Instant] | None:
         at = datetime.fromisoformat(phrase)
     except ValueError:
         return None
-    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    at = at if at.tzinfo else at.replace(tzinfo=zone)
     return _span(at, "day" if len(phrase) == len("2026-11-20") else "time")
 
 
@@ -141,7 +143,7 @@ def _span(at: datetime, period: str) -> tuple[Instant, Instant]:
     if at.year == MAXYEAR:  # The period's end would be in the year 10000.
         begin, end = (
             day.replace(month=1, day=1) if period == "year" else day,
-            datetime(MAXYEAR, 12, 31, 23, 59, 59, tzinfo=UTC),
+            datetime(MAXYEAR, 12, 31, 23, 59, 59, tzinfo=at.tzinfo),
         )
     elif period == "year":
         begin, end = day.replace(month=1, day=1), day.replace(year=day.year + 1, month=1, day=1)

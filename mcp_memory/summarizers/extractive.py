@@ -14,7 +14,7 @@ from mcp_memory.domain.sessions.sentence_sections import changes_direction
 from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
-from mcp_memory.domain.text.words import index_terms
+from mcp_memory.domain.text.words import text_stems
 from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ExtractiveSummarizer:
         taken: list[tuple[FilledSlot, str]] = []
         known: dict[Section, list[frozenset[str]]] = {}
         for slot in ranked:
-            words = frozenset(index_terms(slot.text))
+            words = frozenset(text_stems(slot.text))
             # Two files may share nearly all their words: "app/ticker.go: edited", "app/ticker_test.go: edited".
             if slot.section != "changes" and _is_repeated(words, known.get(slot.section, ())):
                 continue

@@ -73,6 +73,12 @@ def found(keywords: KeywordStore, query: str) -> list[str]:
         ("Tiếng Việt", "tieng viet"),
         ("старый за\u0301мок", "замок"),
         ("Die Straße", "STRASSE"),
+        ("Порты закрыты", "порт"),
+        ("Legend: 🟢 means shipped, 🔴 means blocked", "🔴"),
+        ("✅ tests pass", "✅"),
+        ("المدارس في المدينة", "مدينة"),
+        ("Die Häuser stehen am Hafen und sind leer", "Haus"),
+        ("Los puertos de la ciudad están en el norte", "puerto"),
         ('say "hello" AND NOT (NEAR)', '"hello" AND NOT'),
         ("ERR_CONNECTION_REFUSED at :8080", "8080"),
     ],
@@ -141,6 +147,23 @@ def test_forms_of_one_word_count_once(keywords: KeywordStore, add: Add) -> None:
     several, one = (keywords.rarity(words, [HERE]) for words in (["run", "running", "late", "runs"], ["run", "late"]))
     assert (several.information, several.holders) == (one.information, one.holders)
     assert several.nats["running"] == several.nats["runs"] == one.nats["run"]
+
+
+def test_texts_in_several_languages_are_found_by_one_word(keywords: KeywordStore, add: Add) -> None:
+    """R5: each by its own language's rules; forms that a language joins count once there."""
+    german = add("Die Häfen von Hamburg sind groß, und das ist so.")
+    english = add("Hafen is a word for ports.")
+    assert set(found(keywords, "Hafen")) == {german.id, english.id}
+    once, twice = (keywords.scores(words, [HERE], [german.id]) for words in (["hafen"], ["hafen", "häfen"]))
+    assert once == twice
+
+
+def test_a_text_that_says_a_word_in_two_ways_has_it_once(keywords: KeywordStore, add: Add) -> None:
+    """R5: a query's words of one stem may be two stems in another language."""
+    text = add("O evento das universidades é para a universal, e o universo.")
+    query = ["university", "universal", "universe"]
+    assert list(keywords.search(query, [HERE], 10)) == [text.id]
+    assert keywords.rarity(query, [HERE]).nats["universal"] > 0
 
 
 def test_a_rare_word_tells_more_than_a_common_one(keywords: KeywordStore, add: Add) -> None:

@@ -1,7 +1,9 @@
 """What phrases about time mean, on Friday 2026-11-20 at noon."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from importlib import import_module
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateparser.data.languages_info import language_order
@@ -41,8 +43,11 @@ def span(phrase: str) -> tuple[str, str] | None:
         ("past week", "2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z"),
         ("on Friday", "2026-11-13T00:00:00Z", "2026-11-14T00:00:00Z"),
         ("5 minutes ago", "2026-11-20T11:55:00Z", "2026-11-20T11:55:01Z"),
-        ("this morning", "2026-11-20T09:00:00Z", "2026-11-20T15:00:00Z"),
+        ("this morning", "2026-11-20T00:00:00Z", "2026-11-20T12:00:00Z"),
         ("昨日", "2026-11-19T00:00:00Z", "2026-11-20T00:00:00Z"),
+        ("gestern", "2026-11-19T00:00:00Z", "2026-11-20T00:00:00Z"),
+        ("the last ten minutes", "2026-11-20T11:50:00Z", "2026-11-20T12:00:00Z"),
+        ("la semaine dernière", "2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z"),
         ("9999-12-31", "9999-12-31T00:00:00Z", "9999-12-31T23:59:59Z"),
         ("9999", "9999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
     ],
@@ -50,6 +55,23 @@ def span(phrase: str) -> tuple[str, str] | None:
 def test_a_phrase_is_the_whole_period_it_names(phrase: str, begin: str, end: str) -> None:
     """R6: the span [start, end), weeks from Monday; months without a year are past ones."""
     assert span(phrase) == (begin, end)
+
+
+def test_days_are_those_of_the_zone() -> None:
+    """W6.1: also where the clock is put back, and a day has 25 hours; what names its own zone keeps it."""
+    reader = DateParserReader(ZoneInfo("America/New_York"))
+    late = datetime(2026, 11, 20, 3, tzinfo=UTC).timestamp()  # 22:00 of the 19th there.
+
+    def read(phrase: str) -> tuple[str, str]:
+        begin, end = reader.read(phrase, late) or (0.0, 0.0)
+        return iso(begin), iso(end)
+
+    assert read("today") == ("2026-11-19T05:00:00Z", "2026-11-20T05:00:00Z")
+    assert read("gestern") == ("2026-11-18T05:00:00Z", "2026-11-19T05:00:00Z")
+    assert read("2026-11-01") == ("2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z")
+    assert read("3 November") == ("2026-11-03T05:00:00Z", "2026-11-04T05:00:00Z")
+    assert read("2026-11-19 10:00") == ("2026-11-19T15:00:00Z", "2026-11-19T15:00:01Z")
+    assert read("2026-11-19T10:00:00Z") == ("2026-11-19T10:00:00Z", "2026-11-19T10:00:01Z")
 
 
 @pytest.mark.parametrize(

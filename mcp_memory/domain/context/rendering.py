@@ -27,7 +27,7 @@ from mcp_memory.domain.model.records import (
 from mcp_memory.domain.model.sections import CONTEXT_TITLES, section_of
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
-from mcp_memory.domain.text.times import iso_day, iso_minute, validity
+from mcp_memory.domain.text.times import is_midnight, iso_day, iso_minute, validity
 from mcp_memory.domain.text.words import split_words
 
 JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "passage": 400, "full": 400}
@@ -139,7 +139,8 @@ PROPERTIES_SHOWN = 8
 """Most properties shown of an entity."""
 SHORT_CHARACTERS = 80
 """Characters shown of a name or a property's value."""
-DAY = 86_400
+TIMED_SECONDS = 2 * 86_400
+"""Events of so long ago, at most, carry their time beside their day."""
 REASON_CHARACTERS = 400
 """Characters shown of a decision's reasons."""
 _CLOSED = (".", "!", "?", "…", "。")
@@ -199,15 +200,17 @@ def _titles_kind(record: Record, title: str) -> bool:
 def _date(record: Record, now: Instant | None, *, in_group: bool) -> str:
     """Return " 2026-03-03", " 03-03" in the year of `now`, or " 10:42" of a message or an event of today or in a group.
 
-    Times are UTC. Midnight is that of a record whose day alone is known.
+    An event of the last two days carries both: what came before what is half of what a day's events tell.
+    Midnight is that of a record whose day alone is known.
     """
     day = iso_day(record.occurred_at)
     today = "" if now is None else iso_day(now)
-    if record.kind in LOG_KINDS and (in_group or day == today) and record.occurred_at % DAY:
-        return f" {iso_minute(record.occurred_at)[11:16]}"
-    if in_group:
-        return ""
-    return f" {short_day(record.occurred_at, now)}"
+    is_timed = record.kind in LOG_KINDS and not is_midnight(record.occurred_at)
+    clock = f" {iso_minute(record.occurred_at)[11:16]}" if is_timed else ""
+    if in_group or (clock and day == today):
+        return clock
+    is_lately = record.kind == "event" and now is not None and now - record.occurred_at < TIMED_SECONDS
+    return f" {short_day(record.occurred_at, now)}{clock if is_lately else ''}"
 
 
 def short_day(at: Instant, now: Instant | None) -> str:

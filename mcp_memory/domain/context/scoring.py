@@ -113,17 +113,17 @@ def signals(candidate: Candidate, strategy: Strategy, now: Instant) -> Mapping[S
     return {name: _SIGNALS[name](candidate, strategy, age_hours) for name in strategy.weights}
 
 
-def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
+def scored(strategy: Strategy, candidate: Candidate, now: Instant, true_at: Instant | None = None) -> Scored:
     """Return the candidate's score under the strategy.
 
-    What is not true now keeps PAST_SHARE of it.
+    What is not true at `true_at`, by default now, keeps PAST_SHARE of it.
 
     access: hyperbolic decay of the time since the last access. importance: the learned importance, in [0, 15].
     balanced: importance times hyperbolic decay of age, by which stores/filter_index.py chooses too. weighted: the
     weighted mean of the signals, in [0, 1].
     """
     parts = _parts(strategy, candidate, now)
-    if not is_valid(candidate.record, now):
+    if not is_valid(candidate.record, now if true_at is None else true_at):
         parts = {**parts, "past": (PAST_SHARE - 1) * sum(parts.values())}
     return Scored(candidate=candidate, score=sum(parts.values()), parts=parts)
 
@@ -144,12 +144,14 @@ def _parts(strategy: Strategy, candidate: Candidate, now: Instant) -> Mapping[st
     return {strategy.formula: score}
 
 
-def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -> list[Scored]:
+def ordered(
+    strategy: Strategy, candidates: Sequence[Candidate], now: Instant, true_at: Instant | None = None
+) -> list[Scored]:
     """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation.
 
     What says again what was corrected comes behind the correction, whatever its score.
     """
-    ranked = [scored(strategy, candidate, now) for candidate in candidates]
+    ranked = [scored(strategy, candidate, now, true_at) for candidate in candidates]
 
     def key(each: Scored) -> tuple[float | str, ...]:
         record = each.candidate.record

@@ -57,7 +57,8 @@ ForgetMode = Literal["retire", "erase", "restore"]
 class RecallRequest:
     """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
 
-    `since`, `until` and `as_of` are times or phrases; as of a time are what was believed then, and the words of then.
+    `since`, `until`, `as_of`, `valid_at` are times or phrases; as of a time are what was believed then, and the words
+    of then. What was not true at `valid_at`, by default now or that time, ranks below what was.
     With `only_looks` what is shown does not count as opened: a person who looks around changes no ranking. `authors`
     are agents. With `before` a list continues from that position, an answer's `next_before`, instead of at an offset;
     "" is its beginning.
@@ -83,6 +84,7 @@ class RecallRequest:
     explain: bool = False
     only_looks: Annotated[bool, NoArgument()] = False
     as_of: Annotated[When, Described("What was believed then")] | None = None
+    valid_at: Annotated[When, Described("What was true then")] | None = None
     before: Annotated[str | None, NoArgument()] = None
 
 
@@ -92,8 +94,9 @@ class ContextRequest:
 
     `overrides` are fields of the strategy to change in this call. The `notice`, a fact about this memory that the
     reader needs, is always in the block; in a small one the `short_notice`. As of a time (`as_of`, a phrase) the block
-    shows what was believed then, without tasks. The `occasion` is what asks for it. With `only_looks` nobody works with
-    the block: no account of it is kept, and what it shows is not known to its caller.
+    shows what was believed then, without tasks; `valid_at` is that of a recall. The `occasion` is what asks for it.
+    With `only_looks` nobody works with the block: no account of it is kept, and what it shows is not known to its
+    caller.
     """
 
     query: Annotated[Words, Described("What you are about to do")] = ""
@@ -118,6 +121,7 @@ class ContextRequest:
     notice: Annotated[str, NoArgument()] = ""
     short_notice: Annotated[str, NoArgument()] = ""
     as_of: When | None = None
+    valid_at: When | None = None
     occasion: Annotated[Occasion, NoArgument()] = "call"
     only_looks: Annotated[bool, NoArgument()] = False
 

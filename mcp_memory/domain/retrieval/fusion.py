@@ -24,8 +24,9 @@ LEAST_MEANING = 0.25
 """Weight of meaning where the model knows no word of the query, as in Chinese: then words lead."""
 BEST_TURNS = 3
 """Turns of a session that speak for it."""
-LIFT_NATS = 0.1
-"""By so much the last holder of a rare word is ahead of the best record without it."""
+LIFT_NATS, MOST_LIFT = 0.1, 2.5
+"""By so much the last holder of a rare word is ahead of the best record without it; at most it gains so many times the
+information of its rare words. Unbounded, a stray name puts a foreign record before one that answers."""
 _LEAST_CHANCE = 1e-300
 _SQRT_2 = sqrt(2)
 _SCORE_AND_ID = itemgetter(1, 0)
@@ -221,7 +222,7 @@ def _of_sessions(sessions: Mapping[str, str], parts: Mapping[str, Mapping[str, f
 
 
 def _lift(holders: Mapping[str, float], parts: Mapping[str, dict[str, float]]) -> None:
-    """Put the records that hold a rare word of the query before all others, however near those are in meaning.
+    """Put the records that hold a rare word of the query before all others, unless those are far better.
 
     Ten thousand texts that differ in one identifier have nearly one vector; only the word tells them apart.
     """
@@ -232,7 +233,7 @@ def _lift(holders: Mapping[str, float], parts: Mapping[str, dict[str, float]]) -
     lift = max((total for record_id, total in totals.items() if record_id not in holders), default=0.0) - least
     if lift > 0:
         for record_id in holders.keys() & parts.keys():
-            parts[record_id]["rare"] = lift + LIFT_NATS
+            parts[record_id]["rare"] = min(lift + LIFT_NATS, MOST_LIFT * holders[record_id])
 
 
 def below_successors(

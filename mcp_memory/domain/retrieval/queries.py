@@ -17,6 +17,13 @@ Vector: TypeAlias = "NDArray[np.float32]"
 """Shape [dimensions], unit length."""
 
 
+LEAST_KNOWN = 0.25
+"""Share of a text's words that the embedder's model has to know for a cosine to tell that two texts say the same.
+
+In a script that it spells letter by letter all texts are near each other.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """Signals of one query.

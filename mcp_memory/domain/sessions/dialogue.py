@@ -15,7 +15,7 @@ from mcp_memory.domain.model.session_log import Entry, Pause
 from mcp_memory.domain.sessions.sentence_sections import demands
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.segments import segments_of
-from mcp_memory.domain.text.words import AROUND_WORDS, index_terms
+from mcp_memory.domain.text.words import AROUND_WORDS, text_stems
 
 ECHO, FIRST, ASKS, NAMES, ANSWERS, BEST = 0.7, 1.3, 0.3, 1.6, 1.2, 0.5
 """Factors of a word that was just said, and of one that is said for the first time; of a sentence that asks, and of one
@@ -108,7 +108,7 @@ def _is_asked(entry: Entry, sentences: Sequence[str], answer: Entry | None) -> b
 
 def _worths(entries: Sequence[Entry], sentences: Sequence[Sequence[str]]) -> list[float]:
     """Return for each message what its sentences tell for their tokens: all of them, and half as much the best."""
-    words = [[frozenset(index_terms(sentence)) - STOP_WORDS for sentence in said] for said in sentences]
+    words = [[frozenset(text_stems(sentence)) - STOP_WORDS for sentence in said] for said in sentences]
     own = [frozenset(chain.from_iterable(said)) for said in words]
     rarity = {word: logarithm(len(entries) / count) for word, count in Counter(chain.from_iterable(own)).items()}
     met = set[str]()

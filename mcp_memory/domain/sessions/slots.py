@@ -28,7 +28,7 @@ from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.domain.text.words import index_terms, normal_hash
+from mcp_memory.domain.text.words import normal_hash, text_stems
 
 STATE_CHARACTERS = 500
 PROPOSED = 2
@@ -279,4 +279,4 @@ def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bo
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(index_terms(text)) - STOP_WORDS
+    return frozenset(text_stems(text)) - STOP_WORDS

@@ -23,7 +23,7 @@ from mcp_memory.domain.text.summary_sections import (
     stated,
     unticked,
 )
-from mcp_memory.domain.text.words import index_terms, normal_hash
+from mcp_memory.domain.text.words import normal_hash, text_stems
 
 REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisions", "dead_ends")
 """Sections that a summary must have, if only with "none"."""
@@ -228,7 +228,7 @@ def _differs(goal: str, others: Iterable[str]) -> bool:
 
 
 def _content(line: str) -> frozenset[str]:
-    return frozenset(index_terms(line)) - STOP_WORDS
+    return frozenset(text_stems(line)) - STOP_WORDS
 
 
 def _is_done(step: str, done: Iterable[frozenset[str]]) -> bool:

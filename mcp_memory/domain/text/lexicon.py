@@ -17,6 +17,11 @@ def word_set(kind: str) -> frozenset[str]:
     return frozenset(word for name, text in languages if name not in _UNSPACED_LANGUAGES for word in text.split())
 
 
+def word_sets(kind: str) -> dict[str, frozenset[str]]:
+    """Return the words of a kind by language, as ISO 639-1 names it."""
+    return {name: frozenset(text.split()) for name, text in _KINDS[kind].items()}
+
+
 def spaced(kind: str) -> str:
     """Return the alternatives of a kind in all languages with spaces between words."""
     languages = _KINDS[kind].items()
@@ -59,3 +64,4 @@ VERBS_BEHIND_NAMES = word_set("verbs_behind_names")
 GERMAN = word_set("function_words")
 FOREIGN = word_set("foreign_function_words")
 """Function words of the Latin-script languages that are not English."""
+FOREIGN_BY_LANGUAGE = word_sets("foreign_function_words")

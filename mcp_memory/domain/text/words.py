@@ -7,16 +7,18 @@ import threading
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Literal
 
-from mcp_memory.domain.text.lexicon import STOP_CHARACTERS, STOP_WORDS, UNSPACED
+from mcp_memory.domain.text.lexicon import FOREIGN_BY_LANGUAGE, STOP_CHARACTERS, STOP_WORDS, UNSPACED
 
 _COMBINING = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
 """Accents and vowel signs, which attach to the preceding letter, as in Hindi."""
-# e.g. "parseConfig", "naïve", "数据库"
-_TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
+_SIGNS = "\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+"""Symbols and emoji, each a word; no arrows, and no lines of tables."""
+# e.g. "parseConfig", "naïve", "数据库", "🔴"
+_TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[{_SIGNS}]|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
 # e.g. "parse|Config", "HTTP|Server"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -44,6 +46,16 @@ MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
 STEMMED = ("english", "german", "french", "spanish")
 """Languages whose rules tell inflections from other words."""
+ENGLISH = "en"
+LANGUAGES = (ENGLISH, *FOREIGN_BY_LANGUAGE)
+"""Languages in Latin letters whose inflections the index knows (ISO 639-1)."""
+# A letter of a script, and the language whose rules its words get: "порт", "ميناء", "λιμάνι", "बंदरगाह", "துறை", "նավ"
+_SCRIPT = re.compile(
+    "(?P<ru>[\u0400-\u052f])|(?P<ar>[\u0600-\u06ff])|(?P<el>[\u0370-\u03ff])|(?P<hi>[\u0900-\u097f])"
+    "|(?P<ta>[\u0b80-\u0bff])|(?P<hy>[\u0530-\u058f])"
+)
+LEAST_FUNCTION_WORDS = 2
+"""So many different function words of a language, at least, tell that a text in Latin letters is in it."""
 _TERM_FORMAT = struct.Struct("<IB")
 _stemming = threading.Lock()
 
@@ -89,15 +101,70 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def stems(words: Sequence[str]) -> list[str]:
-    """Return each word's stem, shared by inflections and spellings: lower case, no accents, English endings cut."""
+def stems(words: Sequence[str], language: str = ENGLISH) -> list[str]:
+    """Return each word's stem, shared by inflections and spellings: lower case, no accents, endings cut.
+
+    A word in Latin letters gets the rules of the language (ISO 639-1), one in another script those of the script.
+    """
+    bare = [folded(word) for word in words]
+    scripts: dict[str, Sequence[int]] = {language: range(len(bare))}
+    if not all(map(str.isascii, bare)):
+        by_script: dict[str, list[int]] = {}
+        for place, word in enumerate(bare):
+            by_script.setdefault(_language_of_script(word) or language, []).append(place)
+        scripts = {**by_script}
     with _stemming:  # A stemmer has its own word buffers, so it is not thread-safe.
-        return _snowball()([folded(word) for word in words])
+        for each, places in scripts.items():
+            for place, stem in zip(places, _snowball(each)([bare[place] for place in places]), strict=True):
+                bare[place] = stem
+    return bare
+
+
+def text_stems(text: str) -> list[str]:
+    """Return the stems of a text's words in order, repeats included, alike for texts in any language."""
+    return stems(split_words(text))
 
 
 def index_terms(text: str) -> list[str]:
-    """Return the stems of a text's words in order, repeats included."""
-    return stems(split_words(text))
+    """Return the terms that the keyword index keeps of a text, one for each word in order, repeats included.
+
+    They are the words' stems by the rules of the text's language. Those of Latin letters name the language unless it
+    is English, so that a stem is found by the rules that made it: "de haf" of "Häfen".
+    """
+    words = split_words(text)
+    return _terms(words, latin_language(words))
+
+
+def asked_terms(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return for each word of a query the terms that say it in the index: by each language's rules, English first."""
+    return [tuple(dict.fromkeys(terms)) for terms in zip(*(_terms(words, each) for each in LANGUAGES), strict=True)]
+
+
+def latin_language(words: Iterable[str]) -> str:
+    """Return the language of LANGUAGES that a text's words in Latin letters are in, English where they do not tell.
+
+    They tell by its function words: at least LEAST_FUNCTION_WORDS different ones, and more than of any other language.
+    """
+    distinct = {word.lower() for word in words}
+    counts = {language: len(distinct & known) for language, known in FOREIGN_BY_LANGUAGE.items()}
+    best = max(counts, key=counts.__getitem__)
+    others = [len(distinct & STOP_WORDS), *(count for language, count in counts.items() if language != best)]
+    return best if counts[best] >= max(LEAST_FUNCTION_WORDS, max(others) + 1) else ENGLISH
+
+
+def _language_of_script(word: str) -> str | None:
+    """Return the language whose rules a word gets by its script; None for Latin letters, and without known rules."""
+    found = None if word.isascii() else _SCRIPT.search(word)
+    return found.lastgroup if found else None
+
+
+def _terms(words: Sequence[str], language: str) -> list[str]:
+    found = stems(words, language)
+    if language == ENGLISH:
+        return found
+    return [
+        stem if _language_of_script(word) else f"{language} {stem}" for word, stem in zip(words, found, strict=True)
+    ]
 
 
 def term_number(stem: str) -> int:
@@ -152,7 +219,7 @@ def stem_forms(word: str) -> tuple[str, ...]:
 
 
 @cache
-def _snowball(language: str = "english") -> Callable[[list[str]], list[str]]:
+def _snowball(language: str) -> Callable[[list[str]], list[str]]:
     import Stemmer  # Only the first text pays for the import.
 
     # The word cache is off: it would outlive an erased text.

@@ -78,6 +78,9 @@ def search(
     as_of: Annotated[
         str | None, typer.Option(metavar="TIME", help="What was believed then, in the words of then.")
     ] = None,
+    valid_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="What was true then, as far as is known.")
+    ] = None,
     offset: Offset = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -99,6 +102,7 @@ def search(
         until=until,
         include_inactive=inactive,
         as_of=as_of,
+        valid_at=valid_at,
         offset=offset,
         max_tokens=UNLIMITED_TOKENS,
         only_looks=True,

@@ -12,7 +12,7 @@ from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord, Outcome, Record, Visibility
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.model.versions import before
-from mcp_memory.domain.text.times import iso_day
+from mcp_memory.domain.text.times import iso_day, last_day
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.versions import versions_of
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
@@ -51,7 +51,7 @@ def _form_of(record: Record) -> dict[str, str]:
         "outcome": record.outcome or "",
         "visibility": record.visibility,
         "valid_from": "" if record.valid_from is None else iso_day(record.valid_from),
-        "valid_until": "" if record.valid_until is None else iso_day(record.valid_until - 1),  # its last day
+        "valid_until": "" if record.valid_until is None else last_day(record.valid_until),  # its last day
     }
 
 

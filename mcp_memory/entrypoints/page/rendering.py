@@ -90,7 +90,7 @@ def in_words(at: Instant, now: Instant) -> str:
             number = int(seconds // unit)
             told = f"{number} {name}{'' if number == 1 else 's'}"
             return f"{told} ago" if at <= now else f"in {told}"
-    return iso(at)[:10]
+    return iso_day(at)
 
 
 def when(at: Instant | None, now: Instant) -> Markup:

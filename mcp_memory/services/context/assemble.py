@@ -159,7 +159,7 @@ class AssembleContext:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen, excluded = self._question(request, read, caller)
         gathered = self._finder_over(reader_at(self._records, question.then))(question)
-        ranked = ordered(question.strategy, gathered.candidates, question.now)
+        ranked = ordered(question.strategy, gathered.candidates, question.now, question.true_at)
         ranked, crowded_out = _with_room(_within_limits(ranked, question.strategy), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         builder = ItemBuilder(self._records, self._elsewhere, question, gathered, ranked, measure)
@@ -207,7 +207,7 @@ class AssembleContext:
         self, request: ContextRequest, read: ParsedQuery | None, caller: Caller
     ) -> tuple[ContextQuestion, ChosenStrategy, Collection[str]]:
         """Return the question that the request asks here, how its strategy was chosen, and what is excluded."""
-        at = self._searcher.moment(request.as_of) if request.as_of else None
+        at, true_at = self._searcher.moments(request.as_of, request.valid_at)
         stack = stack_of(self._records, caller, request.task_id) if at is None else Stack()
         budget = request.max_tokens or self._default_max_tokens
         overrides = dict(request.overrides)
@@ -232,6 +232,7 @@ class AssembleContext:
             budget=budget,
             now=self._clock() if at is None else at,
             shortens=request.compress,
+            true_at=true_at,
             opens=not then and (not query or chosen.asked != query) and chosen.strategy.layout == "by_kind",
         )
         return question, chosen, seen

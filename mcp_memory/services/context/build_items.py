@@ -48,7 +48,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
-from mcp_memory.services.memory.emptiness import nothing_stored
+from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
@@ -57,7 +57,7 @@ CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
 LEAST_NOTES = 20
 """A note on confidence has a place where at least so many would fit."""
-AS_OF = "What was believed at {} UTC. It may have changed since."
+AS_OF = "What was believed at {}. It may have changed since."
 WEIGHED = 16
 """Long texts of which the passages are weighed where nothing was asked; those below are mentioned at most."""
 NOTHING_BEARS = "Nothing stored bears on this question."
@@ -129,7 +129,7 @@ class ItemBuilder:
         if notice:
             items.insert(0, notice_item(notice, short_notice, measure))
         if question.then:
-            told = AS_OF.format(iso_minute(question.now).rstrip("Z"))
+            told = AS_OF.format(iso_minute(question.now).replace("Z", " UTC"))
             items.insert(0, notice_item(told, told, measure))
         return items
 
@@ -186,7 +186,12 @@ class ItemBuilder:
         """Return what the question names and no record does, or that nothing stored bears on it."""
         sentence = nothing_names(self._gathered.unknown)
         if self._question.is_asked and not (self._ranked or self._gathered.work):
-            sentence = sentence or NOTHING_BEARS
+            then = (
+                nothing_stored_by(self._records, self._question.caller, self._question.now)
+                if self._question.then
+                else ""
+            )
+            sentence = sentence or then or NOTHING_BEARS
         return [unknown_item(sentence, self._measure)] if sentence else []
 
     def _work(self) -> list[Item]:

@@ -13,7 +13,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record, is_valid
+from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Task
@@ -136,7 +136,7 @@ class CandidateFinder:
             record = candidate.record
             if record.kind == "result" and record.details.get("task") in stack.ids:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
-            elif reason := self._foreign(record, question) or refused(record, question.strategy):
+            elif reason := self._foreign(record, question) or refused(record, question):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
             elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
                 omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
@@ -218,6 +218,7 @@ class CandidateFinder:
             limit,
             stack=question.stack,
             then=question.then,
+            true_at=question.true_at,
             is_goal=question.opens,
             work=work,
         )
@@ -323,7 +324,7 @@ class CandidateFinder:
         if question.read is None or len(censors) <= FEW_CENSORS:
             return {}
         where = replace(question.where, kinds=CENSORS, passing=None)
-        ranking = self._searcher.rank(question.read, where, len(censors), then=question.then)
+        ranking = self._searcher.rank(question.read, where, len(censors), then=question.then, true_at=question.true_at)
         found = {hit.id: hit.score for hit in ranking.hits if is_above_floor(hit, ranking.information)}
         return {censor.id: found.get(censor.id, 0.0) for censor in censors}
 
@@ -339,7 +340,7 @@ class CandidateFinder:
         records = self._records.list(where if self._takes_guidance else own_only, "important", LOOKED_AT)
         if self._takes_guidance and len(records) == LOOKED_AT:
             records = [*self._records.list(own_only, "important", LOOKED_AT), *records]
-        found = {each.id: each for each in records if each.holds and is_valid(each, question.now)}
+        found = {each.id: each for each in records if each.holds and question.holds_true(each)}
         return [*found.values()]
 
     def _foreign(self, record: Record, question: ContextQuestion) -> str:
@@ -351,16 +352,16 @@ class CandidateFinder:
         ids = frozenset(record_id for task in question.stack.path for record_id in task.inherit)
         # By hand: also from a task that is finished.
         named = replace(question.where, only=ids, isolated_tasks=frozenset())
-        return self._chosen(named, "inherited", len(ids), question.now) if ids else []
+        return self._chosen(named, "inherited", len(ids), question) if ids else []
 
     def _pinned(self, question: ContextQuestion) -> list[Candidate]:
         where = replace(question.where, pinned=True, isolated_tasks=frozenset())
-        return self._chosen(where, "pinned", LOOKED_AT, question.now)
+        return self._chosen(where, "pinned", LOOKED_AT, question)
 
-    def _chosen(self, where: RecordFilter, source: str, limit: int, now: Instant) -> list[Candidate]:
+    def _chosen(self, where: RecordFilter, source: str, limit: int, question: ContextQuestion) -> list[Candidate]:
         """Return records chosen by hand, which are relevant to any query while they are true."""
         records = self._records.list(where, "occurred", limit)
-        return [Candidate(record=each, source=source, relevance=1.0) for each in records if is_valid(each, now)]
+        return [Candidate(record=each, source=source, relevance=1.0) for each in records if question.holds_true(each)]
 
 
 def _in_order(censors: Sequence[Record], evidence: Mapping[str, float], caller: Caller) -> list[Record]:

@@ -14,6 +14,7 @@ from mcp_memory.domain.model.strategy import (
 )
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.text.intent import Pick, pick_strategy
+from mcp_memory.domain.text.times import asks_of_a_time
 from mcp_memory.services.retrieval.search import ParsedQuery
 
 USUAL_BUDGET = 8_000
@@ -83,10 +84,11 @@ class StrategyChooser:
 def _asked(query: str, read: ParsedQuery | None, stack: Stack) -> tuple[str, Pick]:
     """Return the query, and the strategy that `auto` picks for it.
 
-    Without a query, or with one that names no subject ("what next?"), the query is the goals of the caller's tasks.
+    Without a query, or with one that names no subject ("what next?") and no time, the query is the goals of the
+    caller's tasks.
     """
     pick = pick_strategy(query, read.query.vector, read.query.embedder) if read else pick_strategy(query)
-    if not stack.path or (query and pick.strategy != "recent"):
+    if not stack.path or (query and (pick.strategy != "recent" or asks_of_a_time(query))):
         return query, pick
     goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
     by_goals = Pick(strategy="balanced", why="the current task's goals are asked")

@@ -47,7 +47,7 @@ class CurrentFocus:
             for candidate in pinned
             if candidate.record.task_id in path
             and candidate.record.kind not in ALWAYS_KINDS
-            and not refused(candidate.record, question.strategy)
+            and not refused(candidate.record, question)
         ]
         there = {candidate.record.id for candidate in chosen}
         exchange = self._last_exchange(question) if question.opens else self._exchange(question)

@@ -124,7 +124,7 @@ def readable(records: MemoryReader, question: ContextQuestion, record_ids: Seque
     """Yield those records that may be shown, in order; few are read where few are wanted."""
     for start in range(0, len(record_ids), READ_TOGETHER):
         some = records.get(record_ids[start : start + READ_TOGETHER], question.where.scopes)
-        yield from (record for record in some.values() if not refused(record, question.strategy))
+        yield from (record for record in some.values() if not refused(record, question))
 
 
 def _event_outcome(event: Record) -> CallOutcome:

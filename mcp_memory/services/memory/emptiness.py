@@ -1,12 +1,24 @@
 """Says that a memory holds nothing: an agent in the wrong namespace learns where there is something."""
 
+from dataclasses import replace
+
+from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.domain.text.times import iso_day
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAMED = 5
 """Most other namespaces to name."""
+
+
+def nothing_stored_by(records: RecordStore, caller: Caller, at: Instant) -> str:
+    """Return a line that says so where the caller's memory held no record at that time; else ""."""
+    where = replace(visible_to(records, caller), include_inactive=True)
+    if records.stored_by(where, at, changed=False) or records.stored_by(where, at, changed=True):
+        return ""
+    return f"Nothing was stored yet on {iso_day(at)}; as_of tells what was believed then, valid_at what was true then."
 
 
 def nothing_stored(records: RecordStore, caller: Caller) -> str:

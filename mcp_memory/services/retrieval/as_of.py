@@ -15,7 +15,7 @@ from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.scopes import RecordFilter, session_key, tags_asked
 from mcp_memory.domain.model.versions import at_time
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.domain.text.words import index_terms, stems
+from mcp_memory.domain.text.words import asked_terms, index_terms
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import KeywordStore
 from mcp_memory.ports.text import Embedder
@@ -83,13 +83,13 @@ def earlier_scores(
     """
     scopes = then.where.scopes
     told = {
-        stem: keywords.rarity([term], scopes).information
-        for stem, term in zip(stems(query.terms), query.terms, strict=True)
+        said_as: keywords.rarity([term], scopes).information
+        for said_as, term in zip(asked_terms(query.terms), query.terms, strict=True)
     }
     words: dict[str, float] = {}
     for record_id in then.reworded.intersection(among):
         held = frozenset(index_terms(then.records[record_id].indexed_text))
-        words[record_id] = sum(nats for stem, nats in told.items() if stem in held)
+        words[record_id] = sum(nats for said_as, nats in told.items() if not held.isdisjoint(said_as))
     best = sorted(words, key=lambda each: (words[each], each), reverse=True)[:EMBEDDED]
     scores = {"keyword": {each: words[each] for each in best if words[each]}}
     if query.vector is not None and best:

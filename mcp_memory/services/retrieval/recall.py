@@ -105,6 +105,8 @@ class Recall:
         budget = factor.counted(ClientTokens(request.max_tokens)) - ENVELOPE_TOKENS
         if request.ids and request.query:
             raise InvalidRequest("Give either query or ids, not both.")
+        if request.valid_at and not (request.ids or request.query.strip()):
+            raise InvalidRequest("valid_at needs a query: what was true then?")
         # Embedding takes long: before the snapshot.
         read = self._searcher.read(request.query) if request.query.strip() else None
         with self._snapshots.snapshot() as revision:
@@ -129,11 +131,13 @@ class Recall:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         where, then = self._asked(request, caller)
         stack = Stack() if then else standing(self._records, caller)
+        _, true_at = self._searcher.moments(None, request.valid_at)
         work = None if then else self._searcher.open_work(read, where, caller)
-        ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then, work=work)
+        ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then, work=work, true_at=true_at)
         # One more than is shown tells whether there are more.
         # What was replaced stands in brackets behind its successor.
-        replaced = set[str]() if request.include_inactive else {i for hit in ranking.bearing for i in hit.replaces}
+        shows_replaced = request.include_inactive or true_at is not None
+        replaced = set[str]() if shows_replaced else {i for hit in ranking.bearing for i in hit.replaces}
         relevant = (hit for hit in ranking.bearing if hit.id not in replaced)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]

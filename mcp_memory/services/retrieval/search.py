@@ -30,7 +30,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
-from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
@@ -60,6 +60,10 @@ PATH_NATS = (4.0, 3.5, 3.0)
 DEAD_END_NATS = -3.0
 ANSWERING = 0.99
 """The score of open work that is what the question asks for."""
+
+
+_LINES = LOG_KINDS - {"event"}
+"""Kinds of which an hour holds hundreds: of a time, what was done and learnt is told before what was said."""
 
 
 class Validity(TypedDict, total=False):
@@ -167,6 +171,7 @@ class Searcher:
         limit: int = CANDIDATES_PER_SOURCE,
         stack: Stack | None = None,
         then: PastView | None = None,
+        true_at: Instant | None = None,
         is_goal: bool = False,
         is_unasked: bool = False,
         work: OpenWork | None = None,
@@ -175,12 +180,13 @@ class Searcher:
 
         What belongs to the path of the `stack` ranks before
         equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
-        records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
+        records are ranked by the words that they had, and by what was true then; `where` is made from its filter. With
+        `true_at` they are ranked by what was true at that time instead.
         `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
         asks others: then only outstanding hits bear on it. Tasks of `work` stand among the hits; where the query asks
         for open work and names no subject, they come first.
         """
-        evidence = self.weigh(read, where, limit, then)
+        evidence = self.weigh(read, where, limit, then, true_at)
         if work:
             rankings, background = with_work(work, read.query, evidence.rankings, evidence.background)
             evidence = replace(evidence, rankings=rankings, background=background)
@@ -200,7 +206,9 @@ class Searcher:
             restated = self._restatements(hits, evidence, where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
-        hits, repeated = self._behind_memory(hits, evidence, where)
+        hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
+        if read.query.is_only_time:
+            hits.sort(key=lambda hit: evidence.kinds.get(hit.id) in _LINES)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
@@ -233,12 +241,12 @@ class Searcher:
         return [texts[each] for each in ids if each in texts]
 
     def _behind_memory(
-        self, hits: list[Fused], evidence: Evidence, where: RecordFilter
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, known: float
     ) -> tuple[list[Fused], Mapping[str, str]]:
-        """Rank the log behind what was stored, and each text once."""
+        """Rank the log behind what was stored, and each text once; of the query's words the model knows a share."""
         hits = behind_answers(hits, evidence.echoes, evidence.repeating)
         best = [hit.id for hit in hits[:COMPARED] if hit.id in evidence.kinds]
-        if len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
+        if known >= LEAST_KNOWN and len({evidence.kinds[each] in LOG_KINDS for each in best}) > 1:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
@@ -255,7 +263,14 @@ class Searcher:
         """Collect the evidence that recall weighs for a query."""
         return self.weigh(self.read(text), where, limit)
 
-    def weigh(self, read: ParsedQuery, where: RecordFilter, limit: int, then: PastView | None = None) -> Evidence:
+    def weigh(
+        self,
+        read: ParsedQuery,
+        where: RecordFilter,
+        limit: int,
+        then: PastView | None = None,
+        true_at: Instant | None = None,
+    ) -> Evidence:
         """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
@@ -296,7 +311,7 @@ class Searcher:
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
-            past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
+            past=_past(outlines, then.records if then else {}, then.at if then else self._clock(), true_at),
             said=said_now,
             importance={i: each.importance for i, each in outlines.items()},
             echoes=echoes((i for i in lines if outlines[i].form.only_asks), rankings, background.information),
@@ -344,20 +359,24 @@ class Searcher:
             read["valid_until"] = self.instant(end, end=True, ahead=True)
         return read
 
+    def moments(self, as_of: str | None, valid_at: str | None) -> tuple[Instant | None, Instant | None]:
+        """Read both as `moment` does, as far as they are given."""
+        believed, true = (self.moment(phrase) if phrase else None for phrase in (as_of, valid_at))
+        return believed, true
+
     def moment(self, phrase: str) -> Instant:
         """Read a phrase as the moment that "as of" it means: the last one of its span. Raises as `instant` does."""
         return self.instant(phrase, end=True) - LEAST_SECONDS
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
-        when = time_phrase(text)
-        named = self._dates.read(when.phrase, self._clock()) if when else None
-        span = when.span(named) if when and named else None
+        span, only_time = self._time_in(text)
+        if only_time:  # Its words say nothing else: whatever was then answers it.
+            return Query(text=text, terms=(), span=span, is_only_time=True)
         vector, known = None, 1.0
         try:
             vector, known = self._embedder.embed_query(text), self._embedder.share_known(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
-        only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(
             text=text,
             terms=tuple(query_terms(text)),
@@ -365,8 +384,16 @@ class Searcher:
             embedder=self._embedder.id,
             known=known,
             span=span,
-            is_only_time=only_time,
         )
+
+    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool]:
+        """Return the span that a query asks for, and True where it asks for nothing else."""
+        when, now = time_phrase(text), self._clock()
+        named = self._dates.read(when.phrase, now) if when else None
+        if when is None or named is None:
+            return None, False
+        only_time = asks_only_when(text, when.text, when.language)
+        return (None if when.is_alone and not only_time else when.span(named, now)), only_time
 
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
@@ -511,9 +538,18 @@ class Searcher:
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
 
 
-def _past(outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Instant) -> frozenset[str]:
-    """Return what is not true at that time, and what such a record replaced."""
-    past = {i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at)}
+def _past(
+    outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Instant, true_at: Instant | None
+) -> frozenset[str]:
+    """Return what is not true at that time, and what such a record replaced.
+
+    What was replaced may have been true at an earlier time that is asked about: `true_at`.
+    """
+    past = {
+        i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at if true_at is None else true_at)
+    }
+    if true_at is not None:
+        return frozenset(past)
     return frozenset(past | {i for i, outline in outlines.items() if outline.superseded_by in past})
 
 

@@ -20,7 +20,7 @@ from mcp_memory.ports.changes import RecordChange, Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, VectorStore
 from mcp_memory.ports.reviews import ReviewStore
-from mcp_memory.ports.text import Clock
+from mcp_memory.ports.text import Clock, Embedder
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.review.dependence import CANDIDATES
 from mcp_memory.services.review.enqueue import enqueue
@@ -49,6 +49,7 @@ class FillQueue:
         vectors: VectorStore,
         keywords: KeywordStore,
         filters: FilterIndex,
+        embedder: Embedder,
         clock: Clock,
     ) -> None:
         self._records = records
@@ -57,6 +58,7 @@ class FillQueue:
         self._reviews = reviews
         self._snapshots = snapshots
         self._vectors = vectors
+        self._embedder = embedder
         self._clock = clock
 
     def step(self) -> bool:
@@ -95,7 +97,7 @@ class FillQueue:
             others = dict(islice((each for each in nearest.items() if each[0] != record_id), NEAREST))
             found = [each for each in near(others, self._records, (scope,)) if each[0].status != NOTED]
             record = self._records.get([record_id], (scope,)).get(record_id) if found else None
-            if record and (group := group_of(record_id, compared(record, scope, found))):
+            if record and (group := group_of(record_id, compared(record, scope, found, self._embedder))):
                 yield group
 
     def _outdated(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:

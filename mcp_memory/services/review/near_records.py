@@ -10,9 +10,10 @@ from itertools import islice
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Vector
 from mcp_memory.domain.text.claims import claims_of
 from mcp_memory.domain.text.conflicts import (
+    ALIKE_COSINE,
     LEAST_CERTAINTY,
     OUTDATED_CERTAINTY,
     OUTDATED_COSINE,
@@ -95,7 +96,7 @@ class NearRecords:
         passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
         cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
         nearest = dict(islice(cosines.items(), NEAREST))
-        advice = compared(said, scope, near(nearest, self._records, scopes))
+        advice = compared(said, scope, near(nearest, self._records, scopes), self._embedder)
         if said.kind not in COMPARED_KINDS:
             return advice
         reached = [record for record, _ in near(cosines, self._records, scopes, LEAST_REACHED)]
@@ -159,14 +160,19 @@ def near(
     return [(found[each], cosine) for each, cosine in enough.items() if each in found and found[each].holds]
 
 
-def compared(said: NewRecord | Record, scope: str, others: Sequence[tuple[Record, float]]) -> Advice:
+def compared(
+    said: NewRecord | Record, scope: str, others: Sequence[tuple[Record, float]], embedder: Embedder
+) -> Advice:
     """Compare a record with others, given with their cosines: what it contradicts, and what of its scope repeats it.
 
-    What is true at different times alone does not contradict.
+    What is true at different times alone does not contradict. Where the embedder's model knows few of the words, no
+    cosine tells what repeats it: words do. Raises StoreUnavailable where the model cannot run.
     """
     conflicts: list[ConflictingRecord] = []
     similar: list[str] = []
-    for record, cosine in others:
+    most = 1.0 if not others or embedder.share_known(said.text) >= LEAST_KNOWN else ALIKE_COSINE
+    for record, near_as in others:
+        cosine = min(near_as, most)
         judged = judge_texts(record.text, said.text, cosine)
         found = judged.contradiction if may_both_hold(said, record) else None
         if found and found.certainty >= LEAST_CERTAINTY and {said.kind, record.kind} <= COMPARED_KINDS:

@@ -32,6 +32,7 @@ _NO_SESSION = -1
 
 Postings = NDArray[np.uint64]
 Rows = NDArray[np.intp]
+_NO_ROWS: Rows = np.zeros(0, np.intp)
 Scores = NDArray[np.float64]
 
 
@@ -106,12 +107,26 @@ class ScopePostings:
         self._numbers, self._sessions = self._numbers[kept], self._sessions[kept]
         self._rows.put(self._numbers, self._shelf, np.arange(len(kept)))
 
-    def find(self, number: int) -> Rows:
-        """Return the rows that have the term of this number, each once, in no order."""
-        low = np.uint64(number) << _TERM_SHIFT
-        parts = (self._body, self._tail)
-        slices = [part[part.searchsorted(low) : part.searchsorted(low | _ROW_MASK, side="right")] for part in parts]
-        return _rows_of(np.concatenate(slices))
+    def find(self, numbers: Sequence[int]) -> Rows:
+        """Return the rows that have a term of one of these numbers, each once, in no order."""
+        low = np.array(numbers, np.uint64) << _TERM_SHIFT
+        slices: list[Postings] = []
+        held = set[int]()
+        for part in (self._body, self._tail):
+            ends = zip(
+                part.searchsorted(low).tolist(),
+                part.searchsorted(low | _ROW_MASK, side="right").tolist(),
+                numbers,
+                strict=True,
+            )
+            for begin, end, number in ends:
+                if begin < end:
+                    slices.append(part[begin:end])
+                    held.add(number)
+        if not slices:
+            return _NO_ROWS
+        rows = _rows_of(np.concatenate(slices))
+        return np.unique(rows) if len(held) > 1 else rows  # A text in two languages may say a word in both.
 
     def count_live(self, rows: Rows) -> int:
         return int(np.count_nonzero(self._live[rows]))

@@ -11,12 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
-from mcp_memory.domain.text.words import stems, term_number
+from mcp_memory.domain.text.words import asked_terms, stems, term_number
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
@@ -43,6 +44,13 @@ class _Scored:
 
     rarity: Rarity
     scores: Sequence[tuple[ScopePostings, Scores]]
+
+
+class _Asked(NamedTuple):
+    """A word of the query: the numbers of all terms that say it in the index, and its forms in the query."""
+
+    numbers: list[int]
+    words: list[str]
 
 
 class InformationKeywordStore:
@@ -163,9 +171,9 @@ def _score(
 
     `wholes` maps the number of each part of a compound word to it.
     """
-    by_number = _by_number(terms)
-    numbers, identifiers = list(by_number), [any(map(_is_identifier, same)) for same in by_number.values()]
-    matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
+    asked = _asked(terms)
+    numbers, identifiers = list(asked), [any(map(_is_identifier, each.words)) for each in asked.values()]
+    matches = [[shelf.find(each.numbers) for each in asked.values()] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
     mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
@@ -190,9 +198,9 @@ def _score(
                     holders[record_id] = holders.get(record_id, 0.0) - log(chance)
     known = {number for number, count in zip(numbers, having, strict=True) if count}
     information = sum(-log(c) for n, c in zip(numbers, chances, strict=True) if wholes.get(n) not in known)
-    told = {term: -log(chance) for same, chance in zip(by_number.values(), chances, strict=True) for term in same}
+    told = {term: -log(chance) for each, chance in zip(asked.values(), chances, strict=True) for term in each.words}
     absent = frozenset(
-        term for same, count in zip(by_number.values(), having, strict=True) if not count for term in same
+        term for each, count in zip(asked.values(), having, strict=True) if not count for term in each.words
     )
     rarity = Rarity(records=records, information=information, holders=holders, nats=told, absent=absent)
     return _Scored(rarity=rarity, scores=scores)
@@ -203,11 +211,19 @@ def _information(chance: float, relative: Scores) -> Scores:
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
 
 
-def _by_number(terms: Sequence[str]) -> dict[int, list[str]]:
-    """Return the terms by the number of their stem, in the order of the first of each."""
-    found: dict[int, list[str]] = {}
-    for stem, term in zip(stems(terms), terms, strict=True):
-        found.setdefault(term_number(stem), []).append(term)
+def _asked(terms: Sequence[str]) -> dict[int, _Asked]:
+    """Return the terms by the number of their English stem, in the order of the first of each.
+
+    A stem that two words share in another language belongs to the first: a text that holds it says one word.
+    """
+    found: dict[int, _Asked] = {}
+    taken = set[int]()
+    for term, said_as in zip(terms, asked_terms(terms), strict=True):
+        number, *others = map(term_number, said_as)
+        asked = found.setdefault(number, _Asked([number], []))
+        asked.words.append(term)
+        asked.numbers.extend(each for each in others if each not in taken)
+        taken.update(others)
     return found
 
 

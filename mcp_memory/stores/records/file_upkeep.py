@@ -21,9 +21,9 @@ from mcp_memory.stores.records.transaction import UNPURGED, advance
 PURGE_PATIENCE_SECONDS = 10.0
 REWRITTEN = "rewritten"
 """Name in `meta` of the erasure since which the file was rewritten."""
-TERMS, TERMS_VERSION = "terms", "2"
+TERMS, TERMS_VERSION = "terms", "3"
 """Name in `meta` of the rule that derived the terms, and of the last row looked at while some are left ("2 to 500").
-The second rule finds what the line of an event shows."""
+The second rule finds what the line of an event shows, the third knows the languages of words."""
 _IN_USE = "Other processes keep the files in use; what was erased is in them until they pause."
 _WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; let no other program write the file"
 

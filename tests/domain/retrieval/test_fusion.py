@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.retrieval.fusion import (
+    LIFT_NATS,
+    MOST_LIFT,
     Background,
     Fused,
     SourceTraits,
@@ -228,10 +230,13 @@ def test_a_score_of_a_half_is_what_chance_produces_once() -> None:
 def test_the_holders_of_a_rare_word_come_first(
     rankings: Mapping[str, Mapping[str, float]], background: Background, holders: Mapping[str, float]
 ) -> None:
-    """F6.1: however near the others are in meaning."""
+    """F6.1: unless others have more than that word can make up for."""
+    plain = {hit.id: sum(hit.parts.values()) for hit in fuse(rankings, background, neighbours={})}
+    most = max((nats for each, nats in plain.items() if each not in holders), default=0.0)
     ranked = fuse(rankings, replace(background, holders=holders), neighbours={})
-    held = [hit.id in holders for hit in ranked if sum(hit.parts.values()) > 0]
-    assert held == sorted(held, reverse=True)
+    first = {hit.id for hit in ranked[: len(holders.keys() & plain.keys())]}
+    for each in holders.keys() & plain.keys() - first:
+        assert plain[each] >= most or plain[each] <= 0 or plain[each] + MOST_LIFT * holders[each] <= most + LIFT_NATS
 
 
 def test_the_holder_of_a_rare_word_comes_before_what_is_nearer_in_meaning() -> None:
@@ -240,6 +245,14 @@ def test_the_holder_of_a_rare_word_comes_before_what_is_nearer_in_meaning() -> N
     ranked = fuse(nats, replace(USUAL, holders={"holder": 4.0}), neighbours={})
     assert [hit.id for hit in ranked] == ["holder", "near"]
     assert sum(ranked[0].parts.values()) > 9.0
+
+
+def test_a_rare_word_does_not_make_up_for_everything() -> None:
+    """R5: in a large memory a name that the question mentions beside its subject puts no foreign record first."""
+    nats = {"other": {"answer": 21.0, "holder": 9.0}}
+    ranked = fuse(nats, replace(USUAL, holders={"holder": 4.0}), neighbours={})
+    assert [hit.id for hit in ranked] == ["answer", "holder"]
+    assert ranked[1].parts["rare"] == MOST_LIFT * 4.0
 
 
 def test_the_best_turns_of_a_session_speak_for_its_others() -> None:

@@ -1,10 +1,22 @@
 """Expressions of time in a query, and instants as text."""
 
+from datetime import UTC
 from math import inf
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from mcp_memory.domain.text.times import asks_only_when, is_datable, iso, iso_day, iso_minute, time_phrase
+from mcp_memory.domain.text.times import (
+    asks_only_when,
+    is_datable,
+    is_midnight,
+    iso,
+    iso_day,
+    iso_minute,
+    last_day,
+    time_phrase,
+    use_zone,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +86,37 @@ def test_the_word_before_a_time_says_which_side_of_it_is_meant(text: str, span: 
     """R6: "since" and "before" mean opposite things."""
     found = time_phrase(text)
     assert found is not None
-    assert found.span((10.0, 20.0)) == span
+    assert found.span((10.0, 20.0), 30.0) == span
+
+
+def test_a_moment_is_about_then() -> None:
+    """W6.1: "ten minutes ago" is between five and fifteen minutes ago; after it is all that followed."""
+    about, after = time_phrase("what did we do ten minutes ago?"), time_phrase("what changed since ten minutes ago?")
+    assert about is not None
+    assert after is not None
+    assert about.span((1_000.0, 1_001.0), 1_600.0) == (700.0, 1_300.0)
+    assert after.span((1_000.0, 1_001.0), 1_600.0) == (1_000.0, inf)
+
+
+def test_of_a_date_and_a_phrase_the_first_counts() -> None:
+    """R6."""
+    told = [time_phrase(text) for text in ("on 3 May 2026 and yesterday", "yesterday and on 3 May 2026")]
+    assert [each.phrase for each in told if each] == ["3 May 2026", "yesterday"]
+
+
+def test_days_and_times_are_shown_in_the_zone_of_the_process() -> None:
+    """W6.1: a date that is midnight in UTC stays that day; beyond the calendar there is no zone."""
+    try:
+        use_zone(lambda: ZoneInfo("America/New_York"))
+        assert iso_minute(1_795_176_000.0) == "2026-11-20T07:00-05:00"
+        assert [iso_day(at) for at in (1_795_143_600.0, 1_795_132_800.0)] == ["2026-11-19", "2026-11-20"]
+        assert [is_midnight(at) for at in (1_795_150_800.0, 1_795_132_800.0, 1_795_150_860.0)] == [True, True, False]
+        assert [last_day(at) for at in (1_795_150_800.0, 1_795_132_800.0)] == ["2026-11-19", "2026-11-19"]
+        assert iso_day(-62_135_596_799.0) == "0001-01-01"
+        use_zone(lambda: ZoneInfo("Asia/Tokyo"))
+        assert iso_day(1_795_143_600.0) == "2026-11-20"
+    finally:
+        use_zone(lambda: UTC)
 
 
 def test_between_two_times_nothing_is_understood() -> None:

@@ -11,8 +11,10 @@ from mcp_memory.domain.text.words import (
     MAX_COUNT,
     MAX_MARKS,
     MAX_QUERY_TERMS,
+    asked_terms,
     content_hash,
     index_terms,
+    latin_language,
     normal_hash,
     normalized,
     packed_terms,
@@ -53,7 +55,7 @@ def test_identifiers_come_apart_and_unspaced_scripts_become_characters_and_pairs
         ("是的", ["是的"]),
         ("don't I'm it'd", ["don", "t", "i", "m", "it", "d"]),
         ("I don't use tabs", ["use", "tabs"]),
-        ("?! 🙂 \n", []),
+        ("?! 🙂 \n", ["🙂"]),
     ],
 )
 def test_a_query_is_its_distinct_words_without_stop_words(query: str, terms: list[str]) -> None:
@@ -72,8 +74,12 @@ def test_a_query_is_its_distinct_words_without_stop_words(query: str, terms: lis
         (["Straße", "STRASSE"], "strass"),
         (["İstanbul", "istanbul"], "istanbul"),
         (["за\u0301мок", "замок"], "замок"),
-        (["мой"], "мой"),
-        (["हिन्दी"], "हिन्दी"),
+        (["порт", "порты", "портами", "ПОРТОВ"], "порт"),
+        (["яркий", "яркие"], "ярк"),
+        (["مدينة", "المدينة"], "مدين"),
+        (["λιμάνι", "λιμάνια"], "λιμαν"),
+        (["लड़का", "लड़के"], "लड़क"),
+        (["ภาษา"], "ภาษา"),
         (["数据"], "数据"),
         (["9000"], "9000"),
     ],
@@ -81,6 +87,50 @@ def test_a_query_is_its_distinct_words_without_stop_words(query: str, terms: lis
 def test_the_forms_of_a_word_have_one_stem(words: list[str], stem: str) -> None:
     """R5: inflections, case, accents that people leave out; letters that only look accented stay what they are."""
     assert stems(words) == [stem] * len(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Häuser stehen am Hafen, und der ist geschlossen.", "de"),
+        ("El puerto de la ciudad está cerrado por la tormenta.", "es"),
+        ("Le port de la ville est fermé pour une semaine.", "fr"),
+        ("Il porto della città è chiuso per una settimana.", "it"),
+        ("O porto da cidade está fechado para uma semana.", "pt"),
+        ("De haven van de stad is gesloten en het blijft zo.", "nl"),
+        ("The port of the city is closed for a week.", "en"),
+        ("La Jolla", "en"),
+        ("Hafen geschlossen", "en"),
+        ("The song is called La vie en rose, and we like it.", "en"),
+        ("порт закрыт", "en"),
+    ],
+)
+def test_a_text_in_latin_letters_tells_its_language_by_its_function_words(text: str, language: str) -> None:
+    """R5: where it does not tell, English is assumed."""
+    assert latin_language(split_words(text)) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Die Häuser stehen am Hafen, und die sind leer.", "Haus"),
+        ("Los puertos de la ciudad están en el norte.", "puerto"),
+        ("The ports are closed.", "Port"),
+        ("Порты города закрыты.", "портов"),
+        ("المدارس في المدينة مغلقة", "مدينة"),
+        ("Die Datei parseConfig.py ist nicht da.", "parseConfig"),
+    ],
+)
+def test_a_word_of_a_query_stands_for_its_inflections_in_any_language(text: str, query: str) -> None:
+    """R5: whether it tells its language or not; the language of the text decides by whose rules."""
+    assert all(not set(index_terms(text)).isdisjoint(terms) for terms in asked_terms(query_terms(query)))
+
+
+def test_the_rules_of_one_language_join_no_words_of_another() -> None:
+    """R5: Spanish takes "planes" for "plan", English does not."""
+    (planes,) = asked_terms(["planes"])
+    assert set(index_terms("The plan of the house is here.")).isdisjoint(planes)
+    assert not set(index_terms("El plan de la casa está en la mesa.")).isdisjoint(planes)
 
 
 def test_stems_are_the_same_in_every_thread() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.retrieval.log_lines import SAME_COSINE
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -121,3 +122,14 @@ def test_constraints_that_bear_on_the_query_are_shown_and_the_rest_is_a_count(ap
     assert "**WARN:** when exporting payroll — Leave out drafts of payroll. Because: payroll were counted twice" in text
     assert 1 <= text.count("Ask before you call") <= 5
     assert 'more for other work: `recall` with kinds=["censor"]' in text
+
+
+def test_in_a_script_that_the_model_does_not_know_nearness_puts_nothing_before_the_log(app: App) -> None:
+    """F1.1, R5: all texts in it are near each other; words alone tell what answers."""
+    stored = app.remember([NewRecord(text="ท่าเรือปิดจนถึงเช้า")], app.caller())[0]
+    lines = [NewRecord(text="อันนาเฝ้าประภาคารคืนนี้", kind="message", role="user")]
+    line = app.remember(lines, app.caller())[0]
+    (before,) = app.index.alike(app.caller().scopes, [stored.id, line.id], SAME_COSINE)
+    assert before[2] >= SAME_COSINE
+    results = app.recall(RecallRequest(query="ใครเฝ้าประภาคารคืนนี้"), app.caller()).results
+    assert results[0]["id"] == line.id

@@ -43,6 +43,26 @@ def test_a_restatement_is_similar(remember: RememberOne) -> None:
     assert (again.similar, again.conflicts) == ((first.id,), ())
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "تأسست المدينة في القرن الثالث على ضفة النهر وكان سكانها يعملون في صيد السمك.",
+            "يدرس العلماء الضوء الذي يأتي من النجوم البعيدة ليعرفوا ممّ تتكون.",
+        ),
+        ("Порт закрыт из-за шторма до утра.", "Скрипка звучит громче флейты в этом зале."),
+        ("ท่าเรือปิดจนถึงเช้า", "อันนาเฝ้าประภาคารคืนนี้"),
+    ],
+)
+def test_in_a_script_that_the_model_does_not_know_nearness_makes_no_duplicate(
+    monkeypatch: pytest.MonkeyPatch, app: App, remember: RememberOne, one: str, other: str
+) -> None:
+    """N1.1, R5: it spells the script letter by letter, so all texts in it are near each other."""
+    first = remember(one)
+    monkeypatch.setattr(app.index, "search", lambda *_, **__: {first.id: 0.97})
+    assert remember(other).similar == ()
+
+
 def test_at_most_three_conflicts_are_named(remember: RememberOne) -> None:
     """N1.1."""
     for minutes in (15, 20, 25, 40):

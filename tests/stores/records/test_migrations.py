@@ -92,6 +92,7 @@ def test_episodes_of_the_sixteenth_schema_are_as_old_as_they_are_stored(
     ]
     assert [records[each].version for each in ids[:3]] == [before + 1, before + 2, before + 3]
     counted = "episodes shown whole again, as their age counts from when they were stored: 3"
+    counted += "; records whose words upkeep indexes anew, by the rules of their languages: 7"
     assert memory.records.migrated() == counted
     assert caplog.messages.count(f"brought the memory up to date: {counted}") == 1
     assert counted in " ".join(finding.says for finding in memory.examine(repair=False))

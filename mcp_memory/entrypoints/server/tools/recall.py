@@ -6,6 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.arguments import Arguments
@@ -13,7 +14,7 @@ from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import RecallArguments
-from mcp_memory.services.memory.emptiness import nothing_stored
+from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
 from mcp_memory.services.retrieval.recall import RecallAnswer
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def build(app: "App") -> StrictTool:
         caller = asking(app, client.name, asked.session_id)
         found = app.recall(asked, caller)
         is_empty = not found.shown and not found.not_found
-        nothing = nothing_stored(app.records, caller) or ("" if found.unknown else _none(asked)) if is_empty else ""
+        nothing = _nothing(app, asked, caller, found) if is_empty else ""
         return with_text(_lines(found, nothing), "recall", _show(found), shows_text=not client.hides_text)
 
     return make_tool("recall", "Recall", DESCRIPTION, RecallArguments, answer, annotations(read_only=True))
@@ -52,7 +53,14 @@ def _lines(answer: RecallAnswer, nothing: str) -> str:
     return "\n".join([*lines, *(f"Not searched: {reason}." for reason in answer.degraded)])
 
 
-def _none(asked: RecallRequest) -> str:
+def _nothing(app: "App", asked: RecallRequest, caller: Caller, found: RecallAnswer) -> str:
+    """Return the sentence that says why there is no result."""
+    if empty := nothing_stored(app.records, caller):
+        return empty
+    if asked.as_of and (empty := nothing_stored_by(app.records, caller, app.searcher.moment(asked.as_of))):
+        return empty
+    if found.unknown:
+        return ""
     return "Nothing stored bears on this query." if asked.query else "Nothing is stored that passes these filters."
 
 
