@@ -142,7 +142,7 @@ def system_zone() -> tzinfo:
     import tzlocal  # Takes 17 ms.
 
     try:
-        return tzlocal.get_localzone()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return tzlocal.get_localzone()
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return datetime.now().astimezone().tzinfo or UTC
 

@@ -59,7 +59,11 @@ def test_in_a_script_that_the_model_does_not_know_nearness_makes_no_duplicate(
 ) -> None:
     """N1.1, R5: it spells the script letter by letter, so all texts in it are near each other."""
     first = remember(one)
-    monkeypatch.setattr(app.index, "search", lambda *_, **__: {first.id: 0.97})
+
+    def near(*_: object, **__: object) -> dict[str, float]:
+        return {first.id: 0.97}
+
+    monkeypatch.setattr(app.index, "search", near)
     assert remember(other).similar == ()
 
 
