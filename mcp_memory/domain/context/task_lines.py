@@ -59,5 +59,5 @@ def _goal(text: str) -> str:
 
 
 def _moment(at: Instant, now: Instant) -> str:
-    """Return "10:12" of today, "11-20" of this year, else the whole date; UTC."""
+    """Return "10:12" of today, "11-20" of this year, else the whole date, in the user's zone."""
     return iso_minute(at)[11:16] if iso_day(at) == iso_day(now) else short_day(at, now)

@@ -1,6 +1,6 @@
 """Alike tasks: those elsewhere whose goals mean what a goal does, so that nobody does again what is done or begun."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.retrieval.gate import UNDERSTOOD
 from mcp_memory.domain.retrieval.queries import coverage
-from mcp_memory.domain.text.words import content_hash, normal_hash, query_terms
+from mcp_memory.domain.text.words import normal_hash, query_terms
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.text import Embedder, Vectors
+from mcp_memory.ports.text import Embedder
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
@@ -40,17 +40,8 @@ class AlikeTasks:
         is_open.sort(key=lambda each: (-coverage(read.query.terms, each.goal), -each.updated_at))
         found = [*is_open[:OPEN_LOOKED_AT], *self._ended(read, caller)]
         found = [each for each in found if each.id not in path]
-        vectors: Mapping[str, Vectors] = {}
-        with suppress(StoreUnavailable):
-            vectors = self._searcher.work.vectors([each.goal for each in found])
-        alike: list[Task] = []
-        for each in found:
-            windows = vectors.get(content_hash(each.goal))
-            vector = read.query.vector
-            cosine = 0.0 if windows is None or vector is None else float((windows @ vector).max())
-            if self._means(goal, read, each.goal, cosine):
-                alike.append(each)
-        return alike[:NAMED]
+        near = self._searcher.work.nearness([each.goal for each in found], read.query.vector)
+        return [each for each in found if self._means(goal, read, each.goal, near.get(each.goal, 0.0))][:NAMED]
 
     def _ended(self, read: ParsedQuery, caller: Caller) -> Sequence[Task]:
         """Return the tasks of the results that are nearest to the goal."""

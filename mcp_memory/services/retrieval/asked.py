@@ -90,7 +90,7 @@ def _is_rare(name: str, background: Background) -> bool:
 
 def _words_like(names: Sequence[str], texts: Sequence[str]) -> Set[str]:
     """Return the words of the texts that begin like a word of a name, and others."""
-    begins = {word[:LEAST_SHARED] for name in names for word in re.findall(r"[^\W_]+", name.lower())}
+    begins = {word[:LEAST_SHARED] for name in names for word in _parts(name)}
     # Most texts have no such word, and to split one into words takes long.
     near = (text for text in texts if any(map(normalized("NFC", text).lower().__contains__, begins)))
     return {word for text in near for word in query_terms(text, limit=None)}
@@ -101,7 +101,11 @@ def _is_said(name: str, said: Set[str]) -> bool:
 
     Of an identifier these are all its parts.
     """
-    return all(any(_is_form(word, other) for other in said) for word in re.findall(r"[^\W_]+", name.lower()))
+    return all(any(_is_form(word, other) for other in said) for word in _parts(name))
+
+
+def _parts(name: str) -> list[str]:
+    return re.findall(r"[^\W_]+", name.lower())
 
 
 def _is_form(name: str, word: str) -> bool:

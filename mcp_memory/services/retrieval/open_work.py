@@ -7,13 +7,14 @@ and reasons, on the scale of the records (`rank`), and no index knows them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Stack, Task, beside, path_to
 from mcp_memory.domain.retrieval.fusion import Background
-from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.retrieval.queries import Query, Vector
 from mcp_memory.domain.text.words import content_hash, index_terms, stems
 from mcp_memory.domain.text.work_questions import WorkQuestion, work_question
 from mcp_memory.errors import StoreUnavailable
@@ -82,19 +83,20 @@ class WorkFinder:
         self, query: Query, tasks: Mapping[str, Task], words: Mapping[str, frozenset[str]]
     ) -> Mapping[str, float]:
         """Return the cosine of each task's goal or reason, whichever is nearer."""
-        if query.vector is None:
-            return {}
         wanted = frozenset(stems(query.terms))
         some = sorted(tasks, key=lambda each: -len(wanted & words[each]))[:EMBEDDED]  # Stable: then the latest.
         parts = {each: _parts(tasks[each]) for each in some}
-        try:
-            vectors = self.vectors([text for texts in parts.values() for text in texts])
-        except StoreUnavailable:
+        near = self.nearness([text for texts in parts.values() for text in texts], query.vector)
+        return {each: max(near[text] for text in texts) for each, texts in parts.items()} if near else {}
+
+    def nearness(self, texts: Collection[str], vector: Vector | None) -> Mapping[str, float]:
+        """Return the cosine of each text to a vector; none without a vector, or where nothing can be embedded."""
+        if vector is None:
             return {}
-        return {
-            each: max(float((vectors[content_hash(text)] @ query.vector).max()) for text in texts)
-            for each, texts in parts.items()
-        }
+        with suppress(StoreUnavailable):
+            vectors = self.vectors(texts)
+            return {text: float((vectors[content_hash(text)] @ vector).max()) for text in texts}
+        return {}
 
     def vectors(self, texts: Collection[str]) -> Mapping[str, Vectors]:
         """Return the vectors of each text by its digest; those of goals are kept. Raises StoreUnavailable."""

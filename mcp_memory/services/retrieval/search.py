@@ -60,8 +60,6 @@ PATH_NATS = (4.0, 3.5, 3.0)
 DEAD_END_NATS = -3.0
 ANSWERING = 0.99
 """The score of open work that is what the question asks for."""
-
-
 _LINES = LOG_KINDS - {"event"}
 """Kinds of which an hour holds hundreds: of a time, what was done and learnt is told before what was said."""
 
@@ -115,7 +113,7 @@ class Ranking:
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
-    query's words together carry `information` nats. `chances` in [0, 1] are those of the bearing hits to answer.
+    query's words together carry `information` nats. `chances` in [0, 1] are those of the `hits` to answer.
     `restated` names, for each hit that says again what was corrected, the correction.
     """
 
@@ -178,13 +176,12 @@ class Searcher:
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
-        What belongs to the path of the `stack` ranks before
-        equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
-        records are ranked by the words that they had, and by what was true then; `where` is made from its filter. With
-        `true_at` they are ranked by what was true at that time instead.
-        `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is a prompt, which
-        asks others: then only outstanding hits bear on it. Tasks of `work` stand among the hits; where the query asks
-        for open work and names no subject, they come first.
+        What belongs to the path of the `stack` ranks before equal evidence from elsewhere, and dead ends behind it.
+        What is not true now ranks below what is. With `then`, records are ranked by the words that they had, and by
+        what was true then; `where` is made from its filter. With `true_at` they are ranked by what was true at that
+        time instead. `is_goal` is True where the query is a task's goal, which asks nothing, `is_unasked` where it is
+        a prompt, which asks others: then only outstanding hits bear on it. Tasks of `work` stand among the hits; where
+        the query asks for open work and names no subject, they come first.
         """
         evidence = self.weigh(read, where, limit, then, true_at)
         if work:
