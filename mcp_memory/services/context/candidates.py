@@ -48,6 +48,8 @@ SAME = "says the same as "
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
+CORRECTED_LOOKED_AT = 64
+"""Records of a block that nobody asked for among which restatements of corrected words are looked for."""
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
@@ -128,6 +130,8 @@ class CandidateFinder:
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
         notes = self._last_session(question, (*focus, *since.changed))
+        if question.opens:
+            gathered, notes = self._corrected(question, gathered, notes)
         apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
@@ -166,6 +170,18 @@ class CandidateFinder:
             is_cut=gathered.is_cut or was_limited or any(omission.reason == TOO_MANY for omission in inactive),
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
+
+    def _corrected(
+        self, question: ContextQuestion, gathered: FoundCandidates, notes: LastSession
+    ) -> tuple[FoundCandidates, LastSession]:
+        """Take what says again what was corrected out of the notes: it stands behind the correction, if at all."""
+        listed = [*notes.stored, *gathered.candidates]
+        again = self._searcher.restatements({each.record.id for each in listed[:CORRECTED_LOOKED_AT]}, question.where)
+        if not again:
+            return gathered, notes
+        marked = [replace(each, corrected_by=again.get(each.record.id, "")) for each in gathered.candidates]
+        stored = [each for each in notes.stored if each.record.id not in again]
+        return replace(gathered, candidates=marked), replace(notes, stored=stored)
 
     def _known(self, question: ContextQuestion) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
         """Return facts on the entities that the query names, and their relations.

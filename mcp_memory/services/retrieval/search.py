@@ -200,7 +200,8 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
-            restated = self._restatements(hits, evidence, where)
+            best = (hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS)
+            restated = self.restatements([*best], where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
@@ -521,11 +522,10 @@ class Searcher:
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
 
-    def _restatements(self, hits: Sequence[Fused], evidence: Evidence, where: RecordFilter) -> Mapping[str, str]:
-        """Map those of the best hits that say again, in other words, what was corrected, to the correction."""
-        best = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+    def restatements(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
+        """Map those of the records that say again, in other words, what was corrected, to the correction."""
         with suppress(StoreUnavailable):  # It only orders what was found.
-            return self._corrections.restatements(best, where) if len(best) > 1 else {}
+            return self._corrections.restatements(record_ids, where) if len(record_ids) > 1 else {}
         return {}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
