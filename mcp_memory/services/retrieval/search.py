@@ -211,7 +211,7 @@ class Searcher:
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
             asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)
-        answers = answering(work, evidence.background.absent)
+        answers = answering(work, read.query, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
         return Ranking(
@@ -367,7 +367,7 @@ class Searcher:
         return self.instant(phrase, end=True) - LEAST_SECONDS
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
-        span, only_time = self._time_in(text)
+        span, only_time, is_past = self._time_in(text)
         if only_time:  # Its words say nothing else: whatever was then answers it.
             return Query(text=text, terms=(), span=span, is_only_time=True)
         vector, known = None, 1.0
@@ -382,16 +382,17 @@ class Searcher:
             embedder=self._embedder.id,
             known=known,
             span=span,
+            is_past=is_past,
         )
 
-    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool]:
-        """Return the span that a query asks for, and True where it asks for nothing else."""
+    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool, bool]:
+        """Return the span that a query asks for, whether it asks for nothing else, and whether that time is over."""
         when, now = time_phrase(text), self._clock()
         named = self._dates.read(when.phrase, now) if when else None
         if when is None or named is None:
-            return None, False
+            return None, False, False
         only_time = asks_only_when(text, when.text, when.language)
-        return (None if when.is_alone and not only_time else when.span(named, now)), only_time
+        return (None if when.is_alone and not only_time else when.span(named, now)), only_time, when.is_past
 
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
