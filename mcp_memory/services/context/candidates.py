@@ -138,7 +138,7 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
-            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+            elif question.opens and candidate.source not in BY_HAND and record.kind in RAW - question.where.kinds:
                 omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
