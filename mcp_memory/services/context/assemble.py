@@ -127,7 +127,8 @@ class AssembleContext:
             is_cached = built is not None
             if built is None:
                 built = self._build(request, read, caller, measure, digest, revision)
-                if not built.metadata["degraded"]:  # A source that failed may work again at once.
+                # A source that failed may work again at once, and no revision tells that a record was opened.
+                if not built.metadata["degraded"] and not built.weighs_access:
                     self._follow_ups.keep(key, revision, built)
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
@@ -203,6 +204,7 @@ class AssembleContext:
             where=replace(question.where, passing=None),
             strategy=chosen.name,
             revision=revision,
+            weighs_access=chosen.strategy.weighs_access,
         )
 
     def _question(

@@ -54,6 +54,7 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "importance": ("important",),
     "balanced": ("balanced",),
     "weighted": ("occurred", "important"),
+    "product": ("occurred", "important"),
 }
 """For each formula the orders that together hold what it ranks high."""
 
@@ -272,7 +273,7 @@ class CandidateFinder:
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:
         # A formula that goes by one thing alone has its own order.
-        recent = self._recent(question) if question.strategy.formula == "weighted" else {}
+        recent = self._recent(question) if question.strategy.combines else {}
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         is_cut = False
@@ -399,4 +400,4 @@ def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], lis
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Return the formula's orders; by last access too where the strategy weighs access."""
     orders = _ORDER_OF_FORMULA[strategy.formula]
-    return (*orders, "accessed") if "access" in strategy.weights else orders
+    return (*orders, "accessed") if strategy.weighs_access and strategy.combines else orders

@@ -57,6 +57,7 @@ class Built:
     where: RecordFilter
     strategy: str
     revision: int
+    weighs_access: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.follow_up import CACHED, SHOWN
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
@@ -88,6 +89,20 @@ def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], r
         assert told(assemble(app, query="port"), "cached") is False
         assert is_cached()
     assert "5432" not in assemble(app, query="port").text
+
+
+@pytest.mark.parametrize(
+    "asked", [{"strategy": "recent"}, {"strategy": "important", "overrides": {"weights": {"access": 1.0}}}]
+)
+def test_a_record_that_was_opened_since_is_weighed_by_that(
+    app: App, remember: RememberOne, clock: "Clock", asked: dict[str, Any]
+) -> None:
+    """B8.1, A1.1, A6.5: opening one is no write, so a strategy that weighs it answers from no cache."""
+    first, second = remember("The port is 5432.").id, remember("The host is db2.").id
+    assert ids(assemble(app, **asked)) == [second, first]
+    clock.advance(seconds=1)
+    app.recall(RecallRequest(ids=(first,)), app.caller())
+    assert ids(assemble(app, **asked)) == [first, second]
 
 
 def test_the_cache_is_bounded(app: App, remember: RememberOne) -> None:
