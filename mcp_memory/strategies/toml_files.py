@@ -73,6 +73,7 @@ class _Table(BaseModel):
     domains: Annotated[tuple[_Line, ...], Field(strict=False, max_length=20)] = ()
     depth: Annotated[int, Field(ge=0, le=5)] = 0
     failures: bool = True
+    errors_first: bool = False
     flexible_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 100
 
 

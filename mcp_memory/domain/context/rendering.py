@@ -77,6 +77,13 @@ def is_error(record: Record) -> bool:
     return record.outcome == "failure" or is_told_so
 
 
+def repair_rank(record: Record) -> int:
+    """Return the place of an event or call for who repairs something: 0 for what failed, 1 for an edit, else 2."""
+    if is_error(record):
+        return 0
+    return 1 if record.kind == "event" and event_text(record.details).startswith("Wrote: ") else 2
+
+
 def has_headline(event_type: str) -> bool:
     """Return True for a type whose events have a headline of their own: read, written, run or an error, in any words."""
     return not _HEADLINE_WORDS.isdisjoint(_type_words(event_type))

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, log10, prod
 
+from mcp_memory.domain.context.rendering import repair_rank
 from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, lifecycle_weight, success_rate
-from mcp_memory.domain.model.records import Instant, Outcome, Record, is_valid
+from mcp_memory.domain.model.records import RAW, Instant, Outcome, Record, is_valid
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
 from mcp_memory.domain.retrieval.fusion import PAST_SHARE
 from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, repeats, words_digest
@@ -160,7 +161,8 @@ def ordered(
 ) -> list[Scored]:
     """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation.
 
-    What says again what was corrected comes behind the correction, whatever its score.
+    What says again what was corrected comes behind the correction, whatever its score. With `errors_first` the places
+    of events and calls go to those that failed before those that did not.
     """
     ranked = [scored(strategy, candidate, now, true_at) for candidate in candidates]
 
@@ -171,7 +173,14 @@ def ordered(
         newest = record.created_at if strategy.formula == "access" else record.occurred_at
         return (first, newest, record.created_at, record.id)
 
-    return _below_corrections(sorted(ranked, key=key, reverse=True))
+    ranked = _below_corrections(sorted(ranked, key=key, reverse=True))
+    return _errors_first(ranked) if strategy.errors_first else ranked
+
+
+def _errors_first(ranked: list[Scored]) -> list[Scored]:
+    happened = [each for each in ranked if each.candidate.record.kind in RAW]
+    by_rank = iter(sorted(happened, key=lambda each: repair_rank(each.candidate.record)))
+    return [next(by_rank) if each.candidate.record.kind in RAW else each for each in ranked]
 
 
 def _below_corrections(ranked: list[Scored]) -> list[Scored]:

@@ -37,7 +37,7 @@ class Strategy:
     shares: of the flexible part of the budget, by section or by source, never both; a missing share takes the rest.
     priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind.
     least: the number per kind that pass the floor whatever their relevance. depth: relations to follow in the graph.
-    failures: False leaves out failed records.
+    failures: False leaves out failed records. errors_first: of events and calls those that failed come first, then edits.
     flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
     """
 
@@ -56,6 +56,7 @@ class Strategy:
     domains: tuple[str, ...] = ()
     depth: int = 1
     failures: bool = True
+    errors_first: bool = False
     flexible_tokens: int = DEFAULT_FLEXIBLE_TOKENS
 
     @property

@@ -13,7 +13,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, RAW, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Task
@@ -24,7 +24,7 @@ from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
+from mcp_memory.services.context.last_session import LastSession, LastSessionReader
 from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
