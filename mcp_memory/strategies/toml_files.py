@@ -13,7 +13,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.domain.model.records import Json, Kind
-from mcp_memory.domain.model.strategy import COMBINING, SECTION_SHARES, Formula, Layout, Share, Signal, Strategies, Strategy
+from mcp_memory.domain.model.strategy import (
+    COMBINING,
+    SECTION_SHARES,
+    Formula,
+    Layout,
+    Share,
+    Signal,
+    Strategies,
+    Strategy,
+)
 from mcp_memory.errors import InvalidRequest
 
 MAX_BYTES = MB

@@ -40,9 +40,7 @@ def compressed(items: Sequence[Mapping[str, Any]], target: int, measure: Measure
         waiting = cut
     if left > 0:
         raise InvalidRequest(f"The texts take {left + target} tokens at their shortest; give at least as many.")
-    for each, now in zip(made, tokens, strict=True):
-        each |= {"tokens": now} if "tokens" in each else {}
-    return made
+    return [each | ({"tokens": now} if "tokens" in each else {}) for each, now in zip(made, tokens, strict=True)]
 
 
 def _checked(item: Mapping[str, Any]) -> dict[str, Any]:

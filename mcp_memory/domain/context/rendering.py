@@ -85,7 +85,7 @@ def repair_rank(record: Record) -> int:
 
 
 def has_headline(event_type: str) -> bool:
-    """Return True for a type whose events have a headline of their own: read, written, run or an error, in any words."""
+    """Return True for a type whose events have a headline: read, written, run or an error, in any words."""
     return not _HEADLINE_WORDS.isdisjoint(_type_words(event_type))
 
 

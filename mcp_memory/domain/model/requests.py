@@ -59,9 +59,9 @@ class RecallRequest:
 
     `since`, `until`, `as_of`, `valid_at` are times or phrases; as of a time are what was believed then, and the words
     of then. What was not true at `valid_at`, by default now or that time, ranks below what was.
-    With `only_looks` what is shown does not count as opened: a person who looks around changes no ranking. `authors`
-    are agents. With `event_types` only events are found, of these types. With `before` a list continues from that position, an answer's `next_before`, instead of at an offset;
-    "" is its beginning.
+    With `event_types` only events are found, of these types. `authors` are agents. With `only_looks` what is shown does
+    not count as opened: a person who looks around changes no ranking. With `before` a list continues from that
+    position, an answer's `next_before`, instead of at an offset; "" is its beginning.
     """
 
     query: Words = ""

@@ -32,12 +32,14 @@ class Strategy:
 
     formula: `weighted` is the sum of signals times weights, `product` that of signals to the power of their weights;
     `access`, `importance` and `balanced` rank by one formula.
-    decay_hours: of the hyperbolic curve of `access`, `balanced` and the signal `decay`; half_life_hours: of the signal `recency`.
+    decay_hours: of the hyperbolic curve of `access`, `balanced` and the signal `decay`.
+    half_life_hours: of the signal `recency`.
     layout: `flat` keeps one order across kinds, `by_kind` groups by section, `clustered` keeps similar ones together.
     shares: of the flexible part of the budget, by section or by source, never both; a missing share takes the rest.
     priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind.
     least: the number per kind that pass the floor whatever their relevance. depth: relations to follow in the graph.
-    failures: False leaves out failed records. errors_first: of events and calls those that failed come first, then edits.
+    failures: False leaves out failed records.
+    errors_first: of events and calls those that failed come first, then edits.
     flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
     """
 

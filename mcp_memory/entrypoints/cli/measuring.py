@@ -64,10 +64,7 @@ def _measure(chosen: Mapping[str, Any], model: str) -> "Measure":
 
 def _text(file: Path) -> str:
     try:
-        if file == STDIN:
-            given = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            given = read_regular(file, MAX_BYTES)
+        given = sys.stdin.buffer.read(MAX_BYTES + 1) if file == STDIN else read_regular(file, MAX_BYTES)
         if len(given) > MAX_BYTES:
             raise InvalidRequest(f"Standard input holds more than {MAX_BYTES // MB} MiB; give it in parts.")
         return given.decode("utf-8-sig")

@@ -21,7 +21,9 @@ def found(app: App, query: str, *types: str, **fields: Any) -> set[str]:
 
 def shown(app: App, query: str, *types: str, **fields: Any) -> set[str]:
     request = ContextRequest(query=query, event_types=types, max_tokens=1_000, **fields)
-    return {each.id for each in app.assemble_context(request, app.caller()).report.components if each.id.startswith("r0")}
+    return {
+        each.id for each in app.assemble_context(request, app.caller()).report.components if each.id.startswith("r0")
+    }
 
 
 @pytest.fixture
