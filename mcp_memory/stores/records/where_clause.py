@@ -24,7 +24,7 @@ _EXPRESSIONS = {
     "author": "coalesce(nullif(r.rewritten_by, ''), r.agent)",
     "event_type": "iif(r.kind = 'event', json_extract(r.details, '$.type'), NULL)",
 }
-"""What is no column: who wrote the present text, else who stored it; the type in an event's details."""
+"""No column: an author wrote the present text, or else stored it; a type stands in an event's details."""
 _BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
     "tags": (

@@ -152,6 +152,37 @@ def test_errors_since_are_told_once_beside_a_full_block(app: App, remember: Reme
     assert again.text == f'<memory-context id="{first.report.id}">\nunchanged\n</memory-context>'
 
 
+@pytest.mark.parametrize("query", ["Why does the login of the shop fail?", ""])
+def test_errors_since_are_told_once_in_a_block_that_is_rebuilt(app: App, query: str) -> None:
+    """C7.1: though others fill it; an account says what it left out for them."""
+    rules = [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(80)]
+    app.remember(rules, app.caller())
+    first = assemble(app, query=query, max_tokens=500)
+    app.revise(Revision(id=ids(first)[0], text="The login of the shop fails at noon."), app.caller())
+    [error] = app.remember([failed("KeyError coupon in the login of the shop")], app.caller())
+    second = assemble(app, query=query, max_tokens=500, previous=first.report.id)
+    assert (told(second, "follow_up"), told(second, "reason")) == ("rebuilt", "what was shown has changed")
+    assert second.text.count("Error: KeyError coupon in the login of the shop") == 1
+    assert second.report.token_count == tokens(second.text) <= 500
+    assert error.id not in {each.id for each in second.report.omitted}
+    again = assemble(app, query=query, max_tokens=500, previous=second.report.id)
+    assert (told(again, "follow_up"), told(again, "errors")) == ("unchanged", None)
+
+
+def test_an_error_since_is_told_beside_what_is_added(app: App, remember: RememberOne) -> None:
+    """C7.1: where nothing was asked and no call is quoted."""
+    remember("The port of the database is 5432.")
+    first = assemble(app, max_tokens=1_000)
+    new = remember("The port of the mirror database is 5433.")
+    other = app.caller("another session")
+    [error] = app.remember([failed("The port of the database is closed")], other)
+    second = assemble(app, max_tokens=1_000, previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert sorted(ids(second)) == [new.id, error.id]
+    third = assemble(app, max_tokens=1_000, previous=second.report.id)
+    assert (told(third, "follow_up"), told(third, "errors")) == ("unchanged", None)
+
+
 def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app: App, remember: RememberOne) -> None:
     """C7.1: nor what a client's own window shows, nor one for which the budget has no room."""
     remember("The port of the database is 5432.")
