@@ -248,7 +248,7 @@ def _error_item(record: Record, caller: Caller, measure: Measure, now: Instant) 
 
 
 def _with_errors(draft: BlockDraft, errors: Sequence[Item]) -> BlockDraft:
-    """Return the draft with these errors in the place of what it knows of them."""
+    """Return the draft with these errors instead of what it knows of them."""
     ids = {each.id for each in errors}
     return replace(
         draft,
