@@ -71,7 +71,14 @@ def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:
     A query narrows nothing here: it ranks. Raises InvalidRequest.
     """
     request = replace(
-        list_request(visit), query="", valid_at=None, offset=0, before="", limit=READ_AT_ONCE, max_tokens=PAGE_TOKENS, detail="micro"
+        list_request(visit),
+        query="",
+        valid_at=None,
+        offset=0,
+        before="",
+        limit=READ_AT_ONCE,
+        max_tokens=PAGE_TOKENS,
+        detail="micro",
     )
     ids: list[str] = []
     while True:

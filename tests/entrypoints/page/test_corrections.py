@@ -62,7 +62,9 @@ def test_open_work_stands_among_what_is_found(beside: Beside) -> None:
 def test_a_search_asks_what_was_true_at_a_time(beside: Beside) -> None:
     """N4.1: of a question alone; a list stays as it is."""
     old, new = (
-        stored(beside, f"The limit of the tide API is {limit} requests.", **{bound: beside.memory.searcher.instant(day)})
+        stored(
+            beside, f"The limit of the tide API is {limit} requests.", **{bound: beside.memory.searcher.instant(day)}
+        )
         for limit, bound, day in ((60, "valid_until", "2026-01-01"), (120, "valid_from", "2026-01-01"))
     )
 
