@@ -13,7 +13,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, RAW, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Task
@@ -24,7 +24,7 @@ from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
+from mcp_memory.services.context.last_session import LastSession, LastSessionReader
 from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
@@ -56,6 +56,7 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "importance": ("important",),
     "balanced": ("balanced",),
     "weighted": ("occurred", "important"),
+    "product": ("occurred", "important"),
 }
 """For each formula the orders that together hold what it ranks high."""
 
@@ -142,7 +143,7 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
-            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+            elif question.opens and candidate.source not in BY_HAND and record.kind in RAW - question.where.kinds:
                 omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
@@ -288,7 +289,7 @@ class CandidateFinder:
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:
         # A formula that goes by one thing alone has its own order.
-        recent = self._recent(question) if question.strategy.formula == "weighted" else {}
+        recent = self._recent(question) if question.strategy.combines else {}
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         is_cut = False
@@ -415,4 +416,4 @@ def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], lis
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Return the formula's orders; by last access too where the strategy weighs access."""
     orders = _ORDER_OF_FORMULA[strategy.formula]
-    return (*orders, "accessed") if "access" in strategy.weights else orders
+    return (*orders, "accessed") if strategy.weighs_access and strategy.combines else orders

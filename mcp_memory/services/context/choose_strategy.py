@@ -64,7 +64,7 @@ class StrategyChooser:
         if not name and not asked:
             base = replace(base, layout="by_kind")  # Nothing asks for an order: what is at hand has its place.
         strategy, is_auto = self._as_picked(base, pick.strategy, overrides, budget), base.name == AUTO
-        is_about_all = strategy.formula != "weighted"
+        is_about_all = not strategy.combines
         return ChosenStrategy(
             strategy=strategy,
             asked=query.strip() if is_about_all and asked else asked,

@@ -167,6 +167,7 @@ def test_facets_narrow_and_are_counted(
         "status": {"new": 1, "recorded": 1},
         "author": {"bob": 1, "default": 1},
         "session_id": {"s-1": 1, bob.caller().session_id: 1},
+        "event_type": {},
         "tag": {"ops": 2, "db": 1},
     }
     assert app.facets(RecallRequest(tags=("db",)), app.caller())["author"] == {"default": 1}
