@@ -92,7 +92,7 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
     tokens, features = read_features(query)
     if not any(token[0].isalnum() for token in tokens):
         return Pick(strategy="balanced", why="there is no query")
-    if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query[:READ_CHARACTERS])):
+    if not names_subject(query):
         return Pick(strategy="recent", why="it names no subject of its own")
     model = _model()
     rows, values, places = zip(*features, strict=True)
@@ -109,6 +109,11 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
         telling = _telling_words(tokens, places, weights[:, picked] - weights.mean(1))
         why = f"its words show it ({', '.join(telling)})" if telling else "its form shows it"
     return Pick(strategy=model.names[picked], why=why)
+
+
+def names_subject(query: str) -> bool:
+    """Return False for a turn of a conversation that leans wholly on the one before, as "what next?" does."""
+    return any(word not in TURN_WORDS and word not in STOP_WORDS for word in query_terms(query[:READ_CHARACTERS]))
 
 
 def read_features(query: str) -> tuple[list[str], list[Feature]]:

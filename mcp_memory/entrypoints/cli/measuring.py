@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -48,9 +48,9 @@ def compress(
         items: Any = json.loads(_text(file))
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"The items are no JSON ({error}).") from error
-    if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+    if not isinstance(items, list) or not all(isinstance(each, dict) for each in cast("list[Any]", items)):
         raise InvalidRequest('The items must be a list of objects: [{"text": "…", "score": 0.5}, …].')
-    made = compressed(items, target, _measure(chosen, model))
+    made = compressed(cast("list[dict[str, Any]]", items), target, _measure(chosen, model))
     output(as_json, made, *(str(each["text"]) for each in made))
 
 

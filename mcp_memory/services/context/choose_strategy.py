@@ -13,7 +13,7 @@ from mcp_memory.domain.model.strategy import (
     named_strategy,
 )
 from mcp_memory.domain.model.tasks import Stack
-from mcp_memory.domain.text.intent import Pick, pick_strategy
+from mcp_memory.domain.text.intent import Pick, names_subject, pick_strategy
 from mcp_memory.domain.text.times import asks_of_a_time
 from mcp_memory.services.retrieval.search import ParsedQuery
 
@@ -91,7 +91,7 @@ def _asked(query: str, read: ParsedQuery | None, stack: Stack) -> tuple[str, Pic
     if query and (pick.strategy != "recent" or asks_of_a_time(query)):
         return query, pick
     if not stack.path:
-        return "", pick
+        return query if names_subject(query) else "", pick
     goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
     by_goals = Pick(strategy="balanced", why="the current task's goals are asked")
     return "\n".join([query, *goals] if query else goals), by_goals
