@@ -18,6 +18,7 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
+from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_in, topics
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
 from mcp_memory.stores.graph.view import GraphView, RecordPlace
 from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
@@ -99,6 +100,28 @@ class LinkGraphStore:
             GraphNeighbour(id=near, activation=share, path=tuple(paths["record", near][1:-1]))
             for near, share in nearest
         ]
+
+    def tie(
+        self,
+        text: str,
+        scopes: Sequence[str],
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[GraphNode]:
+        with self._view(scopes, hidden) as view:
+            return tie_in(view.narrowed(only, exclude), text)
+
+    def path(
+        self, one: GraphNode, other: GraphNode, scopes: Sequence[str], hidden: Collection[str] = ()
+    ) -> Sequence[GraphNode]:
+        with self._view(scopes, hidden) as view:
+            narrow = view.narrowed(None, ())
+            return strongest_path(narrow, *(all_names(narrow, node) for node in (one, other)))
+
+    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
+        with self._view(scopes, hidden) as view:
+            return topics(view.narrowed(None, ()), most)
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
         with self._view(scopes, hidden) as view:
