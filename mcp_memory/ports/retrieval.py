@@ -294,16 +294,16 @@ class GraphStore(Protocol):
 
     def tie(
         self,
-        text: str,
+        keys: Sequence[str],
         scopes: Sequence[str],
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[GraphNode]:
-        """Return how two things are tied that a text names and no record tells of together: the strongest path.
+        """Return how two of these entities are tied that no short record mentions together: the strongest path.
 
-        Entities and records take turns, both ends are part of it; empty where there is none. What is superseded, not in
-        `only` or in `exclude` is no part of it, nor what is mentioned everywhere.
+        The rarest are tried first. Entities and records take turns, both ends are part of it; empty where there is
+        none. What is superseded, not in `only` or in `exclude` is no part of it, nor what is mentioned everywhere.
         """
         ...
 

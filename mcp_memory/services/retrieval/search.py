@@ -219,12 +219,12 @@ class Searcher:
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
         bears = (*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked)))
-        tie = None if then or is_goal or is_unasked else self._ties(read.query, where)
+        is_tied = bears and not (then or is_goal or is_unasked)
+        tie = self._ties(read.query, where, evidence.background) if is_tied else None
         likely = chances(hits, asked)
         if tie:
             bears = with_tie(bears, hits, tie.records)
-            # A chain answers as one.
-            likely |= dict.fromkeys(tie.records, max(likely.get(each, 0.0) for each in tie.records))
+            likely |= dict.fromkeys(tie.records, max(likely.values(), default=0.0))
         return Ranking(
             hits=(*first, *hits),
             bearing=bears,

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 from mcp_memory.domain.model.records import LASTING_KINDS
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.domain.retrieval.gate import BEST_HITS
 from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.words import entity_key
+from mcp_memory.domain.text.words import entity_key, query_terms
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore
 
@@ -33,19 +35,31 @@ class TieFinder:
         self._filters = filters
         self._graph = graph
 
-    def __call__(self, query: Query, where: RecordFilter) -> Tie | None:
+    def __call__(self, query: Query, where: RecordFilter, background: Background) -> Tie | None:
         """Return the tie of two things that the query names by stored records that pass; None where there is none.
 
         A line of the log that asks for two things ties them to nothing.
         """
-        if len(self._graph.mentioned(query.text, where.scopes, where.hidden_branches)) < 2:
+        known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
+        if len(known) < 2:
             return None
-        stored = replace(where, kinds=(where.kinds or LASTING_KINDS) & LASTING_KINDS, passing=None)
-        if not stored.kinds:
+        written = {entity_key(each.name) for each in found_entities(query.text)}
+        named = [key for key, weight in known.items() if key in written or is_name(key, weight, background)]
+        kinds = (where.kinds or LASTING_KINDS) & LASTING_KINDS
+        if len(named) < 2 or not kinds:
             return None
-        passing = self._filters.passing(stored)
-        path = self._graph.tie(query.text, where.scopes, where.hidden_branches, passing, where.exclude)
+        passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
+        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude)
         return told(path, self._records) if path else None
+
+
+def is_name(key: str, weight: float, background: Background) -> bool:
+    """Return True where at least half of the records with an entity's rarest word mean the entity by it.
+
+    "acme" names Acme; "site" names nothing, though one record mentions a Site. `weight` in (0, 1] is the entity's.
+    """
+    told = max((background.nats.get(term, 0.0) for term in query_terms(key)), default=0.0)
+    return told >= weight * log(1 + background.records) - log(2)
 
 
 def told(path: Sequence[GraphNode], records: MemoryReader) -> Tie:

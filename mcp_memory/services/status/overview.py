@@ -31,6 +31,9 @@ NEAR_LOOKED_AT = 20
 LINKS_SHOWN = 20
 """Limit on entities, and the same on relations; a caller who stored a hundred knows them."""
 FOOTING_SHOWN = 20
+FURTHER_SHOWN, FURTHER_STEPS = 50, 5
+"""Records beyond the dependents that are shown, and steps to the last of them: as many as a change is told over."""
+TOPICS_SHOWN, TOPIC_NAMES = 5, 3
 _NEXT_STEPS: Mapping[State, str] = {
     "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
     "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
@@ -69,6 +72,7 @@ class Overview:
             "sessions": summary.sessions,
             "reviews": {"waiting": len(groups), "asked": sum(1 for each in groups if each.review.question)},
             "graph": {"entities": graph.entities, "relations": graph.relations},
+            "topics": self._topics(caller, hidden),
             "store": {
                 "path": summary.path,
                 "bytes": summary.file_bytes,
@@ -79,6 +83,13 @@ class Overview:
             },
             **self._health(caller, hidden, of_all=of_all),
         }
+
+    def _topics(self, caller: Caller, hidden: frozenset[str]) -> list[Json]:
+        """Return what the memory is about: for each topic the most linked of its entities."""
+        found = [keys[:TOPIC_NAMES] for keys in self._graph.topics(caller.scopes, TOPICS_SHOWN, hidden)]
+        entities = self._graph.entities([key for keys in found for key in keys], caller.scopes, 0, hidden)
+        names = {key: entity.name for entity in entities for key in entity.keys}
+        return [[names[key] for key in keys if key in names] for keys in found]
 
     def _health(self, caller: Caller, hidden: frozenset[str], *, of_all: bool) -> dict[str, Json]:
         """Return health figures with their bands, and the strategies used; retired records count too."""
@@ -131,13 +142,15 @@ class Overview:
                 "history": _shown_history(record, history, caller),
                 "earlier": _earlier_texts(record, history, caller),
             }
+            | {name: value for name, value in self.footing(record_id, caller).items() if value}
             | neighbourhood(record, caller, hidden, self._records, self._graph)
         )
 
     def footing(self, record_id: str, caller: Caller) -> dict[str, Json]:
         """Return a record's grounds and dependents, at most FOOTING_SHOWN of each, and how many more there are.
 
-        Raises NotFound.
+        `further` are the records that stand on dependents, with the number of steps: with these, all that breaks where
+        the record goes. Raises NotFound.
         """
         with self._records.snapshot():
             return self._footing(self.visible(record_id, caller).id, caller)
@@ -146,7 +159,8 @@ class Overview:
         where = replace(visible_to(self._records, caller), include_inactive=True)
         grounds, of_grounds = self._records.grounds(record_id, where, caller.namespace, FOOTING_SHOWN)
         dependents, of_dependents = self._records.dependents(record_id, where, FOOTING_SHOWN)
-        ids = [each.id for each in (*grounds, *dependents)]
+        further = self._further(record_id, caller)
+        ids = [each.id for each in (*grounds, *dependents)] + [*further]
         shown: dict[str, Mapping[str, Json]] = {
             each.id: {"kind": each.kind, "text": each.summary, "status": each.status}
             for each in self._records.get(ids, caller.scopes).values()
@@ -163,7 +177,23 @@ class Overview:
             "depends_on_more": of_grounds - len(grounds),
             "dependents": told(dependents),
             "dependents_more": of_dependents - len(dependents),
+            "further": [{"id": each, "steps": steps, **shown[each]} for each, steps in further.items()],
         }
+
+    def _further(self, record_id: str, caller: Caller) -> dict[str, int]:
+        """Return the live records that stand on what stands on a record, with their steps from it, the nearest first.
+
+        None is reached by way of a record that the caller does not see.
+        """
+        where = visible_to(self._records, caller)
+        steps = {record_id: 0}
+        for ground in (waiting := [record_id]):
+            if steps[ground] == FURTHER_STEPS or len(steps) > FURTHER_SHOWN:
+                break
+            beyond = [each.id for each in self._records.dependents(ground, where, FOOTING_SHOWN)[0]]
+            waiting += [each for each in beyond if each not in steps]
+            steps |= {each: steps[ground] + 1 for each in beyond if each not in steps}
+        return {each: count for each, count in steps.items() if count > 1}
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return one session's records in order, the last ones of a long session.

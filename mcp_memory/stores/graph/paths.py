@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_NAMED = 3
-"""Things that a text names, the rarest, among which two are tied."""
+"""Things, the rarest, among which two are tied."""
 DIRECT_LINKS = 10
 """A record that mentions no more things ties any two of them; a longer one is a list, and ties them weakly."""
 MAX_PATH = 9
@@ -33,12 +33,12 @@ _STATED_COST = log(2)
 """The cost of a relation of weight 1, below that of any record that mentions two things."""
 
 
-def tie_in(view: GraphView, text: str) -> Sequence[GraphNode]:
-    """Return the strongest path between two things that a text names and no short record mentions together.
+def tie_among(view: GraphView, keys: Sequence[str]) -> Sequence[GraphNode]:
+    """Return the strongest path between two of the entities that no short record mentions together.
 
-    Empty where it names no such two, or nothing ties them.
+    Empty where there are no such two, or nothing ties them.
     """
-    for one, other in combinations(_things_in(view, text), 2):
+    for one, other in combinations(_rarest(view, keys), 2):
         path = () if _are_together(view, one, other) else strongest_path(view, one, other)
         if 0 < len(path) <= MAX_PATH:
             return path
@@ -113,9 +113,8 @@ def topics(view: GraphView, most: int) -> Sequence[Sequence[str]]:
     return sorted(ranked, key=lambda keys: (-len(keys), keys))[:most]
 
 
-def _things_in(view: GraphView, text: str) -> Sequence[Sequence[GraphNode]]:
-    """Return the rarest things that a text names, in its order, each by all its names."""
-    keys = view.named_in(text)
+def _rarest(view: GraphView, keys: Sequence[str]) -> Sequence[Sequence[GraphNode]]:
+    """Return the rarest of these things in their order, each by all its names."""
     weights = view.weights(keys)
     things: list[Sequence[GraphNode]] = []
     for key in keys:

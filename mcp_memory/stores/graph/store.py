@@ -18,7 +18,7 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
-from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_in, topics
+from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_among, topics
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
 from mcp_memory.stores.graph.view import GraphView, RecordPlace
 from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
@@ -103,14 +103,14 @@ class LinkGraphStore:
 
     def tie(
         self,
-        text: str,
+        keys: Sequence[str],
         scopes: Sequence[str],
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[GraphNode]:
         with self._view(scopes, hidden) as view:
-            return tie_in(view.narrowed(only, exclude), text)
+            return tie_among(view.narrowed(only, exclude), keys)
 
     def path(
         self, one: GraphNode, other: GraphNode, scopes: Sequence[str], hidden: Collection[str] = ()
