@@ -54,12 +54,13 @@ class TieFinder:
 
 
 def is_name(key: str, weight: float, background: Background) -> bool:
-    """Return True where at least half of the records with an entity's rarest word mean the entity by it.
+    """Return True where at least half of the records that have an entity's words mean the entity by them.
 
-    "acme" names Acme; "site" names nothing, though one record mentions a Site. `weight` in (0, 1] is the entity's.
+    So "acme" names Acme; "site" names nothing, though one record mentions a Site. `weight` in (0, 1] is the entity's.
+    Words of a longer name are taken to be independent.
     """
-    told = max((background.nats.get(term, 0.0) for term in query_terms(key)), default=0.0)
-    return told >= weight * log(1 + background.records) - log(2)
+    nats = sum(background.nats.get(term, 0.0) for term in query_terms(key))
+    return nats >= weight * log(1 + background.records) - log(2)
 
 
 def told(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
