@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.session_account import SessionAccounts
     from mcp_memory.services.status.account import ContextAccounts
     from mcp_memory.services.status.integrity_check import IntegrityCheck
-    from mcp_memory.services.status.connections import Connections
     from mcp_memory.services.status.overview import Overview
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
@@ -312,13 +311,6 @@ class Wiring:
         from mcp_memory.services.status.overview import Overview
 
         return Overview(self.records, self.logs, self.graph, self.reviews, self._clock)
-
-    @made_once
-    def connections(self) -> Connections:
-        """Shows what things are connected to, and how two are tied."""
-        from mcp_memory.services.status.connections import Connections
-
-        return Connections(self.records, self.graph, self.inspect)
 
     @made_once
     def accounts(self) -> ContextAccounts:

@@ -89,10 +89,10 @@ def graph(
     other: Annotated[str | None, typer.Argument(metavar="B", help="Another one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a thing is connected to and what stands on it, or how two things are tied."""
+    """Show the connections of a thing and its dependents, or the path between two things."""
     from mcp_memory.entrypoints.cli.screens import connection_screen
 
     caller = memory.caller()
-    asked = memory.connections
-    shown = asked.about(thing, caller) if other is None else asked.between(thing, other, caller)
+    asked = memory.inspect
+    shown = asked.connections(thing, caller) if other is None else asked.tie(thing, other, caller)
     output(as_json, shown, *connection_screen(shown))

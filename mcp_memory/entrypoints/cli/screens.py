@@ -112,7 +112,7 @@ _CONNECTED: Mapping[str, str] = {
 
 
 def connection_screen(shown: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the path between two things, or what one is, and below it what they are connected to."""
+    """Return the path between two things or the words of one, and below it their connections."""
     parts: list[RenderableType] = [Text(visible(str(shown.get("tie") or shown.get("name") or shown["text"])), "bold")]
     for name, title in _CONNECTED.items():
         if rows := shown.get(name):
@@ -123,7 +123,7 @@ def connection_screen(shown: Mapping[str, Any]) -> list[RenderableType]:
 def _connection(each: Mapping[str, Any]) -> str:
     if "target" in each:
         return f"{each['source']} {each['type']} {each['target']}"
-    via = f" (by way of {', '.join(each['via'])})" if each.get("via") else ""
+    via = f" (through {', '.join(each['via'])})" if each.get("via") else ""
     return f"{each['id']} {each['kind']}: {each['text']}{via}"
 
 

@@ -1,4 +1,4 @@
-"""Ties: how two things that a query names hang together, where no record tells of both."""
+"""Ties: paths between two things that a query names, where no record reports on both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class TieFinder:
             return None
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
         path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude)
-        return told(path, self._records) if path else None
+        return in_words(path, self._records) if path else None
 
 
 def is_name(key: str, weight: float, background: Background) -> bool:
@@ -63,7 +63,7 @@ def is_name(key: str, weight: float, background: Background) -> bool:
     return nats >= weight * log(1 + background.records) - log(2)
 
 
-def told(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
+def in_words(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
     """Return a path of the graph with its entities as its records spell them."""
     through = tuple(key for kind, key in path if kind == "record")
     spelled = {entity_key(each.name): each.name for record_id in through for each in records.links(record_id)[0]}

@@ -1,4 +1,4 @@
-"""What NetworkX answers about the part of a graph that a request reaches: the strongest path between two things, topics.
+"""Paths and topics: NetworkX finds them in the part of a graph that a request reaches.
 
 It is imported with the first of these questions, in a tenth of a second, which no other search needs.
 """
