@@ -202,7 +202,8 @@ class Overview:
     def connections(self, thing: str, caller: Caller) -> dict[str, Json]:
         """Return the connections of a record, by its id, or of an entity, by any of its names, and what depends on it.
 
-        The dependents of an entity are those of the newest records that mention it. Raises NotFound where the caller sees no such thing.
+        The dependents of an entity are those of the newest records that mention it. Raises NotFound where the caller
+        sees no such thing.
         """
         kind, key = self._node(thing, caller)
         if kind == "record":

@@ -23,8 +23,8 @@ MOST_NAMED = 3
 """Things, the rarest, among which two are tied."""
 DIRECT_LINKS = 10
 """A record that mentions no more things ties any two of them; a longer one is a list, and ties them weakly."""
-MAX_PATH = 9
-"""Nodes of a tie, four records: over more of them everything is tied to everything."""
+LEAST_PATH, MAX_PATH = 5, 9
+"""Nodes of a tie: a single record is found by its words, and over more than four everything is tied to everything."""
 MAX_MET = 1_500
 """Links read from either end, a few milliseconds: four records away where names are rare."""
 MAX_TOPIC_ENTITIES, TOPIC_RECORDS = 200, 3
@@ -40,7 +40,7 @@ def tie_among(view: GraphView, keys: Sequence[str]) -> Sequence[GraphNode]:
     """
     for one, other in combinations(_rarest(view, keys), 2):
         path = () if _are_together(view, one, other) else strongest_path(view, one, other)
-        if 0 < len(path) <= MAX_PATH:
+        if LEAST_PATH <= len(path) <= MAX_PATH:
             return path
     return ()
 
@@ -60,8 +60,9 @@ def strongest_path(view: GraphView, ones: Sequence[GraphNode], others: Sequence[
         _meet(view, names, same, met)
     # The outermost ones lead nowhere, but where both ends met them.
     outer = Counter(far for near in met.values() for far in near if far not in met)
-    for node in [node for node, times in outer.items() if times > 1]:
-        met[node] = {same.get(far, far): weight for far, weight in view.neighbours(node).items()}
+    for node, times in sorted(outer.items()):
+        if times > 1 and (near := view.neighbours(node)):
+            met[node] = {same.get(far, far): weight for far, weight in near.items()}
     path = _cheapest(met, start, end)
     return _with_records(view, path, {start: ones, end: others})
 
@@ -173,7 +174,7 @@ def _with_records(
             ends = ((near, far) for near in names.get(one, (one,)) for far in names.get(other, (other,)))
             whole += _latest(view, ends)
         whole.append(other)
-    return whole
+    return tuple(whole)
 
 
 def _latest(view: GraphView, ends: Iterator[tuple[GraphNode, GraphNode]]) -> list[GraphNode]:
