@@ -671,7 +671,7 @@ def test_what_is_everywhere_ties_nothing(graph: GraphStore, store: RecordStore, 
 
 def test_topics_are_entities_that_records_mention_together(graph: GraphStore, add: Add) -> None:
     """O4.2: the largest first, the most linked first in each; what met once is of no topic, what is hidden neither."""
-    assert graph.topics(HERE, 5) == []
+    assert graph.topics(HERE, 5) == ()
     for number in range(TOPIC_RECORDS):
         add(f"1 {number}", entities=entities("Kafka", "Redis", "Zookeeper"))
         add(f"2 {number}", entities=entities("Acme", "Invoice"))

@@ -96,8 +96,6 @@ def topics(view: GraphView, most: int) -> Sequence[Sequence[str]]:
 
     What nearly everything mentions is of no topic.
     """
-    import networkx as nx
-
     things = [thing for thing, _ in known_things(view, (), MAX_TOPIC_ENTITIES)]
     links = {thing.names[0]: thing.links for thing in things}
     by_record: dict[str, list[str]] = {}
@@ -107,9 +105,13 @@ def topics(view: GraphView, most: int) -> Sequence[Sequence[str]]:
                 by_record.setdefault(node[1], []).append(thing.names[0])
     together = Counter(pair for keys in by_record.values() for pair in combinations(sorted(keys), 2))
     shared = sorted((*pair, count) for pair, count in together.items() if count >= TOPIC_RECORDS)
+    if not shared:
+        return ()
+    import networkx as nx
+
     graph: nx.Graph[str] = nx.Graph()
     graph.add_weighted_edges_from(shared)
-    found: Sequence[Collection[str]] = nx.community.louvain_communities(graph, seed=0) if shared else ()
+    found: Sequence[Collection[str]] = nx.community.louvain_communities(graph, seed=0)
     ranked = [sorted(keys, key=lambda key: (-links[key], key)) for keys in found]
     return sorted(ranked, key=lambda keys: (-len(keys), keys))[:most]
 

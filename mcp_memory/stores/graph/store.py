@@ -34,10 +34,17 @@ class LinkGraphStore:
         self._follower = follower
         self._records = follower.records
         self._graph = _Graph()
+        self._last: tuple[object, Mapping[str, float]] = (None, {})
+        """What the last text mentioned, which a recall asks twice."""
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
         with self._view(scopes, hidden) as view:
-            return view.weights(view.named_in(text))
+            asked = (self._graph, text, frozenset(scopes), frozenset(hidden))
+            last, weights = self._last
+            if last != asked:
+                weights = view.weights(view.named_in(text))
+                self._last = (asked, weights)
+            return weights
 
     def activate(
         self,
@@ -136,6 +143,7 @@ class LinkGraphStore:
             self._graph = _Graph.of(self._records)
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
+        self._last = (None, {})
         if since:
             self._graph.follow(truth, since)
         else:
