@@ -35,7 +35,7 @@ class LinkGraphStore:
         self._records = follower.records
         self._graph = _Graph()
         self._last: tuple[object, Mapping[str, float]] = (None, {})
-        """What the last text mentioned, which a recall asks twice."""
+        """The last answer of `mentioned`: a recall asks twice."""
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
         with self._view(scopes, hidden) as view:
