@@ -54,13 +54,14 @@ class TieFinder:
 
 
 def is_name(key: str, weight: float, background: Background) -> bool:
-    """Return True where at least half of the records that have an entity's words mean the entity by them.
+    """Return True where of each two records that have an entity's word one means the entity by it.
 
     So "acme" names Acme; "site" names nothing, though one record mentions a Site. `weight` in (0, 1] is the entity's.
     Words of a longer name are taken to be independent.
     """
-    nats = sum(background.nats.get(term, 0.0) for term in query_terms(key))
-    return nats >= weight * log(1 + background.records) - log(2)
+    terms = query_terms(key)
+    nats = sum(background.nats.get(term, 0.0) for term in terms)
+    return nats >= weight * log(1 + background.records) - len(terms) * log(2)
 
 
 def in_words(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
