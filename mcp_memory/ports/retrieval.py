@@ -292,6 +292,34 @@ class GraphStore(Protocol):
         """Return the records nearest to this one, nearest first; none where the caller does not see it."""
         ...
 
+    def tie(
+        self,
+        keys: Sequence[str],
+        scopes: Sequence[str],
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[GraphNode]:
+        """Return how two of these entities are tied that no short record mentions together: the strongest path.
+
+        The rarest are tried first. Entities and records take turns, both ends are part of it; empty where there is
+        none. What is superseded, not in `only` or in `exclude` is no part of it, nor what is mentioned everywhere.
+        """
+        ...
+
+    def path(
+        self, one: GraphNode, other: GraphNode, scopes: Sequence[str], hidden: Collection[str] = ()
+    ) -> Sequence[GraphNode]:
+        """Return the strongest path from one thing to another, as `tie` does, also through a single record."""
+        ...
+
+    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
+        """Return at most `most` groups of entities that records mention together, by keys, the largest first.
+
+        In each the most linked come first.
+        """
+        ...
+
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary: ...
 
     def check(self) -> Sequence[str]:

@@ -23,9 +23,10 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import Columns, IndexPart
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.lookup import CONTENDERS, MAX_LINKS_MET
+from mcp_memory.stores.graph.paths import DIRECT_LINKS, TOPIC_RECORDS
 from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
@@ -583,6 +584,104 @@ def test_an_alias_costs_no_step_between_relations(graph: GraphStore, add: Add) -
     assert related(graph, "pg", depth=1) == ["1: Postgres --[uses]--> Disk", "1: App --[uses]--> PG"]
 
 
+def names_of(path: Sequence[tuple[str, str]]) -> list[str]:
+    return [key for _, key in path]
+
+
+def test_two_things_are_tied_by_the_strongest_path(graph: GraphStore, add: Add) -> None:
+    """O4.2: by records that mention them and relations that join them, not by what many mention, nor by tasks."""
+    ends = add("1", entities=entities("Acme", "Common"), task_id="t1"), add("2", entities=entities("INC-7", "Common"))
+    for number in range(60):
+        add(f"filler {number}", entities=entities("Common"), task_id="t1")
+    over = add("3", entities=entities("Acme", "tide-api"))
+    cause = add("4", relations=[relation("Dana", "INC-7")])
+    known = add("5", entities=entities("tide-api", "Dana"))
+    path = graph.tie(["acme", "inc-7"], HERE)
+    assert names_of(path) == ["acme", over.id, "tide-api", known.id, "dana", cause.id, "inc-7"]
+    assert graph.path(("entity", "inc-7"), ("entity", "acme"), HERE) == path[::-1]
+    assert names_of(graph.path(("record", over.id), ("entity", "dana"), HERE)) == [
+        over.id,
+        "tide-api",
+        known.id,
+        "dana",
+    ]
+    without = graph.tie(["acme", "inc-7"], HERE, exclude={known.id})
+    assert names_of(without) == ["acme", ends[0].id, "common", ends[1].id, "inc-7"]
+
+
+def test_what_one_record_tells_together_or_nothing_joins_is_not_tied(graph: GraphStore, add: Add) -> None:
+    """O4.2: the words of both find such a record anyway; a list of many things is none."""
+    both = add("1", entities=entities("Acme", "Zeta", "Redis"))
+    add("2", entities=entities("Acme", "Dana")), add("3", entities=entities("Dana", "Zeta"))
+    alone = add("4", entities=entities("Kafka"))
+    assert graph.tie(["acme", "zeta"], HERE) == () == graph.tie(["acme", "kafka"], HERE)
+    assert graph.tie(["acme", "nothing"], HERE) == () == graph.tie(["acme"], HERE)
+    assert names_of(graph.path(("entity", "acme"), ("entity", "redis"), HERE)) == ["acme", both.id, "redis"]
+    assert graph.path(("entity", "kafka"), ("record", "r00zzzz"), HERE) == ()
+    assert graph.path(("entity", "kafka"), ("entity", "kafka"), HERE) == ()
+    assert names_of(graph.path(("entity", "kafka"), ("record", alone.id), HERE)) == ["kafka", alone.id]
+    add("5", entities=entities("Ohm", "Watt", *(f"Thing {number}" for number in range(4 * DIRECT_LINKS))))
+    first, second = add("6", entities=entities("Ohm", "Volt")), add("7", entities=entities("Volt", "Watt"))
+    assert names_of(graph.tie(["ohm", "watt"], HERE)) == ["ohm", first.id, "volt", second.id, "watt"]
+    steps = [*"abcdefgh"]
+    for one, other in pairwise(steps):
+        add(f"{one}{other}", entities=entities(f"step-{one}", f"step-{other}"))
+    assert len(graph.tie(["step-a", "step-e"], HERE)) == 9
+    assert graph.tie(["step-a", "step-f"], HERE) == ()
+
+
+def test_the_rarest_of_several_things_are_tied_in_their_order(graph: GraphStore, add: Add) -> None:
+    """O4.2: by any of their names; of the names of one thing none is tied to another."""
+    add("1", entities=[Entity(name="Postgres", properties={"aliases": ["PG"]})])
+    first, second = add("2", entities=entities("PG", "Dana")), add("3", entities=entities("Dana", "INC-7"))
+    for number in range(5):
+        add(f"4 {number}", entities=entities("Common", "Postgres"))
+    assert graph.tie(["postgres", "pg"], HERE) == ()
+    path = graph.tie(["common", "inc-7", "postgres", "pg"], HERE)
+    assert names_of(path)[0] in ("common", "inc-7")
+    assert names_of(graph.tie(["inc-7", "postgres", "pg"], HERE)) == ["inc-7", second.id, "dana", first.id, "postgres"]
+
+
+def test_no_tie_leads_through_what_the_caller_does_not_see(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B1.4, S4.1: of a branch, another scope, superseded, retired, excluded or filtered out; not as a hop."""
+    first, last = add("1", entities=entities("Acme", "Dana")), add("2", entities=entities("INC-7"))
+    bridge = add("3", relations=[relation("Dana", "INC-7")])
+    assert bridge.id in names_of(graph.tie(["acme", "inc-7"], HERE, ["t1"]))
+    ends: tuple[GraphNode, GraphNode] = (("entity", "acme"), ("entity", "inc-7"))
+    hidden = {"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}
+    for change in (*hidden, {"status": "superseded", "superseded_by": last.id}):
+        with store.write() as transaction:
+            transaction.update(replace(bridge, **change))
+        assert graph.tie(["acme", "inc-7"], HERE, ["t1"]) == () == graph.path(*ends, HERE, ["t1"])
+        with store.write() as transaction:
+            transaction.update(bridge)
+    assert graph.tie(["acme", "inc-7"], HERE, only=RecordSet.of([first.id, last.id])) == ()
+    assert graph.tie(["acme", "inc-7"], HERE, exclude={bridge.id}) == ()
+    assert graph.tie(["acme", "inc-7"], HERE) == graph.path(*ends, HERE) != ()
+
+
+def test_what_is_everywhere_ties_nothing(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """O4.2: neither as an end nor between two."""
+    add("1", entities=entities("Acme", "Everywhere")), add("2", entities=entities("INC-7", "Everywhere"))
+    for number in range(MAX_FAN):
+        add(f"filler {number}", entities=entities("Everywhere"))
+    ends: tuple[GraphNode, GraphNode] = (("entity", "acme"), ("entity", "inc-7"))
+    assert graph.path(*ends, HERE) == () == graph.path(ends[0], ("entity", "everywhere"), HERE)
+
+
+def test_topics_are_entities_that_records_mention_together(graph: GraphStore, add: Add) -> None:
+    """O4.2: the largest first, the most linked first in each; what met once is of no topic, what is hidden neither."""
+    assert graph.topics(HERE, 5) == ()
+    for number in range(TOPIC_RECORDS):
+        add(f"1 {number}", entities=entities("Kafka", "Redis", "Zookeeper"))
+        add(f"2 {number}", entities=entities("Acme", "Invoice"))
+        add(f"3 {number}", entities=entities("Secret", "Plan"), branch_id="t1")
+    add("4", entities=entities("Redis", "Acme"))
+    assert graph.topics(HERE, 5, ["t1"]) == [["redis", "kafka", "zookeeper"], ["acme", "invoice"]]
+    assert graph.topics(HERE, 1, ["t1"]) == [["redis", "kafka", "zookeeper"]]
+    assert ["plan", "secret"] in graph.topics(HERE, 5)
+
+
 def test_nothing_is_known_by_the_word_of_what_is_left_out(graph: GraphStore, store: RecordStore, add: Add) -> None:
     """B1.4, S4.1: excluded, filtered, hidden, replaced, retired or foreign: no relation, property, type or step."""
     kept = add("0", entities=entities("Kafka"), relations=[relation("Redis", "Disk")])
@@ -735,6 +834,9 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
         replace(each, type="") for keys in ((), ("ann", "bo")) for each in graph.entities(keys, scopes, 9, hidden)
     ]
     links = [graph.relations([name.lower()], scopes, 3, 9, hidden) for name in NAMES]
+    keys = [name.lower() for name in NAMES]
+    paths = [graph.path(("entity", one), ("entity", other), scopes, hidden) for one, other in pairwise(keys)]
+    ties = [graph.tie([*pair], scopes, hidden) for pair in pairwise(keys)]
     return [
         graph.mentioned(text, scopes, hidden),
         reached(graph, text, scopes, hidden),
@@ -742,6 +844,9 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
         near,
         things,
         links,
+        paths,
+        ties,
+        graph.topics(scopes, 9, hidden),
     ]
 
 

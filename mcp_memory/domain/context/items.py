@@ -387,6 +387,11 @@ def unknown_item(sentence: str, measure: Measure) -> Item:
     return _line_item(UNKNOWN, "note", "Note", f"- {sentence}", measure, UNKNOWN, 0.0)
 
 
+def tie_item(line: str, measure: Measure) -> Item:
+    """Make an item of how two things that the question names are tied."""
+    return _line_item("tie", "note", "Note", f"- Tied: {line}", measure, UNKNOWN, 0.0)
+
+
 def nothing_item(line: str, measure: Measure) -> Item:
     """Make an item of the line that says that a memory holds nothing; without the rest of it where space is short."""
     forms = _forms(measure, f"- {line}", f"- {line.partition('.')[0]}.")

@@ -182,6 +182,13 @@ _PROSE_PATTERNS: _Patterns = (
 _QUOTED_TITLES: _Patterns = (("name", re.compile(r"《[^《》\n]{1,40}》|『[^『』\n]{1,40}』")),)
 # "HttpClient", "OAuthToken"
 _CODE_PATTERNS: _Patterns = (("identifier", re.compile(r"\b[A-Z]+[a-z0-9]+[A-Z][A-Za-z0-9]*\b")),)
+# "tide-api", "ledger-sync"; not "multi-server", "my-app"
+_PROGRAM_PATTERNS: _Patterns = (
+    ("identifier", re.compile(
+        r"(?<![\w/.@$-])(?!(?:all|auto|cross|in|inter|intra|many|multi|my|no|non|of|on|one|other|per|pre|re|self|single|two"
+        rf"|your)-)[a-z][a-z0-9]{{2,}}(?:-[a-z0-9]+)*-(?:{lexicon.spaced('program_endings')})(?![\w/@(-]|\.\w)"
+    )),
+)  # fmt: skip
 # "import os", "x = 3", "return y;"
 _CODE_LINE = re.compile(
     r"^\s*(?:(?:def|fn|func|class|interface|struct)\s+\w+\s*[(:{<]|import\s+\w|from\s+\S+\s+import\b|return\b|elif\b"
@@ -250,7 +257,7 @@ def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType
     found: list[tuple[int, FoundType, str]] = []
     text = _take(REDACTED.sub("", text), _QUOTED_TITLES, found)
     prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
-    prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (() if with_words else _CODE_PATTERNS), found)
+    prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (_PROGRAM_PATTERNS if with_words else _CODE_PATTERNS), found)
     _take(code, _PATTERNS + _CODE_PATTERNS, found)
     for position, name in find_names(prose) if with_words else ():
         written_as_one = " " not in name and _INNER_CAPITAL.search(name)

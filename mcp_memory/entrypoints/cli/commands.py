@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.cli.install import install, uninstall
 from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.measuring import compress, count
 from mcp_memory.entrypoints.cli.options import with_options
-from mcp_memory.entrypoints.cli.overviews import contexts, projects, sessions
+from mcp_memory.entrypoints.cli.overviews import contexts, graph, projects, sessions
 from mcp_memory.entrypoints.cli.page import ui
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.review import review, undo
@@ -68,6 +68,7 @@ for name, command in (
     ("projects", projects),
     ("sessions", sessions),
     ("contexts", contexts),
+    ("graph", graph),
     ("add", add),
     ("edit", edit),
     ("supersede", supersede),

@@ -1,6 +1,8 @@
-"""Commands that list what a memory holds beside records: projects, sessions, contexts."""
+"""Commands that list what a memory holds beside records: projects, sessions, contexts, connections."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.times import iso
@@ -78,3 +80,19 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
         for at, report in memory.records.contexts(memory.caller(), limit)
     ]
     output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))
+
+
+@over_memory("namespace", "agent")
+def graph(
+    memory: "App",
+    thing: Annotated[str, typer.Argument(metavar="A", help="A name, or the id of a record.")],
+    other: Annotated[str | None, typer.Argument(metavar="B", help="Another one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the connections of a thing and its dependents, or the path between two things."""
+    from mcp_memory.entrypoints.cli.screens import connection_screen
+
+    caller = memory.caller()
+    asked = memory.inspect
+    shown = asked.connections(thing, caller) if other is None else asked.tie(thing, other, caller)
+    output(as_json, shown, *connection_screen(shown))

@@ -61,6 +61,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Embedder": (store["embedder"] or "none yet") + waiting,
         "Index": _index(status["index"]["mode"], status["index_directories"], store["revision"]),
         "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
+        "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
         "Tokens": f"{tokens['encoding']}{factor}",
         "Contexts": _contexts(status["contexts"]),
     }
@@ -98,6 +99,32 @@ def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableTyp
     for row in rows:
         table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
     return table
+
+
+_CONNECTED: Mapping[str, str] = {
+    "records": "Named in",
+    "relations": "Related",
+    "near": "Near it",
+    "depends_on": "It depends on",
+    "dependents": "What depends on it",
+    "further": "What depends on these",
+}
+
+
+def connection_screen(shown: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the path between two things or the words of one, and below it their connections."""
+    parts: list[RenderableType] = [Text(visible(str(shown.get("tie") or shown.get("name") or shown["text"])), "bold")]
+    for name, title in _CONNECTED.items():
+        if rows := shown.get(name):
+            parts += [Text(f"\n{title}", "dim"), *(Text(visible(_connection(each))) for each in rows)]
+    return parts
+
+
+def _connection(each: Mapping[str, Any]) -> str:
+    if "target" in each:
+        return f"{each['source']} {each['type']} {each['target']}"
+    via = f" (through {', '.join(each['via'])})" if each.get("via") else ""
+    return f"{each['id']} {each['kind']}: {each['text']}{via}"
 
 
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:

@@ -33,6 +33,7 @@ from mcp_memory.domain.context.items import (
     stack_items,
     tasks_beyond,
     text_item,
+    tie_item,
     unknown_item,
 )
 from mcp_memory.domain.context.rendering import group_title, short_day
@@ -183,7 +184,10 @@ class ItemBuilder:
         return items
 
     def _unknown(self) -> list[Item]:
-        """Return what the question names and no record does, or that nothing stored bears on it."""
+        """Return how two things that the question names are tied, then what it names and no record does.
+
+        Where nothing stored bears on it, that.
+        """
         sentence = nothing_names(self._gathered.unknown)
         if self._question.is_asked and not (self._ranked or self._gathered.work):
             then = (
@@ -192,7 +196,8 @@ class ItemBuilder:
                 else ""
             )
             sentence = sentence or then or NOTHING_BEARS
-        return [unknown_item(sentence, self._measure)] if sentence else []
+        tied = [tie_item(self._gathered.tie, self._measure)] if self._gathered.tie else []
+        return [*tied, *([unknown_item(sentence, self._measure)] if sentence else [])]
 
     def _work(self) -> list[Item]:
         """Return open work that the question found, without that on the reader's path, which stands there anyway."""

@@ -80,9 +80,9 @@ class FoundCandidates:
 
     `work` is open work that the question found, best first.
 
-    `found` counts each source's finds, `unknown` are names in the query that no record holds, `degraded` names each
-    failed source and why. `is_cut` is True where the limits
-    left out relevant records.
+    `found` counts each source's finds, `unknown` are names in the query that no record holds, `tie` says how two that
+    it names are tied, `degraded` names each failed source and why. `is_cut` is True where the limits left out relevant
+    records.
     """
 
     candidates: list[Candidate]
@@ -97,6 +97,7 @@ class FoundCandidates:
     omitted: list[Omission] = field(default_factory=list[Omission])
     found: Mapping[str, int] = field(default_factory=dict[str, int])
     unknown: tuple[str, ...] = ()
+    tie: str = ""
     degraded: tuple[str, ...] = ()
     is_cut: bool = False
 
@@ -273,6 +274,7 @@ class CandidateFinder:
             omitted=omitted,
             found=dict(ranking.found),
             unknown=ranking.unknown,
+            tie=ranking.tie.line if ranking.tie else "",
             degraded=ranking.degraded,
             is_cut=len(kept) >= limit,
         )

@@ -54,7 +54,7 @@ class RecallAnswer:
 
     `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
     `next_offset` continues a long text or list, `next_before` a list that was asked for by position. `unknown` are
-    names in the query that no record holds.
+    names in the query that no record holds, `tie` says how two that it names are tied, "" where nothing does.
     """
 
     shown: tuple[Result, ...] = ()
@@ -64,6 +64,7 @@ class RecallAnswer:
     next_before: str | None = None
     not_found: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    tie: str = ""
 
     @property
     def results(self) -> tuple[Mapping[str, Json], ...]:
@@ -169,6 +170,7 @@ class Recall:
             degraded=ranking.degraded,
             next_offset=end if more and results else None,
             unknown=ranking.unknown,
+            tie=ranking.tie.line if ranking.tie and not request.offset else "",
         )
 
     def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> "Excerpt | None":

@@ -37,11 +37,12 @@ from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
+from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
+from mcp_memory.services.retrieval.ties import Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
@@ -114,7 +115,8 @@ class Ranking:
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
     query's words together carry `information` nats. `chances` in [0, 1] are those of the `hits` to answer.
-    `restated` names, for each hit that says again what was corrected, the correction.
+    `restated` names, for each hit that says again what was corrected, the correction. `tie` is how two things that the
+    query names are tied; its records are among those that bear on it.
     """
 
     hits: tuple[Fused, ...]
@@ -127,6 +129,7 @@ class Ranking:
     information: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
     restated: Mapping[str, str] = field(default_factory=dict[str, str])
+    tie: Tie | None = None
 
 
 class Searcher:
@@ -138,6 +141,7 @@ class Searcher:
         vectors: VectorStore,
         keywords: KeywordStore,
         filters: FilterIndex,
+        graph: GraphStore,
         embedder: Embedder,
         dates: DateReader,
         sources: Sequence[Source],
@@ -157,6 +161,7 @@ class Searcher:
         self._corrections = corrections
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
+        self._ties = TieFinder(records, filters, graph)
 
     def open_work(self, read: ParsedQuery, where: RecordFilter, caller: Caller) -> OpenWork | None:
         """Return the open tasks that may stand among the hits; None where there are none, or only records are asked."""
@@ -214,17 +219,25 @@ class Searcher:
         answers = answering(work, read.query, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
+        bears = (*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked)))
+        is_tied = bears and not (then or is_goal or is_unasked)
+        tie = self._ties(read.query, where, evidence.background) if is_tied else None
+        likely = chances(hits, asked)
+        if tie:
+            bears = with_tie(bears, hits, tie.records)
+            likely |= dict.fromkeys(tie.records, max(likely.values(), default=0.0))
         return Ranking(
             hits=(*first, *hits),
-            bearing=(*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked))),
+            bearing=bears,
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
             unknown=() if then or where.include_inactive or answers else unknown,
             repeated=repeated,
             information=evidence.background.information,
-            chances=chances(hits, asked),
+            chances=likely,
             restated=restated,
+            tie=tie,
         )
 
     def _best(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
@@ -16,10 +17,11 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import Footing, MemoryReader, RecordStore
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.results import record_result, stand_in_result
+from mcp_memory.services.retrieval.ties import in_words
 from mcp_memory.services.review.reviews import Reviews
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, visible_to
 
@@ -31,6 +33,9 @@ NEAR_LOOKED_AT = 20
 LINKS_SHOWN = 20
 """Limit on entities, and the same on relations; a caller who stored a hundred knows them."""
 FOOTING_SHOWN = 20
+FURTHER_SHOWN, FURTHER_STEPS = 50, 5
+"""Records beyond the dependents that are shown, and steps to the last of them: as many as a change is told over."""
+TOPICS_SHOWN, TOPIC_NAMES = 5, 3
 _NEXT_STEPS: Mapping[State, str] = {
     "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
     "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
@@ -69,6 +74,7 @@ class Overview:
             "sessions": summary.sessions,
             "reviews": {"waiting": len(groups), "asked": sum(1 for each in groups if each.review.question)},
             "graph": {"entities": graph.entities, "relations": graph.relations},
+            "topics": self._topics(caller, hidden),
             "store": {
                 "path": summary.path,
                 "bytes": summary.file_bytes,
@@ -79,6 +85,13 @@ class Overview:
             },
             **self._health(caller, hidden, of_all=of_all),
         }
+
+    def _topics(self, caller: Caller, hidden: frozenset[str]) -> list[Json]:
+        """Return what the memory is about: for each topic the most linked of its entities."""
+        found = [keys[:TOPIC_NAMES] for keys in self._graph.topics(caller.scopes, TOPICS_SHOWN, hidden)]
+        entities = self._graph.entities([key for keys in found for key in keys], caller.scopes, 0, hidden)
+        names = {key: entity.name for entity in entities for key in entity.keys}
+        return [[names[key] for key in keys if key in names] for keys in found]
 
     def _health(self, caller: Caller, hidden: frozenset[str], *, of_all: bool) -> dict[str, Json]:
         """Return health figures with their bands, and the strategies used; retired records count too."""
@@ -131,13 +144,15 @@ class Overview:
                 "history": _shown_history(record, history, caller),
                 "earlier": _earlier_texts(record, history, caller),
             }
+            | {name: value for name, value in self.footing(record_id, caller).items() if value}
             | neighbourhood(record, caller, hidden, self._records, self._graph)
         )
 
     def footing(self, record_id: str, caller: Caller) -> dict[str, Json]:
         """Return a record's grounds and dependents, at most FOOTING_SHOWN of each, and how many more there are.
 
-        Raises NotFound.
+        `further` are the records that stand on dependents, with the number of steps: with these, all that breaks where
+        the record goes. Raises NotFound.
         """
         with self._records.snapshot():
             return self._footing(self.visible(record_id, caller).id, caller)
@@ -146,7 +161,8 @@ class Overview:
         where = replace(visible_to(self._records, caller), include_inactive=True)
         grounds, of_grounds = self._records.grounds(record_id, where, caller.namespace, FOOTING_SHOWN)
         dependents, of_dependents = self._records.dependents(record_id, where, FOOTING_SHOWN)
-        ids = [each.id for each in (*grounds, *dependents)]
+        further = self._further(record_id, caller)
+        ids = [each.id for each in (*grounds, *dependents)] + [*further]
         shown: dict[str, Mapping[str, Json]] = {
             each.id: {"kind": each.kind, "text": each.summary, "status": each.status}
             for each in self._records.get(ids, caller.scopes).values()
@@ -163,7 +179,70 @@ class Overview:
             "depends_on_more": of_grounds - len(grounds),
             "dependents": told(dependents),
             "dependents_more": of_dependents - len(dependents),
+            "further": [{"id": each, "steps": steps, **shown[each]} for each, steps in further.items()],
         }
+
+    def _further(self, record_id: str, caller: Caller) -> dict[str, int]:
+        """Return the live records that depend on dependents of a record, with their steps from it, the nearest first.
+
+        Records that the caller does not see lead to none.
+        """
+        where = visible_to(self._records, caller)
+        steps = {record_id: 0}
+        waiting = [record_id]
+        for ground in waiting:
+            if steps[ground] == FURTHER_STEPS or len(steps) > FURTHER_SHOWN:
+                break
+            found, _ = self._records.dependents(ground, where, FOOTING_SHOWN)
+            beyond = [each.id for each in found if each.id not in steps]
+            steps |= dict.fromkeys(beyond, steps[ground] + 1)
+            waiting += beyond
+        return {each: count for each, count in steps.items() if count > 1}
+
+    def connections(self, thing: str, caller: Caller) -> dict[str, Json]:
+        """Return the connections of a record, by its id, or of an entity, by any of its names, and what depends on it.
+
+        The dependents of an entity are those of the newest records that mention it. Raises NotFound where the caller
+        sees no such thing.
+        """
+        kind, key = self._node(thing, caller)
+        if kind == "record":
+            whole = self.record(key, caller)
+            names = ("id", "text", "entities", "relations", "near", "depends_on", "dependents", "further")
+            return {name: whole[name] for name in names if whole.get(name)}
+        hidden = hidden_branches(self._records, caller)
+        [entity] = self._graph.entities([key], caller.scopes, 0, hidden)
+        relations = self._graph.relations(entity.keys, caller.scopes, 1, LINKS_SHOWN, hidden)
+        records = self.seen_of(entity.records, caller)
+        footings: Sequence[Mapping[str, Any]] = [self.footing(record_id, caller) for record_id in records]
+        shown: dict[str, Json] = {"name": entity.name, "records": _brief([*records.values()])}
+        shown["relations"] = [asdict(each.relation) for each in relations]
+        for name in ("dependents", "further"):
+            found = {str(each["id"]): each for footing in footings for each in footing[name]}
+            shown[name] = [each for record_id, each in found.items() if record_id not in records]
+        return {name: value for name, value in shown.items() if value}
+
+    def tie(self, one: str, other: str, caller: Caller) -> dict[str, Json]:
+        """Return the strongest path between two things, each given as for `connections`, and its records.
+
+        Raises NotFound where the caller sees no such thing, or none.
+        """
+        ends = [self._node(thing, caller) for thing in (one, other)]
+        path = self._graph.path(*ends, caller.scopes, hidden_branches(self._records, caller))
+        if not path:
+            raise NotFound(f"Nothing that is stored ties {one!r} to {other!r}.")
+        tie = in_words(path, self._records)
+        records = self.seen_of(tie.records, caller)
+        return {"tie": tie.line, "records": _brief([records[each] for each in tie.records if each in records])}
+
+    def _node(self, thing: str, caller: Caller) -> GraphNode:
+        """Return the node of a record by its id, or of an entity by one of its names. Raises NotFound."""
+        if self.seen_of([thing], caller):
+            return ("record", thing)
+        key = entity_key(thing)
+        if not self._graph.entities([key], caller.scopes, 0, hidden_branches(self._records, caller)):
+            raise NotFound(f"Nothing here names {thing!r}, or nearly everything does.")
+        return ("entity", key)
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return one session's records in order, the last ones of a long session.
@@ -265,6 +344,10 @@ def neighbourhood(
         "supersedes": replaced,
         "near": [_shown_connection(connection, near[connection.id], names) for connection in others],
     }
+
+
+def _brief(records: Sequence[Record]) -> list[Json]:
+    return [{"id": each.id, "kind": each.kind, "text": each.micro} for each in records]
 
 
 def _names(entities: Iterable[Entity]) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
+from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_among, topics
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
 from mcp_memory.stores.graph.view import GraphView, RecordPlace
 from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
@@ -33,10 +34,17 @@ class LinkGraphStore:
         self._follower = follower
         self._records = follower.records
         self._graph = _Graph()
+        self._last: tuple[object, Mapping[str, float]] = (None, {})
+        """The last answer of `mentioned`: a recall asks twice."""
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
         with self._view(scopes, hidden) as view:
-            return view.weights(view.named_in(text))
+            asked = (self._graph, text, frozenset(scopes), frozenset(hidden))
+            last, weights = self._last
+            if last != asked:
+                weights = view.weights(view.named_in(text))
+                self._last = (asked, weights)
+            return weights
 
     def activate(
         self,
@@ -100,6 +108,28 @@ class LinkGraphStore:
             for near, share in nearest
         ]
 
+    def tie(
+        self,
+        keys: Sequence[str],
+        scopes: Sequence[str],
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[GraphNode]:
+        with self._view(scopes, hidden) as view:
+            return tie_among(view.narrowed(only, exclude), keys)
+
+    def path(
+        self, one: GraphNode, other: GraphNode, scopes: Sequence[str], hidden: Collection[str] = ()
+    ) -> Sequence[GraphNode]:
+        with self._view(scopes, hidden) as view:
+            narrow = view.narrowed(None, ())
+            return strongest_path(narrow, *(all_names(narrow, node) for node in (one, other)))
+
+    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
+        with self._view(scopes, hidden) as view:
+            return topics(view.narrowed(None, ()), most)
+
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
         with self._view(scopes, hidden) as view:
             return view.summary()
@@ -113,6 +143,7 @@ class LinkGraphStore:
             self._graph = _Graph.of(self._records)
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
+        self._last = (None, {})
         if since:
             self._graph.follow(truth, since)
         else:

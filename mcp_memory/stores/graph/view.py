@@ -124,6 +124,11 @@ class GraphView:
             walked.add_weighted_edges_from(steps)
         return nx.single_source_dijkstra_path(walked, start)
 
+    def stated(self, one: str, other: str) -> Mapping[str, float]:
+        """Return the visible records that relate two entities, each with its weight."""
+        stated = (each for graph in self.graphs for each in graph.statements(one, other).items())
+        return {record_id: weight for record_id, weight in stated if self.sees(("record", record_id))}
+
     def is_everywhere(self, node: GraphNode) -> bool:
         """Return True for too many links to be useful; most nodes need no look for that."""
         links = sum(graph.degree(node) for graph in self.graphs)

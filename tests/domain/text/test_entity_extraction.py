@@ -50,6 +50,14 @@ def test_names_are_found_in_prose(text: str, expected: list[str]) -> None:
     assert names(text) == expected
 
 
+def test_programs_are_found_by_their_last_word() -> None:
+    """R7: a service's name in lower case, without a mark; no compound that only says what kind of program."""
+    assert names("The orders go through tide-api and harbor-ledger-sync.") == ["tide-api", "harbor-ledger-sync"]
+    assert found("so is kube-proxy (see tide-api-v2)") == [("identifier", "kube-proxy")]
+    assert names("a multi-server self-service in my-app, in-service, per-worker, on-call, up-to-date, web-scale") == []
+    assert names("curl https://tide-api.example.org; a/tide-api") != ["tide-api"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord, Relation
 from mcp_memory.domain.text.times import iso
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
@@ -322,3 +322,22 @@ def test_tasks_shows_the_tree_and_where_the_work_stands(run: "Run", memory: App)
     screen = run("tasks").out
     assert "[planned] Buy food" in screen
     assert "Current task: Feed the cat." in screen
+
+
+def test_graph_shows_connections_and_paths(run: "Run", memory: App) -> None:
+    """O4.2: of one thing, and between two."""
+    first, second = remember(
+        memory, NewRecord(text="Acme Foods uses `tide_api`."), NewRecord(text="INC-7 hit `tide_api`.")
+    )
+    remember(memory, NewRecord(text="Keep the outage apart.", depends_on=(second,)))
+    told = run("graph", "acme foods", "inc-7")
+    assert f"Acme Foods → {first} → tide_api → {second} → INC-7" in told.out
+    assert run("graph", "acme foods", "inc-7", "--json").json["records"][0]["id"] == first
+    told = run("graph", "inc-7")
+    assert "What depends on it" in told.out
+    assert "Keep the outage apart." in told.out
+    told = run("graph", second)
+    assert "(through tide_api)" in told.out
+    remember(memory, NewRecord(text="It is so.", relations=(Relation(source="INC-7", type="cost", target="a day"),)))
+    assert "INC-7 cost a day" in run("graph", "inc-7").out
+    assert run("graph", "nobody").code == 1

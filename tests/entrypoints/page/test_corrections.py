@@ -436,7 +436,9 @@ def test_supersession_validity_and_dependents_are_told(beside: Beside) -> None:
     page = words_of(beside.person.get(f"/record/{base}"))
     assert f"superseded by {newer}" in page
     assert "True until 2031-12-31" in page
+    stored(beside, "Rent the hall for two more years.", depends_on=(newer,))
     assert "What depends on it The contract ends in 2033." in page
+    assert "What depends on these Rent the hall for two more years." in words_of(beside.person.get(f"/record/{base}"))
     assert f"Supersedes {base}" in words_of(beside.person.get(f"/record/{newer}"))
 
 

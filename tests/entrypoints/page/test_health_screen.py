@@ -47,6 +47,13 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     assert not re.search(r"Aim: [<>]", words)
 
 
+def test_topics_are_named(memory: App) -> None:
+    """O4.2: nothing where there are none."""
+    assert "Topics" not in words_of(asked(memory, show_health))
+    memory.remember([NewRecord(text=f"Redis waits for Kafka on host {n}.") for n in range(4)], memory.caller())
+    assert "Topics Kafka, Redis" in words_of(asked(memory, show_health))
+
+
 def test_each_number_is_that_of_the_list_that_it_leads_to(memory: App) -> None:
     """U1.1: what is retired or wrong, the tasks above those worked on, and sessions without a log are told apart."""
     caller = memory.caller()

@@ -34,3 +34,15 @@ async def test_recall_says_what_no_record_names(app: "App") -> None:
     first, second = text.splitlines()[:2]
     assert (first, unknown) == ("Nothing here names Kafka.", ["Kafka"])
     assert "the vault at Bergen" in second
+
+
+async def test_recall_says_how_two_things_are_tied(app: "App") -> None:
+    """O4.2: one line above the records of the path."""
+    texts = ("Acme Foods moved to ledger-sync.", "INC-7: ledger-sync dropped messages.")
+    first, second = (each.id for each in app.remember([NewRecord(text=text) for text in texts], app.caller()))
+    async with Client(build_server(app)) as client:
+        result = await client.call_tool("recall", {"query": "How is Acme Foods tied to INC-7?"})
+    assert isinstance(result.content[0], TextContent)
+    line = f"Acme Foods → {first} → ledger-sync → {second} → INC-7"
+    assert result.content[0].text.startswith(f"Tied: {line}\n- [")
+    assert (result.structured_content or {})["tie"] == line

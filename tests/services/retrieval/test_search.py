@@ -96,6 +96,7 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
             vectors,
             keywords,
             filters,
+            app.graph,
             embedder,
             DateParserReader(),
             asked,

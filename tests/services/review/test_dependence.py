@@ -15,7 +15,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.settle import Settling
-from mcp_memory.services.status.overview import FOOTING_SHOWN
+from mcp_memory.services.status.overview import FOOTING_SHOWN, FURTHER_SHOWN, FURTHER_STEPS
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
@@ -76,6 +76,42 @@ def test_what_stands_on_a_changed_ground_is_to_be_checked_step_by_step(
     assert checks(app, decision, procedure, other) == [[], [], []]
     change(app, fact)
     assert checks(app, decision, procedure, other) == [[fact], [fact], []]
+
+
+def test_what_stands_on_dependents_is_told_with_its_steps(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """O4.2, S4.1: all that breaks with a record, also in its resource; none by way of what the caller does not see."""
+    fact, decision, procedure = chain(remember)
+    bob = open_memory(agent="bob")
+    [private] = bob.remember(
+        [NewRecord(text="Bob's own.", visibility="private", depends_on=(procedure,))], bob.caller()
+    )
+    beyond = remember(
+        "Ann built on what Bob has.", depends_on=(remember("It is gone.", depends_on=(procedure,)).id,)
+    ).id
+    shown: Any = app.inspect.footing(fact, app.caller())
+    assert [each["id"] for each in shown["dependents"]] == [decision]
+    assert {each["id"]: each["steps"] for each in shown["further"]}.items() >= {procedure: 2, beyond: 4}.items()
+    assert private.id not in str(shown)
+    assert private.id in str(bob.inspect.footing(fact, bob.caller())["further"])
+    resource: Any = app.inspect.record(fact, app.caller())
+    assert (resource["dependents"], resource["further"]) == (shown["dependents"], shown["further"])
+    assert "depends_on" not in resource
+    retire(app, procedure)
+    shown = app.inspect.footing(fact, app.caller())
+    assert shown["further"] == []
+    last = remember("Step 0.").id
+    first = last
+    for number in range(1, FURTHER_STEPS + 2):
+        last = remember(f"Step {number} stands on the one before it.", depends_on=(last,)).id
+    shown = app.inspect.footing(first, app.caller())
+    assert [each["steps"] for each in shown["further"]] == list(range(2, FURTHER_STEPS + 1))
+    fan = [NewRecord(text=f"Part {n} of the plan.", depends_on=(first,)) for n in range(FOOTING_SHOWN)]
+    for each in app.remember(fan, app.caller()):
+        app.remember([NewRecord(text=f"{each.id} {n} more", depends_on=(each.id,)) for n in range(5)], app.caller())
+    shown = app.inspect.footing(first, app.caller())
+    assert len(shown["further"]) <= FURTHER_SHOWN + FOOTING_SHOWN
 
 
 def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(

@@ -217,3 +217,58 @@ def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remem
     assert isinstance(shown["entities"], list)
     assert {"name": "Postgres", "type": "database", "properties": {"version": 17}} in shown["entities"]
     assert shown["relations"] == [{"source": "api", "type": "uses", "target": "Postgres", "weight": 0.5}]
+
+
+def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) -> None:
+    """O4.2: an entity by any of its names, a record by its id; and all that depends on it."""
+    acme = Entity(name="Acme Foods", properties={"aliases": ["AF"]})
+    relation = Relation(source="Acme Foods", type="uses", target="tide-api")
+    first = remember("Acme Foods came in spring.", entities=(acme,), relations=(relation,)).id
+    second = remember("Keep their orders apart.", depends_on=(first,)).id
+    third = remember("Run two queues.", kind="procedure", depends_on=(second,)).id
+    shown: Any = app.inspect.connections("af", app.caller())
+    assert shown["name"] == "Acme Foods"
+    assert shown["records"] == [{"id": first, "kind": "fact", "text": "Acme Foods came in spring."}]
+    assert [each["target"] for each in shown["relations"]] == ["tide-api"]
+    assert ([each["id"] for each in shown["dependents"]], [each["id"] for each in shown["further"]]) == (
+        [second],
+        [third],
+    )
+    shown = app.inspect.connections(second, app.caller())
+    assert (shown["id"], shown["depends_on"][0]["id"], shown["dependents"][0]["id"]) == (second, first, third)
+    assert "further" not in shown
+    with pytest.raises(NotFound, match="Nothing here names 'Zeta'"):
+        app.inspect.connections("Zeta", app.caller())
+
+
+def test_two_things_are_shown_with_the_path_between(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """O4.2, S4.1: names and ids; also through a single record."""
+    first = remember("Acme Foods uses `tide_api`.").id
+    second = remember("INC-7 began in `tide_api`.").id
+    shown = app.inspect.tie("acme foods", "INC-7", app.caller())
+    assert shown["tie"] == f"Acme Foods → {first} → tide_api → {second} → INC-7"
+    assert [each["id"] for each in _dicts(shown["records"])] == [first, second]
+    assert app.inspect.tie("INC-7", "tide_api", app.caller())["tie"] == f"INC-7 → {second} → tide_api"
+    assert app.inspect.tie(first, second, app.caller())["tie"] == f"{first} → tide_api → {second}"
+    remember("Nothing ties Zeta Labs to it.")
+    with pytest.raises(NotFound, match="ties 'Zeta Labs' to 'INC-7'"):
+        app.inspect.tie("Zeta Labs", "INC-7", app.caller())
+    elsewhere = open_memory(namespace="elsewhere")
+    with pytest.raises(NotFound, match="Nothing here names"):
+        elsewhere.inspect.tie("acme foods", "INC-7", elsewhere.caller())
+
+
+def test_status_names_topics(app: App, remember: RememberOne) -> None:
+    """O4.2: by the spelling of their entities, the most linked first."""
+    assert app.inspect.status(app.caller())["topics"] == []
+    for number in range(4):
+        remember(f"Kafka feeds Redis on host {number}.")
+    remember("And Redis is slow.")
+    assert app.inspect.status(app.caller())["topics"] == [["Redis", "Kafka"]]
+
+
+def _dicts(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    return [each for each in value if isinstance(each, dict)]

@@ -43,7 +43,8 @@ def build(app: "App") -> StrictTool:
 def _lines(answer: RecallAnswer, nothing: str) -> str:
     """Return the results as the model reads them, or that there is nothing."""
     names_nothing = [nothing_names(answer.unknown)] if answer.unknown else []
-    lines = [nothing] if nothing else [*names_nothing, *(each.line for each in answer.shown)]
+    tied = [f"Tied: {answer.tie}"] if answer.tie else []
+    lines = [nothing] if nothing else [*names_nothing, *tied, *(each.line for each in answer.shown)]
     if answer.not_found:
         lines.append(f"Not found: {', '.join(answer.not_found[:NOT_FOUND_SHOWN])}.")
     if answer.next_offset is not None:
@@ -72,4 +73,6 @@ def _show(answer: RecallAnswer) -> dict[str, Json]:
     }
     if answer.next_offset is not None:
         shown["next_offset"] = answer.next_offset
-    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]), unknown=list(answer.unknown))
+    return shown | unless_empty(
+        not_found=list(answer.not_found[:NOT_FOUND_SHOWN]), unknown=list(answer.unknown), tie=answer.tie
+    )

@@ -1,0 +1,83 @@
+"""Ties: paths between two things that a query names, where no record reports on both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from mcp_memory.domain.model.records import LASTING_KINDS
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.fusion import Background, Fused
+from mcp_memory.domain.retrieval.gate import BEST_HITS
+from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.domain.text.words import entity_key, query_terms
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tie:
+    """A path between two things: its records from one end to the other, and the path in words.
+
+    `Acme → r00000c → tide-api → r000018 → outage INC-7`
+    """
+
+    records: tuple[str, ...]
+    line: str
+
+
+class TieFinder:
+    """Asks the graph for the tie of two things. Thread-safe."""
+
+    def __init__(self, records: MemoryReader, filters: FilterIndex, graph: GraphStore) -> None:
+        self._records = records
+        self._filters = filters
+        self._graph = graph
+
+    def __call__(self, query: Query, where: RecordFilter, background: Background) -> Tie | None:
+        """Return the tie of two things that the query names by stored records that pass; None where there is none.
+
+        A line of the log that asks for two things ties them to nothing.
+        """
+        known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
+        if len(known) < 2:
+            return None
+        written = {entity_key(each.name) for each in found_entities(query.text)}
+        named = [key for key, weight in known.items() if key in written or is_name(key, weight, background)]
+        kinds = (where.kinds or LASTING_KINDS) & LASTING_KINDS
+        if len(named) < 2 or not kinds:
+            return None
+        passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
+        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude)
+        return in_words(path, self._records) if path else None
+
+
+def is_name(key: str, weight: float, background: Background) -> bool:
+    """Return True where of each two records that have an entity's word one means the entity by it.
+
+    So "acme" names Acme; "site" names nothing, though one record mentions a Site. `weight` in (0, 1] is the entity's.
+    Words of a longer name are taken to be independent.
+    """
+    terms = query_terms(key)
+    nats = sum(background.nats.get(term, 0.0) for term in terms)
+    return nats >= weight * log(1 + background.records) - len(terms) * log(2)
+
+
+def in_words(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
+    """Return a path of the graph with its entities as its records spell them."""
+    through = tuple(key for kind, key in path if kind == "record")
+    spelled = {entity_key(each.name): each.name for record_id in through for each in records.links(record_id)[0]}
+    names = (one_line(spelled.get(key, key)) if kind == "entity" else key for kind, key in path)
+    return Tie(records=through, line=" → ".join(names))
+
+
+def with_tie(bearing: Sequence[Fused], hits: Sequence[Fused], records: Sequence[str]) -> tuple[Fused, ...]:
+    """Put the records of a tie behind the best hits, as strong as the last of these; those among them stay."""
+    best = bearing[:BEST_HITS]
+    there, known = {hit.id for hit in best}, {hit.id: hit for hit in hits}
+    least = min((hit.score for hit in best), default=0.0)
+    missing = [known.get(each, Fused(id=each, score=0.0)) for each in records if each not in there]
+    added = [hit._replace(score=max(hit.score, least)) for hit in missing]
+    taken = {hit.id for hit in added}
+    return (*best, *added, *(hit for hit in bearing[BEST_HITS:] if hit.id not in taken))
