@@ -113,7 +113,7 @@ class Memory:
 
     def __init__(self, folder: Path, connect: Callable[[], Link] | None = None, **place: Any) -> None:
         embedder = place.pop("embedder", EMBEDDER)
-        least_vectors, idle_seconds = place.pop("least_vectors", 0), place.pop("idle_seconds", math.inf)
+        idle_seconds = place.pop("idle_seconds", math.inf)
         self.folder = folder
         self.index_folder = folder / "index"
         self.links: list[Link] = []
@@ -126,9 +126,7 @@ class Memory:
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
         where = IndexPlace(**given)
-        self.store = ChromaVectorStore(
-            self.exact, where, self.records.identity, connecting, least_vectors, idle_seconds
-        )
+        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, idle_seconds)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""

@@ -16,10 +16,12 @@ from pathlib import Path
 
 from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.stores.vectors.chroma.account import account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
     SlotState,
     Stamp,
+    applied_by_servers,
     directories_in,
     lock_beside,
     read_state,
@@ -28,14 +30,13 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
     try_lock,
 )
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
-from mcp_memory.stores.vectors.chroma.store import unneeded
 from mcp_memory.stores.vectors.chroma.sync import differences
 from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 _REPAIRING = "`mcp-memory doctor --repair` drops it, and the next server that needs it builds it again."
 _UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
-_DAMAGED = "its files are damaged"
+_DAMAGED, _INTERRUPTED = "its files are damaged", "left in the middle of a change"
 
 
 class ChromaExaminer:
@@ -47,13 +48,11 @@ class ChromaExaminer:
         exact: ExactVectorStore,
         place: IndexPlace,
         connect: Callable[[], Link] | None = None,
-        least_vectors: int = 0,
     ) -> None:
         self._records = records
         self._exact = exact
         self._place = place
         self._connect = connect or process_of(place)
-        self._least_vectors = least_vectors
 
     def directories(self) -> Sequence[IndexDirectory]:
         states = [(path, read_state(path)) for path in self._paths()]
@@ -69,21 +68,17 @@ class ChromaExaminer:
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.catch_up()
-        paths = self._paths()
-        for path in paths:
+        yield Finding(part="index", state="ok", says=self._account())
+        for path in self._paths():
             yield self._examine_directory(path, repair=repair)
         if self._place.is_shared:
             yield self._examine_server(repair=repair)
-        elif not paths:
-            yield Finding(part="index", state="ok", says=self._absence())
 
-    def _absence(self) -> str:
-        """Return the reason why there is no index directory."""
-        if self._place.mode == "off":
-            return "switched off; the exact search answers"
-        if self._least_vectors > max(map(self._exact.size, self._exact.live_ids()), default=0):
-            return unneeded(self._least_vectors)
-        return "none yet; the next server makes one"
+    def _account(self) -> str:
+        """Say which store answers, in all scopes together."""
+        place = self._place.of_memory(self._records.identity)
+        applied = 0 if place.mode == "off" else applied_by_servers(place)
+        return account(self._exact, place, [*self._exact.live_ids()], "elsewhere", applied=applied)
 
     def _paths(self) -> list[Path]:
         return [path for path in directories_in(Path(self._place.root)) if path.exists()]
@@ -114,7 +109,7 @@ class ChromaExaminer:
         """Return the reason in its recorded state to distrust a directory; "" where there is none."""
         stamp = Stamp(embedder=self._place.embedder, chroma=version("chromadb"))
         reasons = (
-            (not state.clean, "left in the middle of a change"),
+            (not state.clean, _INTERRUPTED),
             (state.stamp.embedder != stamp.embedder, "made for another embedder"),
             (state.stamp != stamp, "made by another version"),
             (state.erased < self._exact.newest_erasure, "it may hold what was erased"),
@@ -165,7 +160,7 @@ class ChromaExaminer:
         try:
             with closing(IndexClient(self._connect())) as index:
                 standing = index.open(place, fresh=False)
-                wrong = self._difference(index, place, standing.applied)
+                wrong = _INTERRUPTED if standing.is_doubtful else self._difference(index, place, standing.applied)
                 if not wrong:
                     return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
                 if not standing.writes:

@@ -53,6 +53,10 @@ def calls(memory: Memory) -> list[str]:
     return link.calls
 
 
+def told(memory: Memory, *scopes: str) -> str:
+    return memory.store.state(scopes or (SCOPE,)).says
+
+
 def test_chroma_answers_once_it_has_been_filled(memory: Memory) -> None:
     """S2.2: until then the exact search answers; scores are exact from the start."""
     memory.assert_answers()
@@ -321,7 +325,7 @@ def test_it_is_not_started_before_a_scope_that_is_searched_is_large(opened: Open
     memory.assert_answers()
     state = memory.store.state()
     assert (state.mode, state.state, memory.links) == ("embedded", "not needed", [])
-    assert state.reason == "not needed yet: no scope holds 200 vectors, and the exact search is quicker"
+    assert told(memory) == "exact search over 199 vectors; Chroma takes over from 200 in one scope"
     assert not memory.store.settle(0.0)
     assert not memory.index_folder.exists()
     memory.add(unit(199))
@@ -399,7 +403,7 @@ def test_it_ends_when_no_search_could_use_it_for_long_and_comes_back(tmp_path: P
             memory.assert_chroma_answers()
             first = psutil.Process(memory.process_id)
             until(lambda: memory.store.state().state == "not needed")
-            assert "the next one that can starts it again" in memory.store.state().reason
+            assert told(memory) == "exact search over 200 vectors; the next search brings Chroma back"
             until(lambda: not first.is_running())
             memory.add(*(unit(n) for n in range(200, 250)))
             memory.store.erase(())  # Others may wake it; that is no search.
