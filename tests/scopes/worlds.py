@@ -143,7 +143,7 @@ def opened(folder: Path, embedder: MiniLMEmbedder, now: float, who: Who, **chose
         worlds: list[World] = []
         for name in ("full", "bare"):
             clock = Clock(now=now)
-            settings = load_settings(data_dir=folder / name, chroma="off", **{**who.settings, **chosen})
+            settings = load_settings(data_dir=folder / name, semantic_store="exact", **{**who.settings, **chosen})
             app = open_app(settings, clock, embedder)
             stack.callback(app.close)
             worlds.append(World(folder=folder / name, app=app, clock=clock, who=who))

@@ -93,7 +93,7 @@ def test_what_is_wrong_ends_with_1_until_it_is_repaired(run: "Run", memory: App,
 @pytest.mark.usefixtures("memory")
 def test_an_index_in_use_whole_and_damaged(run: "Run", open_memory: OpenMemory, settings: Settings) -> None:
     """S2.2: whole it is left as it is, damaged it is dropped when asked to, and the next server builds it again."""
-    memory = open_memory({"chroma_least_vectors": 0})
+    memory = open_memory({"semantic_store": "chroma"})
     memory.index.start()
     assert memory.index.settle(SETTLE_SECONDS), memory.index.state()
     assert run("doctor").out.splitlines()[-1] == "ok       index 0: in use by a server, which keeps it itself"
@@ -212,7 +212,7 @@ def test_an_index_that_is_not_there_is_missed_by_large_memories_alone(
 ) -> None:
     """S2.2: below the setting's number the exact search answers anyway."""
     assert "index: not needed yet: no scope holds 100,000 vectors" in run("doctor").out.splitlines()[-1]
-    monkeypatch.setenv("MCP_MEMORY_CHROMA_LEAST_VECTORS", "0")
+    monkeypatch.setenv("MCP_MEMORY_SEMANTIC_STORE", "chroma")
     assert run("doctor").out.splitlines()[-1].endswith("none yet; the next server makes one")
 
 
