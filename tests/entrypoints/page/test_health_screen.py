@@ -47,6 +47,14 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     assert not re.search(r"Aim: [<>]", words)
 
 
+def test_it_tells_which_store_searches_by_meaning(memory: App) -> None:
+    """O4.1: in words, with the number from which Chroma takes over."""
+    memory.remember([NewRecord(text="The bank is closed.")], memory.caller())
+    assert "exact search over 1 vector; Chroma takes over from 20,000 in one scope" in words_of(
+        asked(memory, show_health)
+    )
+
+
 def test_each_number_is_that_of_the_list_that_it_leads_to(memory: App) -> None:
     """U1.1: what is retired or wrong, the tasks above those worked on, and sessions without a log are told apart."""
     caller = memory.caller()

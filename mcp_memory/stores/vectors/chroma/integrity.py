@@ -19,9 +19,9 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.stores.vectors.chroma.account import account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
+    Lease,
     SlotState,
     Stamp,
-    applied_by_servers,
     directories_in,
     lock_beside,
     read_state,
@@ -68,17 +68,22 @@ class ChromaExaminer:
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.catch_up()
-        yield Finding(part="index", state="ok", says=self._account())
-        for path in self._paths():
-            yield self._examine_directory(path, repair=repair)
+        found = {path: self._examine_directory(path, repair=repair) for path in self._paths()}
+        states = [read_state(path) for path, finding in found.items() if finding.state == "ok"]
+        if not self._place.is_shared:
+            yield self._account(max((state.applied for state in states if state), default=0))
+        yield from found.values()
         if self._place.is_shared:
-            yield self._examine_server(repair=repair)
+            finding = self._examine_server(repair=repair)
+            lease = Lease(self._place.of_memory(self._records.identity))
+            yield self._account(lease.applied if finding.state == "ok" else 0)
+            yield finding
 
-    def _account(self) -> str:
-        """Say which store answers, in all scopes together."""
-        place = self._place.of_memory(self._records.identity)
-        applied = 0 if place.mode == "off" else applied_by_servers(place)
-        return account(self._exact, place, [*self._exact.live_ids()], "elsewhere", applied=applied)
+    def _account(self, applied: int) -> Finding:
+        """Say which store answers, in all scopes together, where what is sound holds everything up to that change."""
+        scopes = [*self._exact.live_ids()]
+        says = account(self._exact, self._place, scopes, "elsewhere", applied=applied)
+        return Finding(part="index", state="ok", says=says)
 
     def _paths(self) -> list[Path]:
         return [path for path in directories_in(Path(self._place.root)) if path.exists()]
