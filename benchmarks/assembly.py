@@ -69,9 +69,7 @@ def main() -> None:
     speed = commands.add_parser("speed", help="time beside recall's, and its growth")
     speed.add_argument("--sizes", default="1000,10000,100000", help="records, comma-separated")
     speed.add_argument("--queries", type=int, default=60)
-    speed.add_argument(
-        "--semantic-store", default="exact", choices=("exact", "auto", "chroma"), help="who searches"
-    )
+    speed.add_argument("--semantic-store", default="exact", choices=("exact", "auto", "chroma"), help="who searches")
     arguments = parser.parse_args()
     tables = evidence_tables(arguments) if arguments.command == "evidence" else speed_tables(arguments)
     for table in tables:

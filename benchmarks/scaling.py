@@ -119,7 +119,9 @@ def measured(size: int, folder: Path, queries: int, *, stages: bool) -> Figures:
 
 
 def opened(home: Path, embedder: MiniLMEmbedder, semantic_store: str) -> App:
-    return open_app(load_settings(data_dir=home, namespace="benchmark", semantic_store=semantic_store), embedder=embedder)
+    return open_app(
+        load_settings(data_dir=home, namespace="benchmark", semantic_store=semantic_store), embedder=embedder
+    )
 
 
 def recall(app: App, query: str, request: RecallRequest | None = None) -> None:

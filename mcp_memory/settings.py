@@ -246,9 +246,8 @@ class Settings(BaseSettings):
     summarizer_max_input_tokens: Annotated[int, Field(ge=4_000, le=2_000_000)] = 100_000
     """The most tokens in one request to the model; longer spans are summarised in parts."""
     semantic_store: Annotated[str, BeforeValidator(_check_semantic_store)] = "auto"
-    """Who searches by meaning (docs/semantic-store.md): `auto`, Chroma from 20,000 vectors of a scope, or from the number
-    that stands here; `chroma` from the first record; `exact` never; a Chroma server's address, or `cloud`. The answers
-    are the same."""
+    """The store that searches by meaning (docs/semantic-store.md): `auto`, Chroma from 20,000 vectors of a scope; a
+    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; or `cloud`."""
     chroma_tenant: _Name | None = None
     """The tenant on a Chroma server, or in the cloud."""
     chroma_database: _Name | None = None

@@ -12,7 +12,7 @@ MOST_PENDING = 2_000
 """The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
 _NAMES: Mapping[Mode, str] = {"embedded": "Chroma", "http": "Chroma on its server", "cloud": "Chroma Cloud"}
 Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
-"""Of an index: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
+"""The index's stage: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
 
 
 def account(

@@ -192,7 +192,7 @@ def lock_beside(path: Path) -> Path:
 
 
 def applied_by_servers(place: IndexPlace) -> int:
-    """Return the newest change that an index of this memory says it holds, whoever keeps it; 0 where none does."""
+    """Return the newest change that any index of this memory says it holds; 0 where none says so."""
     if place.is_shared:
         return Lease(place).applied
     states = map(read_state, directories_in(Path(place.root)))

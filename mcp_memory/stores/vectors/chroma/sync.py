@@ -95,7 +95,7 @@ class Filler:
 
     @property
     def must_clear(self) -> bool:
-        """True where a directory may still hold erased data: deleting from it leaves the bytes; or a server is in doubt.
+        """True where a directory may still hold erased data, as deleting leaves the bytes, or a server is in doubt.
 
         A directory that knows a later erasure than the truth belongs to another history, from before a restored backup.
         """

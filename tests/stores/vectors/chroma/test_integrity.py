@@ -48,9 +48,7 @@ def left(opened: Open) -> Memory:
     return memory
 
 
-def examiner(
-    memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any
-) -> ChromaExaminer:
+def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
     exact = ExactVectorStore(Follower(memory.records), EMBEDDER, mismatch)
     own = IndexPlace(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
     return ChromaExaminer(memory.records, exact, replace(own, **place), connect)

@@ -337,7 +337,7 @@ def test_it_is_not_started_before_a_scope_that_is_searched_is_large(opened: Open
 
 
 def test_it_tells_which_store_answers_and_how_far_it_is(opened: Open) -> None:
-    """O4.1: of the scopes asked about alone; before, amid and after the index is filled, in a server and in a command."""
+    """O4.1: of the scopes asked about alone; before, and after the index is filled, in a server and a command."""
     memory = opened(least_vectors=200)
     command = opened(least_vectors=200)
     memory.add(*(unit(n, 2) for n in range(100)))
