@@ -26,7 +26,7 @@ class IndexFailure(StoreUnavailable):
 
 
 Mode = Literal["off", "embedded", "http", "cloud"]
-FORMAT = 1
+FORMAT = 2
 """Increase it with any change that makes earlier indexes useless: names, keys, parameters of the collections."""
 LEAST_VECTORS = 20_000
 """From so many vectors of a scope on Chroma answers by default. Below, the exact search takes less than half its CPU
