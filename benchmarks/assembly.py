@@ -1,7 +1,7 @@
 """How good and how fast assembled contexts are: evidence inside them, and their time beside recall's.
 
     python -m benchmarks.assembly evidence DATA_DIR [--data locomo,prefeval,cosqa] [--strategy NAME] [--questions N]
-    python -m benchmarks.assembly speed [--sizes 1000,10000,100000] [--queries 60] [--chroma embedded]
+    python -m benchmarks.assembly speed [--sizes 1000,10000,100000] [--queries 60] [--semantic-store chroma]
 
 `benchmarks.groups` says what DATA_DIR holds; the conversations in it take some minutes. The store that all has to work
 at takes a minute, a size of 10,000 about as long, one of 100,000 about ten. Columns of one size are measured in turn,
@@ -69,9 +69,7 @@ def main() -> None:
     speed = commands.add_parser("speed", help="time beside recall's, and its growth")
     speed.add_argument("--sizes", default="1000,10000,100000", help="records, comma-separated")
     speed.add_argument("--queries", type=int, default=60)
-    speed.add_argument(
-        "--chroma", default="off", choices=("off", "embedded"), help="with the index process, or without"
-    )
+    speed.add_argument("--semantic-store", default="exact", choices=("exact", "auto", "chroma"), help="who searches")
     arguments = parser.parse_args()
     tables = evidence_tables(arguments) if arguments.command == "evidence" else speed_tables(arguments)
     for table in tables:
@@ -88,7 +86,7 @@ def evidence_tables(arguments: argparse.Namespace) -> list[Table]:
 def speed_tables(arguments: argparse.Namespace) -> list[Table]:
     """The usual store; 200 candidates and more; each size."""
     sizes = sorted(int(text) for text in arguments.sizes.split(","))
-    bench = Bench(embedder=MiniLMEmbedder(), chroma=arguments.chroma, queries=arguments.queries)
+    bench = Bench(embedder=MiniLMEmbedder(), semantic_store=arguments.semantic_store, queries=arguments.queries)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         usual = usual_tables(bench, Path(folder) / "usual")
         stages = stage_table(bench, Path(folder))
@@ -101,19 +99,19 @@ class Bench:
     """What all measurements share: one embedder, where vectors are searched, and how many queries are asked."""
 
     embedder: MiniLMEmbedder
-    chroma: str
+    semantic_store: str
     queries: int
 
     def store(self, home: Path, items: Sequence[NewRecord]) -> None:
         vectors = vectors_for(items, self.embedder, min(len(items), EMBEDDED), seed=5)
-        with closing(opened(home, self.embedder, "off")) as app:
+        with closing(opened(home, self.embedder, "exact")) as app:
             fill(app.records, items, vectors, app.caller(), token_counter(ENCODING))
 
     @contextmanager
     def warm(self, home: Path) -> Generator[App]:
-        with closing(opened(home, self.embedder, self.chroma)) as app:
+        with closing(opened(home, self.embedder, self.semantic_store)) as app:
             app.warm()
-            if self.chroma != "off":
+            if self.semantic_store != "exact":
                 settle(app)
             yield app
 
@@ -123,7 +121,7 @@ def usual_tables(bench: Bench, home: Path) -> list[Table]:
     bench.store(home, knowledge(KNOWLEDGE, seed=5))
     asked = questions(bench.queries + ROUNDS + COLD_STARTS, seed=3)
     figures = Figures(size=sum(KNOWLEDGE.values()))
-    measure_cold(figures, home, bench.chroma, asked[-COLD_STARTS:])
+    measure_cold(figures, home, bench.semantic_store, asked[-COLD_STARTS:])
     with bench.warm(home) as app:
         measure_warm(figures, app, bench, asked[: bench.queries])
         others = asked[bench.queries :][:ROUNDS]
@@ -150,10 +148,10 @@ def assemble(app: App, query: str, *, strategy: str | None = None, max_tokens: i
     return report
 
 
-def measure_cold(figures: Figures, home: Path, chroma: str, asked: Sequence[str]) -> None:
+def measure_cold(figures: Figures, home: Path, semantic_store: str, asked: Sequence[str]) -> None:
     """The first context of fresh processes, after opening and after warming up."""
     for name, options in (("cold build, after opening", []), ("cold build, after warming up", ["--warm"])):
-        command = [sys.executable, "-m", "benchmarks.cold", str(home), "--chroma", chroma, *options]
+        command = [sys.executable, "-m", "benchmarks.cold", str(home), "--semantic-store", semantic_store, *options]
         answers = [subprocess.run([*command, query], check=True, stdout=subprocess.PIPE).stdout for query in asked]
         figures.times[name] = [json.loads(answer)["first context"] for answer in answers]
 

@@ -1,6 +1,6 @@
 """The first context of a fresh process: opens a memory, assembles once, and prints what that took in seconds as JSON.
 
-    python -m benchmarks.cold DATA_DIR QUERY [--chroma off] [--warm]
+    python -m benchmarks.cold DATA_DIR QUERY [--semantic-store exact] [--warm]
 
 Imports no more than a server has imported when its first call comes. With --warm everything slow is loaded before, as a
 server does once it has answered the handshake.
@@ -23,11 +23,11 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the memory's data directory")
     parser.add_argument("query")
     parser.add_argument("--namespace", default="benchmark")
-    parser.add_argument("--chroma", default="off")
+    parser.add_argument("--semantic-store", default="exact")
     parser.add_argument("--warm", action="store_true")
     chosen = parser.parse_args()
     started = time.perf_counter()
-    settings = load_settings(data_dir=chosen.data, namespace=chosen.namespace, chroma=chosen.chroma)
+    settings = load_settings(data_dir=chosen.data, namespace=chosen.namespace, semantic_store=chosen.semantic_store)
     with closing(open_app(settings)) as app:
         if chosen.warm:
             app.warm()

@@ -143,7 +143,7 @@ def measured(size: int, seed: int, *, load: bool) -> Figures:
     counter, embedder = token_counter(ENCODING), CountingEmbedder()
     session = made_session(size, seed, counter.count)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = load_settings(data_dir=Path(folder), namespace="benchmark", chroma="off")
+        settings = load_settings(data_dir=Path(folder), namespace="benchmark", semantic_store="exact")
         with closing(open_app(settings, embedder=embedder)) as app:
             bench = Bench(app=app, caller=app.caller(SESSION), session=session)
             bench.store()

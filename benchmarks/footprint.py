@@ -84,7 +84,7 @@ def fill(folder: Path, size: int, scopes: int) -> None:
     share = -(-size // scopes)
     for number in range(scopes):
         namespace = f"project{number}" if number else "benchmark"
-        settings = load_settings(data_dir=folder, namespace=namespace, chroma="off")
+        settings = load_settings(data_dir=folder, namespace=namespace, semantic_store="exact")
         with closing(open_app(settings, embedder=MadeVectors())) as app:
             mine = texts[number * share : (number + 1) * share]
             for begin in range(0, len(mine), BATCH):

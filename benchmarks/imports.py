@@ -162,7 +162,7 @@ def embed_otherwise(files: Path) -> None:
 
 def keep_up(files: Path) -> None:
     """Take every step of upkeep that there is."""
-    with closing(open_app(load_settings(chroma="off"))) as app:
+    with closing(open_app(load_settings(semantic_store="exact"))) as app:
         while app.keep_up():
             pass
 

@@ -66,7 +66,7 @@ def main() -> None:
     )
     table = Table("vectors", *headings, title="a search for 60 candidates: median wall, mean processor time")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = load_settings(data_dir=Path(folder), namespace="benchmark", chroma="off")
+        settings = load_settings(data_dir=Path(folder), namespace="benchmark", semantic_store="exact")
         with closing(open_app(settings, embedder=embedder)) as app:
             exact = ExactVectorStore(Follower(app.records), embedder.id, embedder_mismatch)
             place = IndexPlace(mode="embedded", root=str(Path(folder) / "index"), embedder=embedder.id)

@@ -43,7 +43,7 @@ def main() -> None:
             for at, word in enumerate(words)
         ]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            settings = load_settings(data_dir=Path(folder), namespace="benchmark", chroma="off")
+            settings = load_settings(data_dir=Path(folder), namespace="benchmark", semantic_store="exact")
             with closing(open_app(settings, embedder=embedder)) as app:
                 vectors = vectors_for(items, embedder, EMBEDDED, seed=1)
                 ids = fill(app.records, items, vectors, app.caller(), token_counter("o200k_base"))

@@ -95,11 +95,11 @@ def measured(size: int, folder: Path, queries: int, *, stages: bool) -> Figures:
     items = memories(size, seed=5)
     vectors = vectors_for(items, embedder, min(size, REAL), seed=5)
     home = folder / "memory"
-    with closing(opened(home, embedder, "off")) as exact:
+    with closing(opened(home, embedder, "exact")) as exact:
         fill(exact.records, items, vectors, exact.caller(), token_counter("o200k_base"))
         asked = questions(queries + 1, seed=3)
         figures.times["first recall"] = [seconds(lambda: recall(exact, asked[-1]))]
-        with closing(opened(home, embedder, "embedded")) as indexed:
+        with closing(opened(home, embedder, "auto")) as indexed:
             indexed.warm()
             figures.times["index built"] = [seconds(lambda: settle(indexed))]
             for name, app in (("recall", indexed), ("recall, without Chroma", exact)):
@@ -118,8 +118,10 @@ def measured(size: int, folder: Path, queries: int, *, stages: bool) -> Figures:
     return figures
 
 
-def opened(home: Path, embedder: MiniLMEmbedder, chroma: str) -> App:
-    return open_app(load_settings(data_dir=home, namespace="benchmark", chroma=chroma), embedder=embedder)
+def opened(home: Path, embedder: MiniLMEmbedder, semantic_store: str) -> App:
+    return open_app(
+        load_settings(data_dir=home, namespace="benchmark", semantic_store=semantic_store), embedder=embedder
+    )
 
 
 def recall(app: App, query: str, request: RecallRequest | None = None) -> None:
@@ -260,7 +262,7 @@ def measure_worst_case(figures: Figures, home: Path, embedder: MiniLMEmbedder, q
     """Recall over texts that share nearly all of their words."""
     items = [NewRecord(text=text) for text in sentences(WORST_CASE + queries, seed=7)]
     vectors = vectors_for(items[:WORST_CASE], embedder, REAL, seed=7)
-    with closing(opened(home, embedder, "embedded")) as app:
+    with closing(opened(home, embedder, "auto")) as app:
         fill(app.records, items[:WORST_CASE], vectors, app.caller(), token_counter("o200k_base"))
         app.warm()
         settle(app)

@@ -258,8 +258,8 @@ class App(Wiring):
             "factor": factor.factor,
             "known_error": factor.known_error,
         }
-        state = self.index.state()  # The index's counts cover every namespace, so they are left out.
-        index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
+        state = self.index.state(caller.scopes)  # Its counts cover every namespace; what it says, the scopes.
+        index: dict[str, Json] = {"mode": state.mode, "state": state.state, "says": state.says, "reason": state.reason}
         log = self.log_standing(caller)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
         folder = shown_membership((seat or self.own).membership)

@@ -23,7 +23,7 @@ NAMES = ("namespace", "agent", "session")
 """Settings that name who works and where; they may differ between the windows that one server serves."""
 _NO = ("false", "0", "no", "off", "f", "n")
 _OF_ONE_PROCESS = f"{PREFIX}LOG_LEVEL"
-_WITH_LIBRARIES = ("embedder", "summarizer", "chroma")
+_WITH_LIBRARIES = ("embedder", "summarizer", "semantic_store", "chroma")
 """Parts of the names of settings that bring in a library of others."""
 _OF_LIBRARIES = ("_API_KEY", "_BASE_URL", "_PROXY", "SSL_CERT_FILE")
 """Ends of variables that such libraries read: OPENAI_API_KEY, HTTPS_PROXY."""

@@ -51,6 +51,9 @@ EmbedderName: TypeAlias = Literal[
 ]  # fmt: skip
 """Our own models, or one of Chroma's embedding functions: listed here, since asking Chroma takes a second."""
 _OF_OURS = ("minilm", "e5", "minilm+e5")
+_SEMANTIC_STORES = ("auto", "chroma", "exact", "cloud")
+_REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")
+"""Former settings: `semantic_store` says what they said."""
 
 
 def _check_name(value: str) -> str:
@@ -81,11 +84,17 @@ def _split_commas(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _check_url(value: str) -> str:
-    url = urlsplit(value)
-    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path.strip("/"):
-        raise ValueError("must be http:// or https://, host and port; credentials go into MCP_MEMORY_CHROMA_HEADERS")
-    return value
+def _check_semantic_store(value: object) -> str:
+    """Return the value as text. Accept the names, a number of vectors, and a server's address without credentials."""
+    text = str(value).strip()
+    url = urlsplit(text)
+    is_server = url.scheme in ("http", "https") and url.hostname and not url.username and not url.path.strip("/")
+    if text not in _SEMANTIC_STORES and not re.fullmatch(r"\d{1,9}", text, re.ASCII) and not is_server:
+        raise ValueError(
+            "must be auto, chroma, exact, cloud, the number of vectors from which Chroma answers, or a Chroma server's"
+            " http:// or https://, host and port (credentials go into MCP_MEMORY_CHROMA_HEADERS)"
+        )
+    return text
 
 
 def _check_endpoint(value: str) -> str:
@@ -236,15 +245,11 @@ class Settings(BaseSettings):
     """Seconds that one request to the model may take; it is repeated at most twice."""
     summarizer_max_input_tokens: Annotated[int, Field(ge=4_000, le=2_000_000)] = 100_000
     """The most tokens in one request to the model; longer spans are summarised in parts."""
-    chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
-    """The place of the index of meaning: `embedded`, `http` (a Chroma server), `cloud`, or `off`."""
-    chroma_least_vectors: Annotated[int, Field(ge=0)] = 100_000
-    """An embedded Chroma starts when a scope that is searched holds this many vectors (0: at once); below, the exact
-    search is faster. The answers are the same."""
-    chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
-    """The Chroma server, for `http`."""
+    semantic_store: Annotated[str, BeforeValidator(_check_semantic_store)] = "auto"
+    """The store that searches by meaning (docs/semantic-store.md): `auto`, Chroma from 20,000 vectors of a scope; a
+    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; or `cloud`."""
     chroma_tenant: _Name | None = None
-    """The tenant there, or in the cloud."""
+    """The tenant on a Chroma server, or in the cloud."""
     chroma_database: _Name | None = None
     """The database there, or in the cloud."""
     chroma_headers: Annotated[dict[str, _Sendable], NoDecode, BeforeValidator(_read_json)] = {}
@@ -321,6 +326,13 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments first, then the environment, then the file; a `.env` of the working directory is ignored."""
         file = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        variables = {name.upper() for name, value in os.environ.items() if value}
+        for name in _REPLACED:
+            if name in file() or f"{locations.PREFIX}{name.upper()}" in variables:
+                raise InvalidRequest(
+                    f"Setting {name}: it is semantic_store now. Take it out and set MCP_MEMORY_SEMANTIC_STORE to auto,"
+                    " chroma, exact, cloud, a number of vectors or a server's address."
+                )
         if written := _FROM_ENVIRONMENT_ONLY & file().keys():
             name = min(written)
             raise InvalidRequest(f"{config_file()} holds {name}; take it out and set MCP_MEMORY_{name.upper()}.")

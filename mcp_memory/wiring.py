@@ -166,17 +166,15 @@ class Wiring:
         """Vector search, and the index behind it, which `warm` starts."""
         from mcp_memory.stores.vectors.chroma import ChromaVectorStore
 
-        least = self.settings.chroma_least_vectors
-        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity, least_vectors=least)
+        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity)
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored indexes of all processes; starts none."""
         from mcp_memory.stores.follower import Follower
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
-        least = self.settings.chroma_least_vectors
         exact = self._exact(Follower(self.records))  # Its own follower: it looks at every index, holds no request.
-        return ChromaExaminer(self.records, exact, self._place(), least_vectors=least)
+        return ChromaExaminer(self.records, exact, self._place())
 
     @made_once
     def tokens(self) -> AccessTokens:
@@ -538,11 +536,10 @@ class Wiring:
         from mcp_memory.stores.vectors.chroma import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
-        return IndexPlace(
-            mode=settings.chroma,
+        return IndexPlace.named(
+            settings.semantic_store,
             root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # The index process has another working directory.
             embedder=self._embedder.id,
-            url=settings.chroma_url,
             tenant=settings.chroma_tenant,
             database=settings.chroma_database,
             headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},

@@ -26,7 +26,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread
-from mcp_memory.stores.vectors.chroma.location import IndexFailure
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, record_of
 from mcp_memory.stores.vectors.chroma.worker import Worker
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -113,7 +113,7 @@ class Memory:
 
     def __init__(self, folder: Path, connect: Callable[[], Link] | None = None, **place: Any) -> None:
         embedder = place.pop("embedder", EMBEDDER)
-        least_vectors, idle_seconds = place.pop("least_vectors", 0), place.pop("idle_seconds", math.inf)
+        idle_seconds = place.pop("idle_seconds", math.inf)
         self.folder = folder
         self.index_folder = folder / "index"
         self.links: list[Link] = []
@@ -126,9 +126,8 @@ class Memory:
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
         where = IndexPlace(**given)
-        self.store = ChromaVectorStore(
-            self.exact, where, self.records.identity, connecting, least_vectors, idle_seconds
-        )
+        self.place = where.of_memory(self.records.identity)
+        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, idle_seconds)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""
@@ -372,6 +371,36 @@ def peer() -> None:
             sys.stdout.write(json.dumps(commands[command](*arguments)) + "\n")
             sys.stdout.flush()
     memory.close()
+
+
+@contextlib.contextmanager
+def writing_again(memory: Memory) -> Generator[None]:
+    """Write keys that Chroma holds with other vectors meanwhile, over and over, until Chroma is gone."""
+    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to do what the store never does
+    assert view is not None
+    name = view.place.collection(SCOPE)
+    keys = view.index.keys(name)
+
+    def write() -> None:
+        for seed in range(80_000, 90_000):
+            try:
+                view.index.put(name, {key: unit(seed + n)[0] for n, key in enumerate(keys[:300])})
+            except IndexFailure:
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    yield
+    writer.join()
+
+
+def found_by_chroma(memory: Memory, seeds: Sequence[int], windows: int = 1) -> list[str]:
+    """The record that Chroma itself names first for the last window of each seed's vectors."""
+    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - the exact search would correct it
+    assert view is not None
+    name = view.place.collection(SCOPE)
+    asked = (unit(seed, windows)[-1] for seed in seeds)
+    return [record_of(view.index.query([name], vector, 1, ANSWER_SECONDS)[0][0]) for vector in asked]
 
 
 def traces(folder: Path, wanted: Sequence[bytes]) -> list[str]:

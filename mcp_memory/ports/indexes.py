@@ -12,7 +12,8 @@ class IndexState:
     """State of the index behind vector search, as this process sees it.
 
     `applied` is the newest change it certainly holds, `pending` the number of records changed since, `answered` the
-    number of searches it took part in. `reason` explains `failed` or `not needed`; exact search answers then.
+    number of searches it took part in. `reason` explains `failed`; exact search answers then. `says` tells people which
+    store answers and how far it is, by counts of the scopes asked about alone.
     """
 
     mode: Literal["off", "embedded", "http", "cloud"]
@@ -24,6 +25,7 @@ class IndexState:
     directory: str | None = None
     bytes: int = 0
     reason: str = ""
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,9 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def state(self) -> IndexState: ...
+    def state(self, scopes: Sequence[str] = ()) -> IndexState:
+        """Return the state; what it `says` is about these scopes, and "" where there are none."""
+        ...
 
     def check(self) -> Mapping[str, IndexDifference]:
         """Return each scope's difference from the truth now; {} where there is none, or the index is not open."""

@@ -43,7 +43,7 @@ def group(tmp_path: Path) -> Generator[Group]:
     long = " ".join(f"Part {number} of the long report on the harbour says that all is well." for number in range(80))
     items = [NewRecord(text="The harbour opens at seven.", speaker="Ada"), NewRecord(text=long)]
     items += [NewRecord(text=f"The harbour master counted {number} ships.") for number in range(100)]
-    settings = load_settings(data_dir=tmp_path, namespace="toy", chroma="off")
+    settings = load_settings(data_dir=tmp_path, namespace="toy", semantic_store="exact")
     with closing(open_app(settings, clock, MiniLMEmbedder())) as app:
         ids = [done.id for done in app.remember(items, app.caller())]
         question = Question(

@@ -19,7 +19,7 @@ from mcp_memory.settings import load_settings
 
 @pytest.fixture
 def app(tmp_path: Path) -> Generator[App]:
-    settings = load_settings(data_dir=tmp_path, namespace="benchmark", chroma="off")
+    settings = load_settings(data_dir=tmp_path, namespace="benchmark", semantic_store="exact")
     with closing(open_app(settings, embedder=MiniLMEmbedder())) as opened:
         yield opened
 

@@ -66,7 +66,7 @@ def test_a_server_and_its_index_process_run_nothing_of_the_folder(
     form: str, hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory."""
-    environment = {"MCP_MEMORY_CHROMA_LEAST_VECTORS": "0"}
+    environment = {"MCP_MEMORY_SEMANTIC_STORE": "chroma"}
     command: Sequence[str] = (PROGRAM,)
     if form == "what install writes":
         command, environment = written_by_install(), careless(environment)

@@ -209,7 +209,7 @@ def test_its_one_child_is_the_index_process_which_ends_with_it(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """S5.1: however it ends; the child's own children, if any, too."""
-    server = start_server(tmp_path / "data", environment={"MCP_MEMORY_CHROMA_LEAST_VECTORS": "0"})
+    server = start_server(tmp_path / "data", environment={"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
     server.call("remember", text="something to embed")
     server.call("recall", query="something")
     process = psutil.Process(server.process.pid)
@@ -226,7 +226,10 @@ def test_its_one_child_is_the_index_process_which_ends_with_it(
     assert psutil.wait_procs(children, timeout=30)[1] == []
 
 
-@pytest.mark.parametrize("environment", [{}, {"MCP_MEMORY_CHROMA": "off"}])
+OF_SETTINGS = {"auto": "; Chroma takes over from 20,000 in one scope", "exact": ", as the settings say"}
+
+
+@pytest.mark.parametrize("environment", [{}, {"MCP_MEMORY_SEMANTIC_STORE": "exact"}])
 def test_without_an_index_it_has_no_children(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]", environment: dict[str, str]
 ) -> None:
@@ -241,6 +244,8 @@ def test_without_an_index_it_has_no_children(
 
     if not environment:
         until(lambda: index()["state"] == "not needed")
+    said = index()["says"]
+    assert said == f"exact search over 1 vector{OF_SETTINGS[environment.get('MCP_MEMORY_SEMANTIC_STORE', 'auto')]}"
     children = psutil.Process(server.process.pid).children(recursive=True)
     server.stop()
     assert children == []

@@ -17,7 +17,7 @@ Start = Callable[..., "ServerProcess"]
 @pytest.fixture
 def start(tmp_path: Path, start_server: Start) -> Callable[[str], "ServerProcess"]:
     def start_one(agent: str) -> "ServerProcess":
-        return start_server(tmp_path / "data", {"MCP_MEMORY_AGENT": agent, "MCP_MEMORY_CHROMA": "off"})
+        return start_server(tmp_path / "data", {"MCP_MEMORY_AGENT": agent, "MCP_MEMORY_SEMANTIC_STORE": "exact"})
 
     return start_one
 

@@ -26,9 +26,21 @@ from mcp_memory.errors import StoreBusy
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.vectors.chroma import store
+from mcp_memory.stores.vectors.chroma import store, sync_thread
 from mcp_memory.stores.vectors.chroma.index_folder import read_state
-from tests.chroma import PATIENCE_SECONDS, SCOPE, Memory, Peer, quick_to_act, state_of, traces, unit, until
+from tests.chroma import (
+    PATIENCE_SECONDS,
+    SCOPE,
+    Memory,
+    Peer,
+    found_by_chroma,
+    quick_to_act,
+    state_of,
+    traces,
+    unit,
+    until,
+    writing_again,
+)
 from tests.stores.vectors.chroma.test_store_model import garble
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL, and deletes no open files")
@@ -85,6 +97,32 @@ def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
         memory.assert_chroma_answers()
         assert memory.store.check() == {}
         memory.close()
+
+
+def test_killed_while_keys_that_are_there_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O4.1: Chroma may keep old vectors under such keys for ever, and count right (chroma-core/chroma#7678).
+
+    The directory is made anew; a comparison of keys would have found nothing wrong.
+    """
+    with quick_to_act():
+        memory = Memory(tmp_path, sync_threshold=100)
+        ids = memory.add(*(unit(n) for n in range(300)))
+        memory.settle()
+        directory, process_id = memory.index_folder / "0", memory.process_id
+        monkeypatch.setattr(sync_thread, "FIRST_PAUSE_SECONDS", PATIENCE_SECONDS)  # This process is no witness.
+        with writing_again(memory):
+            graph = next(directory.rglob("data_level0.bin"))
+            before = graph.stat().st_mtime_ns
+            until(lambda: graph.stat().st_mtime_ns != before)  # Chroma persists what was written again.
+            assert not state_of(directory)["clean"]
+            os.kill(process_id, signal.SIGKILL)
+        memory.close()
+        again = Memory(tmp_path, sync_threshold=100)
+        again.assert_answers()
+        again.settle()
+        assert again.store.check() == {}
+        assert found_by_chroma(again, range(300)) == ids
+        again.close()
 
 
 def test_a_server_killed_while_it_fills_its_index_leaves_nothing_behind(memory: Memory) -> None:
@@ -310,7 +348,7 @@ def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Pat
 
     def opened() -> tuple[App, CountingEmbedder]:
         counting = CountingEmbedder(embedder)
-        settings = load_settings(data_dir=tmp_path / "data", namespace="test", chroma_least_vectors=0)
+        settings = load_settings(data_dir=tmp_path / "data", namespace="test", semantic_store="chroma")
         return open_app(settings, embedder=counting), counting
 
     with quick_to_act():

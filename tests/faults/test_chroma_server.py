@@ -12,7 +12,20 @@ from urllib.request import Request, urlopen
 import pytest
 
 from mcp_memory.stores.vectors.chroma import index_client, store
-from tests.chroma import SCOPE, Memory, Open, Proxy, chroma_server, free_port, opening, unit, until
+from mcp_memory.stores.vectors.chroma.index_folder import applied_by_servers
+from tests.chroma import (
+    SCOPE,
+    Memory,
+    Open,
+    Proxy,
+    chroma_server,
+    found_by_chroma,
+    free_port,
+    opening,
+    unit,
+    until,
+    writing_again,
+)
 
 
 class Server:
@@ -145,6 +158,24 @@ def test_a_server_that_goes_and_comes_back(memory: Memory, server: Server, data:
     memory.settle()
     memory.assert_chroma_answers()
     assert memory.store.check() == {}
+
+
+def test_a_server_killed_while_keys_that_are_there_are_written_again(memory: Memory, server: Server) -> None:
+    """O4.1: as in a directory of one's own; what other processes were told is withdrawn before the change."""
+    memory.settle()
+    ids = [*memory.exact.live_ids()[SCOPE]]
+    assert applied_by_servers(memory.place) == memory.exact.catch_up()
+    links = len(memory.links)
+    with writing_again(memory):
+        until(lambda: not applied_by_servers(memory.place))
+        server.stop()
+    memory.assert_answers()
+    until(lambda: memory.store.state().state == "failed")
+    server.start()
+    memory.settle()
+    assert len(memory.links) > links
+    assert memory.store.check() == {}
+    assert found_by_chroma(memory, range(0, 400, 4), windows=2) == ids[::4]
 
 
 def test_a_server_that_falls_silent_delays_no_answer_twice(

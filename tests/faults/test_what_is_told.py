@@ -247,7 +247,7 @@ def test_a_store_of_the_future_is_not_opened(data_dir: Path) -> None:
 @posix
 def test_a_server_whose_index_process_is_killed_answers_and_has_another(data_dir: Path, start: Start) -> None:
     """S2.1, S2.2: kill -9 of the one child; no answer is worse for it, and nobody has to do anything."""
-    server = start(data_dir, {"MCP_MEMORY_CHROMA_LEAST_VECTORS": "0"})
+    server = start(data_dir, {"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
     this = psutil.Process(server.process.pid)
 
     def index_state() -> str:

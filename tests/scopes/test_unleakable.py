@@ -217,7 +217,7 @@ def test_no_page_of_the_command_line_tells_what_another_scope_holds(
         pytest.skip("a token is for HTTP")
     monkeypatch.setenv("MCP_MEMORY_INHERIT", "library")
     monkeypatch.setenv("MCP_MEMORY_SESSION", "day")
-    monkeypatch.setenv("MCP_MEMORY_CHROMA", "off")
+    monkeypatch.setenv("MCP_MEMORY_SEMANTIC_STORE", "exact")
     where = ("--namespace", "here", "--agent", "ann", "--json", "--data-dir")
     ids = [
         found.records[0],

@@ -29,7 +29,7 @@ from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records import FILE_NAME
 
-FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directories", "unembedded"})
+FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directories", "unembedded", "says"})
 """Of the file, and of this process and machine."""
 _DURATION = re.compile(r'"(?:assembly_ms|ms|seconds)":\s*[\d.]+|[\d.]+ m?s\b')
 
@@ -143,7 +143,7 @@ def opened(folder: Path, embedder: MiniLMEmbedder, now: float, who: Who, **chose
         worlds: list[World] = []
         for name in ("full", "bare"):
             clock = Clock(now=now)
-            settings = load_settings(data_dir=folder / name, chroma="off", **{**who.settings, **chosen})
+            settings = load_settings(data_dir=folder / name, semantic_store="exact", **{**who.settings, **chosen})
             app = open_app(settings, clock, embedder)
             stack.callback(app.close)
             worlds.append(World(folder=folder / name, app=app, clock=clock, who=who))

@@ -59,7 +59,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         else "nothing",
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
         "Embedder": (store["embedder"] or "none yet") + waiting,
-        "Index": _index(status["index"]["mode"], status["index_directories"], store["revision"]),
+        "By meaning": f"{status['index']['says']}{_directories(status['index_directories'], store['revision'])}",
         "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
         "Tokens": f"{tokens['encoding']}{factor}",
@@ -260,13 +260,13 @@ def _fields(rows: Mapping[str, str]) -> Table:
     return table
 
 
-def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -> str:
-    """Describe the indexes in the data directory, and the newest change applied; a command keeps no index."""
+def _directories(directories: Sequence[Mapping[str, Any]], revision: int) -> str:
+    """Describe the index directories, and the newest change applied, where there are any."""
     if not directories:
-        return f"{mode}, no directory"
+        return ""
     size = sum(each["bytes"] for each in directories) / 1e6
     newest = max(each["applied"] for each in directories)
-    return f"{mode}, at change {newest} of {revision} (directories: {len(directories)}, {size:.1f} MB)"
+    return f" (change {newest} of {revision}; directories: {len(directories)}, {size:.1f} MB)"
 
 
 def _contexts(contexts: Mapping[str, Any]) -> str:

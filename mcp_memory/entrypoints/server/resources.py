@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _MIME_TYPE = "application/json"
 _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
     "store": frozenset({"path", "bytes", "engine"}),
-    "index": frozenset({"reason"}),
+    "index": frozenset({"reason", "says"}),
 }
-"""Fields of the status about the server's files, which an index that failed may name."""
+"""Fields of the status about the server's files, which an index that failed may name, or about all that scopes hold."""
 
 
 def add_to(server: MCPServer, app: "App") -> None:

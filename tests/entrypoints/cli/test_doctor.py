@@ -91,16 +91,19 @@ def test_what_is_wrong_ends_with_1_until_it_is_repaired(run: "Run", memory: App,
 
 
 @pytest.mark.usefixtures("memory")
-def test_an_index_in_use_whole_and_damaged(run: "Run", open_memory: OpenMemory, settings: Settings) -> None:
+def test_an_index_in_use_whole_and_damaged(
+    run: "Run", open_memory: OpenMemory, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S2.2: whole it is left as it is, damaged it is dropped when asked to, and the next server builds it again."""
-    memory = open_memory({"chroma_least_vectors": 0})
+    monkeypatch.setenv("MCP_MEMORY_SEMANTIC_STORE", "chroma")
+    memory = open_memory({"semantic_store": "chroma"})
     memory.index.start()
     assert memory.index.settle(SETTLE_SECONDS), memory.index.state()
     assert run("doctor").out.splitlines()[-1] == "ok       index 0: in use by a server, which keeps it itself"
     memory.close()
     shown = run("status", "--json").json["index_directories"]
     assert [(each["name"], each["clean"]) for each in shown] == [("0", True)]
-    assert f"embedded, at change {shown[0]['applied']} of" in run("status").out
+    assert "Chroma, all 2 vectors indexed (change" in " ".join(run("status").out.split())
     before = digests(settings.data_dir)
     assert run("doctor").out.splitlines()[-1] == f"ok       index 0: whole up to change {shown[0]['applied']}"
     assert digests(settings.data_dir) == before
@@ -108,6 +111,7 @@ def test_an_index_in_use_whole_and_damaged(run: "Run", open_memory: OpenMemory, 
     ran = run("doctor")
     assert ran.code == 1
     assert ran.out.splitlines()[-1].startswith("wrong    index 0: its files are damaged. `mcp-memory doctor --repair`")
+    assert ran.out.splitlines()[-2].endswith("; a server has yet to fill the index of Chroma")
     assert run("doctor", "--repair").out.splitlines()[-1].startswith("repaired index 0: its files are damaged; dropped")
     assert not (settings.data_dir / "index" / "0").exists()
 
@@ -115,7 +119,7 @@ def test_an_index_in_use_whole_and_damaged(run: "Run", open_memory: OpenMemory, 
 @pytest.mark.usefixtures("memory")
 def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings) -> None:
     """C9.1, S2.2: before there is an index too."""
-    assert "embedded, no directory" in run("status").out
+    assert "By meaning    exact search over 2 vectors" in run("status").out
     assert "0 entities, 0 relations" in run("status").out
     assert "waiting" not in run("status").out
     execute(settings, "DELETE FROM vectors WHERE row = 1")
@@ -210,10 +214,12 @@ def test_without_a_memory_what_surrounds_it_is_examined(run: "Run", settings: Se
 def test_an_index_that_is_not_there_is_missed_by_large_memories_alone(
     run: "Run", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S2.2: below the setting's number the exact search answers anyway."""
-    assert "index: not needed yet: no scope holds 100,000 vectors" in run("doctor").out.splitlines()[-1]
-    monkeypatch.setenv("MCP_MEMORY_CHROMA_LEAST_VECTORS", "0")
-    assert run("doctor").out.splitlines()[-1].endswith("none yet; the next server makes one")
+    """S2.2, O4.1: below the setting's number the exact search answers anyway."""
+    exactly = "exact search over 2 vectors; Chroma takes over from 20,000 in one scope"
+    assert run("doctor").out.splitlines()[-1] == f"ok       index: {exactly}"
+    assert exactly in " ".join(run("status").out.split())
+    monkeypatch.setenv("MCP_MEMORY_SEMANTIC_STORE", "chroma")
+    assert run("doctor").out.splitlines()[-1].endswith("; a server has yet to fill the index of Chroma")
 
 
 def test_what_waits_for_a_server_is_no_fault(run: "Run", memory: App, settings: Settings) -> None:

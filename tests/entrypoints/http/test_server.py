@@ -124,7 +124,7 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_leaves_nothing(
     tmp_path: Path, start_http: Callable[..., HttpServer]
 ) -> None:
     """S5.1: also with a stream open that would never end."""
-    server = start_http(tmp_path / "data", chroma_least_vectors=0)
+    server = start_http(tmp_path / "data", semantic_store="chroma")
     session = open_session(server.url, "")
     mine = {"mcp-session-id": session}
     assert post(server.url, "tools/call", RECALL, mine).status_code == 200  # The services are made.

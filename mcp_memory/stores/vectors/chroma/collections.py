@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 LOCAL_PAGE = 5_000
 _ERASE_BATCH = 100
-_NEIGHBOURS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 200
-"""Parameters of the HNSW graph (Malkov & Yashunin 2018). With over-fetching, recall@10 is 1.0 at 10,000 real texts
-(decision 11)."""
+_NEIGHBOURS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 500
+"""Parameters of the HNSW graph (Malkov & Yashunin 2018). With over-fetching, 99 % of the 60 nearest real vectors
+are named, also for questions about something else; with 200, 95 % of those (decision 86)."""
 
 
 def chroma_version() -> str:

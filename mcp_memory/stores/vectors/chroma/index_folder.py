@@ -191,6 +191,14 @@ def lock_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
+def applied_by_servers(place: IndexPlace) -> int:
+    """Return the newest change that any index of this memory says it holds; 0 where none says so."""
+    if place.is_shared:
+        return Lease(place).applied
+    states = map(read_state, directories_in(Path(place.root)))
+    return max((state.applied for state in states if state), default=0)
+
+
 def size_of(directory: Path) -> int:
     """Return the bytes in a directory; 0 where it is gone."""
     with suppress(OSError):

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.stores.vectors.chroma.account import account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
+    Lease,
     SlotState,
     Stamp,
     directories_in,
@@ -28,14 +30,13 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
     try_lock,
 )
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
-from mcp_memory.stores.vectors.chroma.store import unneeded
 from mcp_memory.stores.vectors.chroma.sync import differences
 from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 _REPAIRING = "`mcp-memory doctor --repair` drops it, and the next server that needs it builds it again."
 _UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
-_DAMAGED = "its files are damaged"
+_DAMAGED, _INTERRUPTED = "its files are damaged", "left in the middle of a change"
 
 
 class ChromaExaminer:
@@ -47,13 +48,11 @@ class ChromaExaminer:
         exact: ExactVectorStore,
         place: IndexPlace,
         connect: Callable[[], Link] | None = None,
-        least_vectors: int = 0,
     ) -> None:
         self._records = records
         self._exact = exact
         self._place = place
         self._connect = connect or process_of(place)
-        self._least_vectors = least_vectors
 
     def directories(self) -> Sequence[IndexDirectory]:
         states = [(path, read_state(path)) for path in self._paths()]
@@ -69,21 +68,22 @@ class ChromaExaminer:
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.catch_up()
-        paths = self._paths()
-        for path in paths:
-            yield self._examine_directory(path, repair=repair)
+        found = {path: self._examine_directory(path, repair=repair) for path in self._paths()}
+        states = [read_state(path) for path, finding in found.items() if finding.state == "ok"]
+        if not self._place.is_shared:
+            yield self._account(max((state.applied for state in states if state), default=0))
+        yield from found.values()
         if self._place.is_shared:
-            yield self._examine_server(repair=repair)
-        elif not paths:
-            yield Finding(part="index", state="ok", says=self._absence())
+            finding = self._examine_server(repair=repair)
+            lease = Lease(self._place.of_memory(self._records.identity))
+            yield self._account(lease.applied if finding.state == "ok" else 0)
+            yield finding
 
-    def _absence(self) -> str:
-        """Return the reason why there is no index directory."""
-        if self._place.mode == "off":
-            return "switched off; the exact search answers"
-        if self._least_vectors > max(map(self._exact.size, self._exact.live_ids()), default=0):
-            return unneeded(self._least_vectors)
-        return "none yet; the next server makes one"
+    def _account(self, applied: int) -> Finding:
+        """Say which store answers, in all scopes together, where what is sound holds everything up to that change."""
+        scopes = [*self._exact.live_ids()]
+        says = account(self._exact, self._place, scopes, "elsewhere", applied=applied)
+        return Finding(part="index", state="ok", says=says)
 
     def _paths(self) -> list[Path]:
         return [path for path in directories_in(Path(self._place.root)) if path.exists()]
@@ -114,7 +114,7 @@ class ChromaExaminer:
         """Return the reason in its recorded state to distrust a directory; "" where there is none."""
         stamp = Stamp(embedder=self._place.embedder, chroma=version("chromadb"))
         reasons = (
-            (not state.clean, "left in the middle of a change"),
+            (not state.clean, _INTERRUPTED),
             (state.stamp.embedder != stamp.embedder, "made for another embedder"),
             (state.stamp != stamp, "made by another version"),
             (state.erased < self._exact.newest_erasure, "it may hold what was erased"),
@@ -165,7 +165,7 @@ class ChromaExaminer:
         try:
             with closing(IndexClient(self._connect())) as index:
                 standing = index.open(place, fresh=False)
-                wrong = self._difference(index, place, standing.applied)
+                wrong = _INTERRUPTED if standing.is_doubtful else self._difference(index, place, standing.applied)
                 if not wrong:
                     return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
                 if not standing.writes:

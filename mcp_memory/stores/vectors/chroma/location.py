@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_memory.errors import StoreUnavailable
 
@@ -26,8 +26,11 @@ class IndexFailure(StoreUnavailable):
 
 
 Mode = Literal["off", "embedded", "http", "cloud"]
-FORMAT = 1
+FORMAT = 2
 """Increase it with any change that makes earlier indexes useless: names, keys, parameters of the collections."""
+LEAST_VECTORS = 20_000
+"""From so many vectors of a scope on Chroma answers by default. Below, the exact search takes less than half its CPU
+(decision 86)."""
 SERVER_BATCH = 300
 """Chroma Cloud's limit for the vectors of one write, and for the results of one question."""
 _DIGEST_BYTES = 6
@@ -52,6 +55,22 @@ class IndexPlace:
     api_key: str = field(default="", repr=False)
     sync_threshold: int = 1000
     """The number of writes after which Chroma saves its graph to disk."""
+    least_vectors: int = 0
+    """The live vectors of a scope from which Chroma answers; 0 from the first record."""
+
+    @classmethod
+    def named(cls, store: str, **where: Any) -> IndexPlace:
+        """Return the place that the setting `semantic_store` names; `where` are the other fields.
+
+        What is named answers from the first record, `auto` by the scope's size, a number says that size.
+        """
+        if "://" in store:
+            return cls(mode="http", url=store, **where)
+        if store == "cloud":
+            return cls(mode="cloud", **where)
+        if store in ("chroma", "exact"):
+            return cls(mode="embedded" if store == "chroma" else "off", **where)
+        return cls(mode="embedded", least_vectors=LEAST_VECTORS if store == "auto" else int(store), **where)
 
     @property
     def is_shared(self) -> bool:

@@ -14,12 +14,16 @@ from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """The state of an open index: its right to write, the newest applied change, and the newest followed erasure."""
+    """The state of an open index: its right to write, the newest applied change, and the newest followed erasure.
+
+    `is_doubtful`: it was left in the middle of a change, and may answer wrongly though its keys look right.
+    """
 
     writes: bool
     applied: int
     erased: int
     directory: str | None
+    is_doubtful: bool = False
 
 
 class OwnDirectory:
@@ -86,29 +90,46 @@ def _undone_by(undo: Callable[[], None]) -> Generator[None]:
 
 
 class ServerPart:
-    """A Chroma server, which one process of each memory writes and all of them query. See `OwnDirectory`."""
+    """A Chroma server, which one process of each memory writes and all of them query. See `OwnDirectory`.
+
+    The mark before a change is that the lease publishes no applied change. Chroma Cloud needs none: the fault that
+    it is for is one of Chroma's own process when that is killed.
+    """
 
     def __init__(self, place: IndexPlace) -> None:
         self._lease = Lease(place)
+        self._is_killable = place.mode == "http"
+        self._writes = self._is_doubtful = False
         self.collections = ChromaCollections(place, "")
 
     def standing(self) -> IndexStatus:
         """Return the state; request the right to write again each time, since its holder may be gone."""
-        return IndexStatus(writes=self._lease.take(), applied=self._lease.applied, erased=0, directory=None)
+        applied, wrote, self._writes = self._lease.applied, self._writes, self._lease.take()
+        if self._writes and not wrote:
+            applied = self._lease.applied
+            self._is_doubtful = self._is_killable and not applied and bool(self.collections.names())
+        return IndexStatus(
+            writes=self._writes, applied=applied, erased=0, directory=None, is_doubtful=self._is_doubtful
+        )
 
     def check(self) -> None:
         """Do nothing: a missing server shows at the next request."""
 
     def begin(self) -> None:
-        """Do nothing: the content that others trust stays valid while more is added."""
+        """Publish that nothing is certain, on disk before it returns."""
+        if self._writes and self._is_killable and self._lease.applied:
+            self._lease.publish(0)
 
     def rest(self, applied: int, touched: Sequence[str]) -> None:
+        if self._is_killable:
+            self.collections.settle(touched)
         self._lease.publish(applied)
 
     def clear(self) -> None:
         """Empty the index of everything."""
         self._lease.publish(0)
         self.collections.drop(self.collections.names())
+        self._is_doubtful = False
 
     def close(self) -> None:
         try:

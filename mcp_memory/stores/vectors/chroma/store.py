@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import IndexDifference, IndexState
 from mcp_memory.ports.retrieval import UsualCosine
+from mcp_memory.stores.vectors.chroma.account import MOST_PENDING, Stage, account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
-from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, applied_by_servers, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
 from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
@@ -32,8 +33,6 @@ from mcp_memory.domain.model.ids import RecordSet
 
 OVERFETCH, SPARE = 2, 50
 """Candidates per result, and some to spare. Several windows of a record count as one."""
-MOST_PENDING = 2_000
-"""The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
 PATIENCE_SECONDS: Mapping[str, float] = {"embedded": 0.25, "http": 1.0, "cloud": 1.0}
 """Seconds that a query waits for the index, by mode, before exact search answers it."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
@@ -55,17 +54,15 @@ class ChromaVectorStore:
         place: IndexPlace,
         identity: Callable[[], str],
         connect: Callable[[], Link] | None = None,
-        least_vectors: int = 0,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
+        """A scope of fewer than the place's `least_vectors` is searched exactly, which costs less than asking another.
 
         An index in a directory is begun only once a scope that large is searched; one on a server at once, as it was
         requested. `connect` reaches a worker; by default it starts a process. One in a directory is closed, and its
         process ended, after `idle_seconds` in which no search could use it.
         """
         self._exact = exact
-        self._least_vectors = least_vectors
         self._folder = IndexFolder(Path(place.root))
         self._place = place
         self._identity = identity
@@ -118,7 +115,7 @@ class ChromaVectorStore:
 
     def start(self) -> None:
         self._is_wanted = self._place.mode != "off"
-        self._is_needed = self._is_needed or self._place.is_shared or not self._least_vectors
+        self._is_needed = self._is_needed or self._place.is_shared or not self._place.least_vectors
         self._start_if_needed()
         if not self._follower.is_started:
             with suppress(IndexFailure):  # No index process does it: directories of earlier servers are left to us.
@@ -127,7 +124,7 @@ class ChromaVectorStore:
     def settle(self, seconds: float) -> bool:
         return self._follower.is_started and self._follower.settle(self._exact.catch_up(), seconds)
 
-    def state(self) -> IndexState:
+    def state(self, scopes: Sequence[str] = ()) -> IndexState:
         filler = self._follower.filler
         applied = filler.applied if filler else 0
         directory = filler.standing.directory if filler else None
@@ -141,7 +138,8 @@ class ChromaVectorStore:
             answered=self._answered,
             directory=directory,
             bytes=size_of(Path(directory)) if directory else 0,
-            reason=self._follower.failure or self._why(state),
+            reason=self._follower.failure,
+            says=self._told(scopes, state) if scopes else "",
         )
 
     def check(self) -> Mapping[str, IndexDifference]:
@@ -171,16 +169,31 @@ class ChromaVectorStore:
         return self._follower.view if time.monotonic() >= self._rest_until else None
 
     def _is_large(self, scope: str) -> bool:
-        return self._exact.size(scope) >= self._least_vectors
+        return self._exact.size(scope) >= self._place.least_vectors
 
     def _start_if_needed(self) -> None:
         if self._is_wanted and self._is_needed:
             self._follower.start()
 
-    def _why(self, state: str) -> str:
-        if state == "not needed" and self._follower.is_started:
-            return "not needed at present: no search has used it for long; the next one that can starts it again"
-        return unneeded(self._least_vectors) if state == "not needed" else ""
+    def _told(self, scopes: Sequence[str], state: str) -> str:
+        try:
+            self._exact.catch_up()
+        except EmbedderMismatch:
+            return "no search, as the vectors are another embedder's; run `mcp-memory reindex`"
+        view, filler = self._follower.view, self._follower.filler
+        stage: Stage = "building"
+        if not self._is_wanted:
+            stage = "elsewhere"
+        elif state in ("ready", "failed"):
+            stage = "open" if state == "ready" else "failed"
+        elif self._follower.is_started and self._follower.is_idle:
+            stage = "idle"
+        applied = view.applied if view else 0 if self._is_wanted else self._applied_elsewhere()
+        filled = filler.vectors(scopes) if filler else 0
+        return account(self._exact, self._place, scopes, stage, applied=applied, filled=filled)
+
+    def _applied_elsewhere(self) -> int:
+        return 0 if self._place.mode == "off" else applied_by_servers(self._own_place())
 
     def _described(self) -> Literal["off", "not needed", "building", "ready", "failed"]:
         if self._follower.view is not None:
@@ -250,8 +263,3 @@ class ChromaVectorStore:
                 index.erase(record_ids)
         except IndexFailure as failure:
             _log.warning("Erased, but not yet from the Chroma server: %s It follows when it is back.", failure)
-
-
-def unneeded(least_vectors: int) -> str:
-    """Say why there is no index yet."""
-    return f"not needed yet: no scope holds {least_vectors:,} vectors, and the exact search is quicker"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ class HeldKeys:
     def __init__(self, collection: Callable[[str], str]) -> None:
         self._collection = collection
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.counts: Counter[str] = Counter()
+        """The number of keys by collection."""
 
     def __len__(self) -> int:
         """Return the number of records in the index."""
@@ -31,6 +34,7 @@ class HeldKeys:
         """Note that the collection holds a record; return its vectors by key."""
         keyed = {key_of(record_id, vector): vector for vector in vectors}
         self._held[record_id] = (name, tuple(keyed))
+        self.counts[name] += len(keyed)
         return keyed
 
     def step(self, changes: Iterable[LastChange]) -> tuple[dict[str, dict[str, Vector]], dict[str, list[str]]]:
@@ -39,6 +43,7 @@ class HeldKeys:
         delete: dict[str, list[str]] = {}
         for change in changes:
             old_name, old_keys = self._held.pop(change.id, ("", ()))
+            self.counts[old_name] -= len(old_keys)
             name = ""
             new: Mapping[str, Vector] = {}
             if change.scope is not None and change.vectors is not None:
@@ -70,6 +75,7 @@ class Filler:
         self._index = index
         self._is_interrupted = is_interrupted
         self._held_keys: HeldKeys | None = None
+        self._counts: Mapping[str, int] = {}
         self._applied = 0
         self.standing = index.standing()
 
@@ -83,13 +89,19 @@ class Filler:
         """The number of records in the index; 0 where another process writes it."""
         return 0 if self._held_keys is None else len(self._held_keys)
 
+    def vectors(self, scopes: Sequence[str]) -> int:
+        """Return the number of vectors that this process has put into the index, or found there, in these scopes."""
+        return sum(self._counts.get(self._place.collection(scope), 0) for scope in dict.fromkeys(scopes))
+
     @property
     def must_clear(self) -> bool:
-        """True where a directory may still hold erased data: deleting from it leaves the bytes.
+        """True where a directory may still hold erased data, as deleting leaves the bytes, or a server is in doubt.
 
         A directory that knows a later erasure than the truth belongs to another history, from before a restored backup.
         """
-        return not self._place.is_shared and self._exact.newest_erasure != self.standing.erased
+        if self._place.is_shared:
+            return self.standing.writes and self.standing.is_doubtful
+        return self._exact.newest_erasure != self.standing.erased
 
     def clear(self) -> None:
         """Empty the index, where this process is the one that writes it."""
@@ -119,6 +131,7 @@ class Filler:
     def _compare(self, revision: int) -> bool:
         """Compare every key: an index that was written at another time is not trusted."""
         ledger = HeldKeys(self._place.collection)
+        self._counts = ledger.counts
         scopes = {self._place.collection(scope): (scope, ids) for scope, ids in self._exact.live_ids().items() if ids}
         if foreign := set(self._index.names()) - scopes.keys():
             self._index.drop(foreign)
@@ -160,7 +173,8 @@ class Filler:
             if self._must_stop():
                 return False
         self._applied = max(self._applied, revision)
-        if touched:
+        is_unpublished = self._place.is_shared and self._applied > self.standing.applied == 0  # As after `erase`.
+        if touched or is_unpublished:
             self._rest(self._applied, touched)
         return True
 

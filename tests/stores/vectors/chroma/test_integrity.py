@@ -48,16 +48,17 @@ def left(opened: Open) -> Memory:
     return memory
 
 
-def examiner(
-    memory: Memory, connect: Callable[[], Link] | None = DirectLink, least_vectors: int = 0, **place: Any
-) -> ChromaExaminer:
+def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
     exact = ExactVectorStore(Follower(memory.records), EMBEDDER, mismatch)
     own = IndexPlace(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
-    return ChromaExaminer(memory.records, exact, replace(own, **place), connect, least_vectors)
+    return ChromaExaminer(memory.records, exact, replace(own, **place), connect)
 
 
 def examined(memory: Memory, *, repair: bool = False) -> list[tuple[str, str, str]]:
-    return [(each.part, each.state, each.says) for each in examiner(memory).examine(repair=repair)]
+    """What is said of each index directory."""
+    found = [(each.part, each.state, each.says) for each in examiner(memory).examine(repair=repair)]
+    assert found[0][:2] == ("index", "ok")
+    return found[1:]
 
 
 def spoil(memory: Memory, missing: int, strangers: Sequence[str]) -> None:
@@ -93,10 +94,10 @@ def test_where_there_is_no_index_it_tells_whether_one_is_needed(opened: Open) ->
     memory.add(*(unit(n) for n in range(5)), scope="shared/small")
     memory.add(*(unit(n) for n in range(30)))
     [unneeded] = examiner(memory, least_vectors=31).examine(repair=False)
-    assert (unneeded.state, unneeded.remedy) == ("ok", "")
-    assert unneeded.says == "not needed yet: no scope holds 31 vectors, and the exact search is quicker"
+    assert (unneeded.part, unneeded.state, unneeded.remedy) == ("index", "ok", "")
+    assert unneeded.says == "exact search over 35 vectors; Chroma takes over from 31 in one scope"
     [needed] = examiner(memory, least_vectors=30).examine(repair=False)
-    assert needed.says == "none yet; the next server makes one"
+    assert needed.says == "exact search over 35 vectors; a server has yet to fill the index of Chroma"
 
 
 def test_the_index_of_a_running_server_is_left_to_it(left: Memory, opened: Open) -> None:
@@ -116,13 +117,13 @@ def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Mem
     server.add(unit(90))
     server.store.close()
     wrong = "of its vectors 3 are missing, 2 too many"
-    [finding] = examiner(left).examine(repair=False)
+    [_, finding] = examiner(left).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", wrong)
     assert "doctor --repair" in finding.remedy
     assert (left.index_folder / "0").exists()
     [repaired] = examined(left, repair=True)
     assert repaired == ("index 0", "repaired", f"{wrong}; dropped, and the next server that needs it builds it again")
-    assert examined(left) == [("index", "ok", "none yet; the next server makes one")]
+    assert examined(left) == []
     again = opened()
     again.settle()
     again.assert_chroma_answers()
@@ -148,7 +149,7 @@ def test_what_a_directory_says_of_itself_can_rule_it_out(left: Memory, field: st
     def connect() -> Link:
         pytest.fail("It was opened.")
 
-    [finding] = examiner(left, connect).examine(repair=False)
+    [_, finding] = examiner(left, connect).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", says)
     assert examined(left, repair=True)[0][1] == "repaired"
     assert not directory.exists()
@@ -186,7 +187,7 @@ def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left
         link.kill()
         return link
 
-    [finding] = examiner(left, connect).examine(repair=False)
+    [_, finding] = examiner(left, connect).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", "its files are damaged")
 
 
@@ -200,7 +201,7 @@ def test_an_index_that_claims_nothing_is_not_opened(left: Memory) -> None:
 def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
     """S2.2: where there is no room for a copy, or the vectors are another embedder's, nothing is dropped."""
     locks = [lock for n in range(1, SLOTS) if (lock := try_lock(left.index_folder / f"{n}.lock"))]
-    [finding] = examiner(left).examine(repair=True)
+    [_, finding] = examiner(left).examine(repair=True)
     assert (finding.state, finding.says) == ("wrong", "There is no room for a copy to look into.")
     assert "Nothing was dropped" in finding.remedy
     for lock in locks:
@@ -216,7 +217,7 @@ def test_an_index_that_is_switched_off_is_no_fault(opened: Open) -> None:
     """S2.2."""
     memory = opened(mode="off")
     [finding] = examiner(memory, mode="off").examine(repair=False)
-    assert finding == Finding(part="index", state="ok", says="switched off; the exact search answers")
+    assert finding == Finding(part="index", state="ok", says="exact search over 0 vectors, as the settings say")
 
 
 def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
     writer.add(*(unit(n) for n in range(30)))
 
     def look(*, repair: bool = False) -> Finding:
-        [finding] = examiner(writer, None, **remote).examine(repair=repair)
+        [_, finding] = examiner(writer, None, **remote).examine(repair=repair)
         return finding
 
     with chroma_server(tmp_path / "server", port):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -15,7 +16,7 @@ import pytest
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.stores.vectors.chroma import store, sync_thread
+from mcp_memory.stores.vectors.chroma import store, sync, sync_thread
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
 from tests.chroma import (
     EMBEDDER,
@@ -51,6 +52,10 @@ def calls(memory: Memory) -> list[str]:
     link = memory.links[-1]
     assert isinstance(link, DirectLink)
     return link.calls
+
+
+def told(memory: Memory, *scopes: str) -> str:
+    return memory.store.state(scopes or (SCOPE,)).says
 
 
 def test_chroma_answers_once_it_has_been_filled(memory: Memory) -> None:
@@ -321,7 +326,7 @@ def test_it_is_not_started_before_a_scope_that_is_searched_is_large(opened: Open
     memory.assert_answers()
     state = memory.store.state()
     assert (state.mode, state.state, memory.links) == ("embedded", "not needed", [])
-    assert state.reason == "not needed yet: no scope holds 200 vectors, and the exact search is quicker"
+    assert told(memory) == "exact search over 199 vectors; Chroma takes over from 200 in one scope"
     assert not memory.store.settle(0.0)
     assert not memory.index_folder.exists()
     memory.add(unit(199))
@@ -329,6 +334,53 @@ def test_it_is_not_started_before_a_scope_that_is_searched_is_large(opened: Open
     memory.settle()
     assert (memory.store.state().state, memory.store.state().reason, len(memory.links)) == ("ready", "", 1)
     memory.assert_chroma_answers()
+
+
+def test_it_tells_which_store_answers_and_how_far_it_is(opened: Open) -> None:
+    """O4.1: of the scopes asked about alone; before, and after the index is filled, in a server and a command."""
+    memory = opened(least_vectors=200)
+    command = opened(least_vectors=200)
+    memory.add(*(unit(n, 2) for n in range(100)))
+    memory.add(unit(700), scope="private/ann")
+    assert told(command) == "exact search over 200 vectors; a server has yet to fill the index of Chroma"
+    assert told(memory, "private/ann") == "exact search over 1 vector; Chroma takes over from 200 in one scope"
+    memory.assert_answers()
+    memory.settle()
+    for each in (memory, command):
+        assert told(each) == "Chroma, all 200 vectors indexed"
+        assert told(each, "private/ann", SCOPE) == "Chroma, 200 of 201 indexed; the rest is searched exactly"
+    memory.add(unit(701, 5))
+    assert told(command) == "Chroma, 200 of 205 indexed; the rest is searched exactly"
+    memory.settle()
+    assert told(memory) == "Chroma, all 205 vectors indexed"
+    assert memory.store.state().says == ""
+
+
+def test_it_tells_how_much_an_index_under_construction_holds(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O4.1: the exact search answers until it is there."""
+    seen: list[str] = []
+    rest = sync.Filler._rest  # pyright: ignore[reportPrivateUsage] - the moment in which it is filled, and not yet shown
+
+    def looked(filler: sync.Filler, *given: Any) -> None:
+        seen.append(told(memory))
+        rest(filler, *given)
+
+    monkeypatch.setattr(sync.Filler, "_rest", looked)
+    memory.settle()
+    assert seen[0] == "exact search over 200 vectors until Chroma has indexed them (200 so far)"
+
+
+def test_it_tells_why_chroma_does_not_answer(opened: Open) -> None:
+    """O4.1, S2.2: the reason, which may name files, stands beside it."""
+    failing = opened()
+    failing.add(unit(1))
+    failing.index_folder.write_text("")
+    failing.store.start()
+    until(lambda: failing.store.state().state == "failed")
+    assert told(failing) == "exact search over 1 vector, as Chroma cannot be used at present"
+    assert told(opened(mode="off")) == "exact search over 1 vector, as the settings say"
+    other = opened(embedder="another")
+    assert told(other) == "no search, as the vectors are another embedder's; run `mcp-memory reindex`"
 
 
 def test_it_starts_at_once_where_a_large_scope_was_searched_before(opened: Open) -> None:
@@ -399,7 +451,7 @@ def test_it_ends_when_no_search_could_use_it_for_long_and_comes_back(tmp_path: P
             memory.assert_chroma_answers()
             first = psutil.Process(memory.process_id)
             until(lambda: memory.store.state().state == "not needed")
-            assert "the next one that can starts it again" in memory.store.state().reason
+            assert told(memory) == "exact search over 200 vectors; the next search brings Chroma back"
             until(lambda: not first.is_running())
             memory.add(*(unit(n) for n in range(200, 250)))
             memory.store.erase(())  # Others may wake it; that is no search.

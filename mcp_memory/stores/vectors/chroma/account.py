@@ -1,0 +1,55 @@
+"""Tells people which store answers a search by meaning, and how far Chroma's index is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from mcp_memory.stores.vectors.chroma.location import IndexPlace, Mode
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+MOST_PENDING = 2_000
+"""The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
+_NAMES: Mapping[Mode, str] = {"embedded": "Chroma", "http": "Chroma on its server", "cloud": "Chroma Cloud"}
+Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
+"""The index's stage: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
+
+
+def account(
+    exact: ExactVectorStore, place: IndexPlace, scopes: Sequence[str], stage: Stage, *, applied: int, filled: int = 0
+) -> str:
+    """Say who answers in these scopes, as of the exact store's last `catch_up`; a clause without a full stop.
+
+    `applied` is the newest change in the index; `filled` counts the vectors that one under construction holds.
+    """
+    sizes = {scope: exact.size(scope) for scope in dict.fromkeys(scopes)}
+    exactly = f"exact search over {_counted(sum(sizes.values()))}"
+    if place.mode == "off":
+        return f"{exactly}, as the settings say"
+    name = _NAMES[place.mode]
+    large = [scope for scope, size in sizes.items() if size >= place.least_vectors]
+    if not large:
+        return f"{exactly}; {name} takes over from {place.least_vectors:,} in one scope"
+    if stage == "failed":
+        return f"{exactly}, as {name} cannot be used at present"
+    if stage == "idle":
+        return f"{exactly}; the next search brings {name} back"
+    pending = exact.changed_since(applied, MOST_PENDING) if applied or stage == "open" else None
+    if stage != "building" and pending is not None:
+        return f"{name}, {_indexed(exact, sizes, large, pending)}"
+    if stage == "elsewhere":
+        return f"{exactly}; a server has yet to fill the index of {name}"
+    return f"{exactly} until {name} has indexed them ({filled:,} so far)"
+
+
+def _indexed(exact: ExactVectorStore, sizes: Mapping[str, int], large: Sequence[str], pending: Sequence[str]) -> str:
+    """Count the vectors of large scopes without those of the records `pending`, among all of them."""
+    waiting = sum(len(vectors) for scope in large for vectors in exact.live_vectors(scope, pending).values())
+    indexed, total = sum(sizes[scope] for scope in large) - waiting, sum(sizes.values())
+    if indexed == total:
+        return f"all {_counted(total)} indexed"
+    return f"{indexed:,} of {total:,} indexed; the rest is searched exactly"
+
+
+def _counted(vectors: int) -> str:
+    return f"{vectors:,} vector{'' if vectors == 1 else 's'}"
