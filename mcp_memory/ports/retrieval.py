@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -290,6 +290,20 @@ class GraphStore(Protocol):
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
     ) -> Sequence[GraphNeighbour]:
         """Return the records nearest to this one, nearest first; none where the caller does not see it."""
+        ...
+
+    def sharing(
+        self,
+        record_ids: Collection[str],
+        scopes: Sequence[str],
+        most: int,
+        hidden: Collection[str],
+        is_key: Callable[[str], bool],
+    ) -> Mapping[str, Mapping[str, Collection[str]]]:
+        """For each record, map the keys of its entities that are keys, and rare, to the other records that mention them.
+
+        Rare is what at most `most` visible records mention, and another one does.
+        """
         ...
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary: ...

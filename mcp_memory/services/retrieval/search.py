@@ -31,6 +31,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     words_digest,
 )
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
+from mcp_memory.domain.retrieval.threads import with_newest
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
@@ -42,6 +43,7 @@ from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
+from mcp_memory.services.retrieval.threads import ThreadFinder, Threads
 from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
@@ -114,7 +116,9 @@ class Ranking:
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
     query's words together carry `information` nats. `chances` in [0, 1] are those of the `hits` to answer.
-    `restated` names, for each hit that says again what was corrected, the correction.
+    `restated` names, for each hit that says again what was corrected, the correction, and for what was reverted, what
+    reverts it; `newest`, for the best record of
+    a thread, the newest state of it, which is as likely to answer.
     """
 
     hits: tuple[Fused, ...]
@@ -127,6 +131,7 @@ class Ranking:
     information: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
     restated: Mapping[str, str] = field(default_factory=dict[str, str])
+    newest: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Searcher:
@@ -144,6 +149,7 @@ class Searcher:
         pool: Executor,
         clock: Clock,
         corrections: Corrections,
+        threads: ThreadFinder,
     ) -> None:
         self._records = records
         self._vectors = vectors
@@ -155,6 +161,7 @@ class Searcher:
         self._pool = pool
         self._clock = clock
         self._corrections = corrections
+        self._threads = threads
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
 
@@ -213,17 +220,25 @@ class Searcher:
         answers = answering(work, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
+        relevant = bearing_unasked(hits) if is_unasked else bearing(hits, asked)
+        threads = Threads()
+        if not (then or is_unasked or read.query.span or true_at is not None):  # A time asks for the state of it.
+            records = [hit for hit in relevant if hit.id in evidence.kinds]
+            threads = self._threads(records, hits, evidence.past, where)
+        likely = chances(hits, asked)
+        later = {**threads.newest, **threads.reverts}
         return Ranking(
             hits=(*first, *hits),
-            bearing=(*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked))),
+            bearing=(*first, *with_newest(relevant, hits, threads.newest, threads.reverts)),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
             unknown=() if then or where.include_inactive or answers else unknown,
             repeated=repeated,
             information=evidence.background.information,
-            chances=chances(hits, asked),
-            restated=restated,
+            chances=likely | {new: max(likely.get(new, 0.0), likely.get(best, 0.0)) for best, new in later.items()},
+            restated={**restated, **threads.reverts},
+            newest=threads.newest,
         )
 
     def _best(

@@ -18,6 +18,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
+from mcp_memory.services.retrieval.threads import ThreadFinder
 from mcp_memory.services.review.corrections import Corrections
 from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
@@ -102,6 +103,7 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
             pool,
             lambda: 0.0,
             Corrections(app.records, app.records.reviews(), vectors, embedder),
+            ThreadFinder(LinkGraphStore(Follower(app.records)), app.records),
         )
         return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 
