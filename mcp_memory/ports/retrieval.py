@@ -300,9 +300,9 @@ class GraphStore(Protocol):
         hidden: Collection[str],
         is_key: Callable[[str], bool],
     ) -> Mapping[str, Mapping[str, Collection[str]]]:
-        """For each record, map the keys of its entities that are keys, and rare, to the other records that mention them.
+        """Map each record's rare entities, by key, to the other records that mention them.
 
-        Rare is what at most `most` visible records mention, and another one does.
+        Only those keys count of which `is_key` is True. Rare is what 2 to `most` visible records mention.
         """
         ...
 

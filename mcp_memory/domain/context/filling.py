@@ -123,7 +123,7 @@ def _answer_thread(allotment: Allotment, best: Item | None, item: Item, most: in
     if item.id in allotment.placed:
         return
     if best and best.chance < LIKELY_ALONE:
-        most = min(allotment.left, most) // 2
+        most = min(most, max(allotment.left // 4, min(allotment.left, most) // 2))
         _answer(allotment, item, most)
     if best:
         _answer(allotment, best, most)

@@ -1,4 +1,4 @@
-"""Finds, for the best records of an answer, the newest state of the issue that they are about, and what reverts them."""
+"""Finds, for the best records of an answer, the newest state of their issue, and what reverts them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ class ThreadFinder:
         """Return the threads of the best records, each once, without those of which the best is the newest.
 
         The newest state is a record about the same issue that bears on the query, too, and is not `past`. What reverts
-        a record is among the best `hits`.
+        a record is among the best `hits`, and was stored after it.
         """
         ranked = [hit.id for hit in bearing]
         found = {hit.id for hit in hits[:REVERTING]}
         with suppress(StoreUnavailable):  # It only orders what was found.
             best, hidden = ranked[:BEST], where.hidden_branches
             shared = self._graph.sharing(best, where.scopes, MOST_HOLDERS, hidden, is_exact)
-            related = {each: (_of_issue(keys) & {*ranked} | _all(keys) & found) - {*past} for each, keys in shared.items()}
+            related = {
+                each: (_of_issue(keys) & {*ranked} | {i for i in _all(keys) & found if i > each}) - {*past}
+                for each, keys in shared.items()
+            }
             wanted = {each for one, others in related.items() if others for each in (one, *others)}
             records = self._records.get(wanted, where.scopes) if wanted else {}
             return _threads(shared, related, records, ranked)

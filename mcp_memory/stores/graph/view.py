@@ -160,7 +160,7 @@ class GraphView:
         return weights
 
     def sharing(self, record_id: str, most: int, is_key: Callable[[str], bool]) -> Mapping[str, Collection[str]]:
-        """Map the keys of what a visible record mentions to the other records that mention it, at most `most` in all."""
+        """Map keys that a visible record mentions to the others that do, where they are at most `most` together."""
         record: GraphNode = ("record", record_id)
         found: dict[str, Collection[str]] = {}
         for kind, key in self.neighbours(record) if self.sees(record) else ():

@@ -24,6 +24,7 @@ from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.exact import ExactVectorStore
