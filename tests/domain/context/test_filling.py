@@ -157,4 +157,6 @@ def test_the_newest_state_of_a_thread_is_not_crowded_out_by_an_older_one() -> No
     assert shown(fill([new, replace(best, chance=0.3)], 330, {})[0]) == {"best": 260, "new": 60}
     others = [item(f"o{n}", 10) for n in range(BEST - 1)]
     new, best = (replace(each, chance=0.2) for each in (new, best))
-    assert shown(fill([*others, new, best], 1_000, {})[0]) == {**{f"o{n}": 10 for n in range(4)}, "new": 260, "best": 260}
+    assert shown(fill([*others, new, best], 1_000, {})[0]) == {
+        **{f"o{n}": 10 for n in range(4)}, "new": 260, "best": 260,
+    }  # fmt: skip
