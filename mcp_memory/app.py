@@ -14,7 +14,7 @@ from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
-from mcp_memory.wiring import Wiring, made_once, token_counter
+from mcp_memory.wiring import Wiring, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.run_pass import Tell
     from mcp_memory.settings import Settings
 
-__all__ = ["App", "Seat", "open_app", "token_counter"]
+__all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
 EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
 LOOKS_APART_SECONDS = 60.0
@@ -157,13 +157,7 @@ class App(Wiring):
 
     def factor(self, caller: Caller) -> ModelFactor:
         """The client's tokens per counted token: from the settings, else by the client's name."""
-        from mcp_memory.domain.model.token_factor import ModelFactor
-        from mcp_memory.encoders.token_factors import factor_for
-
-        chosen = self.settings.token_factor
-        if chosen != "auto":
-            return ModelFactor(family="configured", factor=chosen, known_error=None, source="MCP_MEMORY_TOKEN_FACTOR")
-        return factor_for(caller.client)
+        return model_factor(self.settings.token_factor, caller.client)
 
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True

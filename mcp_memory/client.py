@@ -1,5 +1,7 @@
 """For programs that run an agent loop of their own: keeps a conversation inside its window by a memory server.
 
+Without a server it counts tokens, and shortens texts until they fit.
+
     async with Client(StdioServerParameters(command="mcp-memory")) as client:
         conversation = Conversation(client, session_id="exports", window=200_000)
         messages = await conversation.fitted(messages)
@@ -12,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp_memory.app import text_measure
+from mcp_memory.domain.context.compress import compressed
 from mcp_memory.entrypoints.conversations.applying import apply
 from mcp_memory.errors import McpMemoryError
 
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
 
     from mcp import Client, ClientSession
 
-__all__ = ["Conversation", "MemoryRefused", "apply"]
+__all__ = ["Conversation", "MemoryRefused", "apply", "compress", "count_tokens"]
+ENCODING = "o200k_base"
+"""The encoding that counts where a call names none, as the settings do."""
 ANSWER_TOKENS = 1_000_000
 """The answer is read by a program, so nothing is left out of it."""
 
@@ -68,3 +74,26 @@ class Conversation:
         if result.is_error:
             raise MemoryRefused(" ".join(getattr(part, "text", "") for part in result.content))
         return result.structured_content or (result.meta or {}).get(tool, {})
+
+
+def count_tokens(text: str, *, model: str = "", encoding: str = ENCODING) -> int:
+    """Return the tokens of the text as assembly counts them, 0 for "".
+
+    For a `model` or client whose tokenizer is not public ("claude-opus-4-7") they are estimated from the encoding's,
+    rather too many than too few.
+    """
+    return text_measure(encoding, client=model).count(text)
+
+
+def compress(
+    items: Sequence[Mapping[str, Any]], target: int, *, model: str = "", encoding: str = ENCODING
+) -> list[dict[str, Any]]:
+    """Return the items, in their order, with texts cut until all together have at most `target` tokens.
+
+    An item has a `text`, a `score`, by default 0, and whatever else. That of the lowest score is cut first, of equal
+    ones the last, each to about a third; where that is not enough, all are cut once more.
+
+    Raises:
+        InvalidRequest: an item has no text, or they do not fit at their shortest; the message says what they take.
+    """
+    return compressed(items, target, text_measure(encoding, client=model))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
+    from mcp_memory.domain.context.items import Measure
+    from mcp_memory.domain.model.token_factor import ModelFactor
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
     from mcp_memory.ports.access import ProcessLocks
     from mcp_memory.ports.files import FileStore
@@ -548,11 +551,30 @@ class Wiring:
         )
 
 
+@cache  # It reads its vocabulary once.
 def token_counter(encoding: str) -> TiktokenCounter:
     """Return a counter of tokens of a public encoding; needs no store."""
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
     return TiktokenCounter(encoding)
+
+
+def model_factor(chosen: float | Literal["auto"], client: str) -> ModelFactor:
+    """Return a client's tokens per counted token: as the settings say, `auto` by the client's or model's name."""
+    from mcp_memory.domain.model.token_factor import ModelFactor
+    from mcp_memory.encoders.token_factors import factor_for
+
+    if chosen != "auto":
+        return ModelFactor(family="configured", factor=chosen, known_error=None, source="MCP_MEMORY_TOKEN_FACTOR")
+    return factor_for(client)
+
+
+def text_measure(encoding: str, factor: float | Literal["auto"] = "auto", client: str = "") -> Measure:
+    """Return what counts and cuts texts in a client's tokens, as assembly does; needs no store."""
+    from mcp_memory.domain.context.items import Measure
+
+    counter = token_counter(encoding)
+    return Measure(count_raw=counter.count, truncate_raw=counter.truncate, factor=model_factor(factor, client))
 
 
 def memory_exists(settings: Settings) -> bool:

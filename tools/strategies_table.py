@@ -49,6 +49,7 @@ def _further(strategy: Strategy) -> str:
         f"half-life {strategy.half_life_hours / 24:g} days": strategy.half_life_hours != DEFAULT_HALF_LIFE_HOURS,
         f"relations to depth {strategy.depth}": strategy.depth != 1,
         "failed attempts left out": not strategy.failures,
+        "errors first": strategy.errors_first,
     }
     return ", ".join(note for note, holds in notes.items() if holds)
 

@@ -17,7 +17,7 @@ from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 
 Position: TypeAlias = tuple[Instant, str]
 """A record's `occurred_at` and id: a place in a list of the newest, which stays where it is when others are stored."""
-Facet = Literal["kind", "status", "author", "session_id", "tag"]
+Facet = Literal["kind", "status", "author", "session_id", "event_type", "tag"]
 
 
 class Outline(NamedTuple):

@@ -28,7 +28,7 @@ from mcp_memory.stores.record_numbers import Flags, Numbers, grown, held_against
 
 _NONE = 0
 """The code of no value."""
-_TEXTS = tuple("scope kind task_id session_id branch_id noted_in author status speaker".split())
+_TEXTS = tuple("scope kind task_id session_id branch_id noted_in author status speaker event_type".split())
 _BY_COLUMN = {
     name: each for name, each in marked(RecordFilter, Compares).items() if each.column in (*_TEXTS, "occurred_at")
 }

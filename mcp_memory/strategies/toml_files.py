@@ -13,7 +13,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.domain.model.records import Json, Kind
-from mcp_memory.domain.model.strategy import SECTION_SHARES, Formula, Layout, Share, Signal, Strategies, Strategy
+from mcp_memory.domain.model.strategy import (
+    COMBINING,
+    SECTION_SHARES,
+    Formula,
+    Layout,
+    Share,
+    Signal,
+    Strategies,
+    Strategy,
+)
 from mcp_memory.errors import InvalidRequest
 
 MAX_BYTES = MB
@@ -73,6 +82,7 @@ class _Table(BaseModel):
     domains: Annotated[tuple[_Line, ...], Field(strict=False, max_length=20)] = ()
     depth: Annotated[int, Field(ge=0, le=5)] = 0
     failures: bool = True
+    errors_first: bool = False
     flexible_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 100
 
 
@@ -164,20 +174,20 @@ def _read_tables(path: Path) -> dict[str, Mapping[str, Json]]:
 
 
 def _changed(base: Strategy, table: Mapping[str, Json]) -> Strategy:
-    """Return the strategy with the table's fields; weights imply the weighted formula. Raises ValueError."""
+    """Return the strategy with the table's fields; weights imply a formula that weighs. Raises ValueError."""
     try:
         read = _Table.model_validate(table)
     except ValidationError as error:
         raise ValueError(_explain(error)) from error
     fields: dict[str, Any] = {name: getattr(read, name) for name in read.model_fields_set}
     if "weights" in fields:
-        fields.setdefault("formula", "weighted")
-    elif fields.get("formula", "weighted") != "weighted":
+        fields.setdefault("formula", base.formula if base.combines else "weighted")
+    elif fields.get("formula", "weighted") not in COMBINING:
         fields["weights"] = {}
     changed = replace(base, **fields)
-    if changed.formula == "weighted" and not changed.weights:
+    if changed.combines and not changed.weights:
         raise ValueError("weights are required, as in { relevance = 0.7, recency = 0.3 }.")
-    if changed.formula != "weighted" and changed.weights:
+    if not changed.combines and changed.weights:
         raise ValueError(f"weights have no place in the formula {changed.formula}; take one of the two out.")
     return changed
 

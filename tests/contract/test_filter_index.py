@@ -34,7 +34,7 @@ INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {
 Make = Callable[[RecordStore], FilterIndex]
 
 scopes = st.sampled_from(["shared/here", "shared/there", "private/ann/here"])
-kinds: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "message", "episode"])
+kinds: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "message", "event"])
 tags = st.lists(st.sampled_from(["red", "green", "blue"]), unique=True).map(tuple)
 tasks = st.sampled_from([None, "t000001", "t000002"])
 times = st.sampled_from([100.0, 200.0, 300.0])
@@ -42,6 +42,7 @@ records = st.builds(
     partial(replace, BLANK),
     scope=scopes,
     kind=kinds,
+    details=st.sampled_from([{}, {"type": "error"}, {"type": "read"}]),
     tags=tags,
     task_id=tasks,
     branch_id=tasks,
@@ -68,6 +69,7 @@ def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
     return RecordFilter(
         scopes=tuple(draw(st.lists(scopes, unique=True))),
         kinds=draw(st.frozensets(kinds)),
+        event_types=draw(st.frozensets(st.sampled_from(["error", "unheard"]))),
         tags=draw(st.frozensets(st.sampled_from(["red", "blue", "unheard"]))),
         all_tags=draw(st.frozensets(st.sampled_from(["red", "blue"]))),
         without_tags=draw(st.frozensets(st.sampled_from(["blue", "unheard"]))),
@@ -107,7 +109,11 @@ def apply(store: RecordStore, known: list[str], step: tuple[str, int, Record]) -
 def counted(truth: RecordStore, where: RecordFilter, facet: Facet) -> list[tuple[str, int]]:
     """The values of a facet in the plainest words, the most common first."""
     values = {"author": "author", "tag": "tags"}.get(facet, facet)
-    told = [getattr(record, values) for record in truth.list(where, "occurred", 1_000)]
+    records = truth.list(where, "occurred", 1_000)
+    if facet == "event_type":
+        types = Counter(str(each.details["type"]) for each in records if each.kind == "event" and each.details)
+        return sorted(types.items(), key=lambda each: (-each[1], each[0]))
+    told = [getattr(record, values) for record in records]
     many = Counter(tag for tags in told for tag in tags) if facet == "tag" else Counter(told)
     return sorted(many.items(), key=lambda each: (-each[1], each[0]))
 

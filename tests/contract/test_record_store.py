@@ -109,6 +109,7 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
         ({}, {"plain", "rich", "branch"}),
         ({"include_inactive": True}, {"plain", "rich", "branch", "retired", "inactive"}),
         ({"kinds": frozenset({"decision", "event"})}, {"rich"}),
+        ({"event_types": frozenset({"error"}), "include_inactive": True}, {"retired"}),
         ({"tags": frozenset({"red", "none"})}, {"rich"}),
         ({"tags": frozenset({"re"})}, set[str]()),
         ({"all_tags": frozenset({"red", "big"})}, {"rich"}),
@@ -145,7 +146,7 @@ def test_a_filter_lets_pass_exactly_what_it_names(
         occurred_at=200.0, visibility="user", entities=[Entity(name="Alpha", type="person")],
     )  # fmt: skip
     add("thing branch", branch_id="t9", agent="bob")
-    add("thing retired", status="retired")
+    add("thing retired", status="retired", kind="event", details={"type": "error"})
     add("thing inactive", status="inactive")
     add("thing elsewhere", scope="shared/there")
     add("thing private", scope="private/bob/here")

@@ -46,4 +46,4 @@ def test_the_example_of_the_docs_can_be_read(tmp_path: Path) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     file = tmp_path / "strategies.toml"
     file.write_text(example, "utf-8")
-    assert set(read_strategies(file)) - set(read_strategies(None)) == {"review", "newest"}
+    assert set(read_strategies(file)) - set(read_strategies(None)) == {"review", "newest", "proven"}

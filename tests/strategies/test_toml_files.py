@@ -124,6 +124,14 @@ def test_weights_speak_for_the_weighted_formula_and_another_formula_drops_them(f
     assert found["auto"] == replace(BUILT_IN["auto"], formula="importance", weights={})
 
 
+def test_weights_of_a_product_stay_those_of_a_product(file: Path) -> None:
+    """A6.5: in a strategy that starts from it, and in a call."""
+    found = read(file, '[a]\nformula = "product"\nweights = { decay = 1 }\n[b]\nlike = "a"\nweights = { access = 1 }')
+    assert [found[name].formula for name in "ab"] == ["product", "product"]
+    assert overridden(found["a"], {"weights": {"access": 2}}).formula == "product"
+    assert read(file, '[auto]\nformula = "product"')["auto"].weights == BUILT_IN["auto"].weights
+
+
 def test_an_empty_file_changes_nothing(file: Path) -> None:
     assert read(file, "# later\n") == {}
 
@@ -139,6 +147,7 @@ def test_an_empty_file_changes_nothing(file: Path) -> None:
         ("[a]\nweights = 3", "weights must be a table."),
         ("[a]\n", "weights are required, as in { relevance = 0.7, recency = 0.3 }."),
         ('[recent]\nformula = "weighted"', "weights are required"),
+        ('[recent]\nformula = "product"', "weights are required"),
         ('[a]\nformula = "access"\nweights = { recency = 1 }', "weights have no place in the formula access"),
         ("[coding]\nspeed = 1", "speed is no field. Known: description, formula, weights"),
         ('[coding]\n"a\\nb" = 1', "… is no field."),

@@ -44,7 +44,8 @@ _WRITE_WORDS = frozenset(
 )
 _RUN_WORDS = frozenset("execute executed exec command run ran bash shell terminal".split())
 _ERROR_WORDS = frozenset("error exception failure failed crash crashed traceback".split())
-_SAYS_NOTHING = STOP_WORDS.union(_READ_WORDS, _WRITE_WORDS, _RUN_WORDS, _ERROR_WORDS, ("file", "path", "event"))
+_HEADLINE_WORDS = _READ_WORDS.union(_WRITE_WORDS, _RUN_WORDS, _ERROR_WORDS)
+_SAYS_NOTHING = STOP_WORDS.union(_HEADLINE_WORDS, ("file", "path", "event"))
 
 
 def event_body(record: Record, text: str, detail: ShownDetail) -> str:
@@ -74,6 +75,18 @@ def is_error(record: Record) -> bool:
     """Return True for what failed, and for an event whose line reads as an error."""
     is_told_so = record.kind == "event" and event_text(record.details).startswith("Error: ")
     return record.outcome == "failure" or is_told_so
+
+
+def repair_rank(record: Record) -> int:
+    """Return the place of an event or call for who repairs something: 0 for what failed, 1 for an edit, else 2."""
+    if is_error(record):
+        return 0
+    return 1 if record.kind == "event" and event_text(record.details).startswith("Wrote: ") else 2
+
+
+def has_headline(event_type: str) -> bool:
+    """Return True for a type whose events have a headline: read, written, run or an error, in any words."""
+    return not _HEADLINE_WORDS.isdisjoint(_type_words(event_type))
 
 
 def says_more(text: str, told: str) -> bool:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log, log10
+from math import log, log10, prod
 
+from mcp_memory.domain.context.rendering import repair_rank
 from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, lifecycle_weight, success_rate
-from mcp_memory.domain.model.records import Instant, Outcome, Record, is_valid
+from mcp_memory.domain.model.records import RAW, Instant, Outcome, Record, is_valid
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
 from mcp_memory.domain.retrieval.fusion import PAST_SHARE
 from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, repeats, words_digest
@@ -68,9 +69,14 @@ def usage(uses: int) -> float:
     return min(0.1 * log10(max(uses, 1)), _USAGE_RANGE) / _USAGE_RANGE
 
 
+def accessed(accesses: int) -> float:
+    """Return 1 + ln(1 + n), from 1 on: a record without access still counts."""
+    return 1 + log(1 + accesses)
+
+
 def access(accesses: int) -> float:
-    """Return a / (1 + a) of a = 1 + ln(1 + n), in [0.5, 1): a record without access still counts."""
-    value = 1 + log(1 + accesses)
+    """Return a / (1 + a) of a = 1 + ln(1 + n), in [0.5, 1)."""
+    value = accessed(accesses)
     return value / (1 + value)
 
 
@@ -94,6 +100,7 @@ _SIGNALS: Mapping[Signal, Callable[[Candidate, Strategy, float], float]] = {
     "cosine": lambda candidate, _strategy, _age: (1 + (candidate.cosine or 0.0)) / 2,
     "kind": lambda candidate, strategy, _age: strategy.priorities.get(candidate.record.kind, DEFAULT_PRIORITY),
     "recency": lambda _candidate, strategy, age: recency(age, strategy.half_life_hours),
+    "decay": lambda _candidate, strategy, age: hyperbolic_decay(age, strategy.decay_hours),
     "importance": lambda candidate, _strategy, _age: learned_importance(candidate.record) / MAX_LEARNED,
     "salience": lambda candidate, _strategy, _age: salience(candidate.record),
     "outcome": lambda candidate, _strategy, _age: outcome_value(candidate.record),
@@ -122,7 +129,8 @@ def scored(strategy: Strategy, candidate: Candidate, now: Instant, true_at: Inst
 
     access: hyperbolic decay of the time since the last access. importance: the learned importance, in [0, 15].
     balanced: importance times hyperbolic decay of age, by which stores/filter_index.py chooses too. weighted: the
-    weighted mean of the signals, in [0, 1].
+    weighted mean of the signals, in [0, 1]. product: of the signals, each to the power of its weight, where the number
+    of accesses is the factor 1 + ln(1 + n).
     """
     parts = _parts(strategy, candidate, now)
     if not is_valid(candidate.record, now if true_at is None else true_at):
@@ -136,7 +144,11 @@ def _parts(strategy: Strategy, candidate: Candidate, now: Instant) -> Mapping[st
         total = sum(strategy.weights.values())
         found = signals(candidate, strategy, now)
         return {str(name): value * strategy.weights[name] / total for name, value in found.items()}
-    if strategy.formula == "access":
+    if strategy.formula == "product":
+        factors: dict[Signal, float] = {**signals(candidate, strategy, now)}
+        factors |= {"access": accessed(record.counters.accessed)} if "access" in factors else {}
+        score = prod(value ** strategy.weights[name] for name, value in factors.items())
+    elif strategy.formula == "access":
         score = hyperbolic_decay((now - record.accessed_at) / 3600, strategy.decay_hours)
     elif strategy.formula == "importance":
         score = learned_importance(record)
@@ -152,7 +164,8 @@ def ordered(
     """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation.
 
     What says again what was corrected comes behind the correction, whatever its score, and the newest state of a thread
-    before its best record.
+    before its best record. With `errors_first` the places of events and calls go to those that failed before those that
+    did not.
     """
     ranked = [scored(strategy, candidate, now, true_at) for candidate in candidates]
 
@@ -163,7 +176,14 @@ def ordered(
         newest = record.created_at if strategy.formula == "access" else record.occurred_at
         return (first, newest, record.created_at, record.id)
 
-    return _newest_first(_below_corrections(sorted(ranked, key=key, reverse=True)))
+    ranked = _newest_first(_below_corrections(sorted(ranked, key=key, reverse=True)))
+    return _errors_first(ranked) if strategy.errors_first else ranked
+
+
+def _errors_first(ranked: list[Scored]) -> list[Scored]:
+    happened = [each for each in ranked if each.candidate.record.kind in RAW]
+    by_rank = iter(sorted(happened, key=lambda each: repair_rank(each.candidate.record)))
+    return [next(by_rank) if each.candidate.record.kind in RAW else each for each in ranked]
 
 
 def _below_corrections(ranked: list[Scored]) -> list[Scored]:

@@ -63,6 +63,8 @@ Instant: TypeAlias = float
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LOG_KINDS: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result", "summary"})
+RAW: frozenset[Kind] = frozenset({"event", "tool_call", "tool_result"})
+"""Events, and inputs and outputs of tools: a block that nobody asked for tells their results."""
 LASTING_KINDS: frozenset[Kind] = frozenset(KINDS) - LOG_KINDS
 """Kinds outside the session log; in the log, equal texts stay separate records."""
 OUT_OF_SEARCH: frozenset[Status] = frozenset({"inactive", "retired"})

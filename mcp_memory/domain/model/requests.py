@@ -59,9 +59,9 @@ class RecallRequest:
 
     `since`, `until`, `as_of`, `valid_at` are times or phrases; as of a time are what was believed then, and the words
     of then. What was not true at `valid_at`, by default now or that time, ranks below what was.
-    With `only_looks` what is shown does not count as opened: a person who looks around changes no ranking. `authors`
-    are agents. With `before` a list continues from that position, an answer's `next_before`, instead of at an offset;
-    "" is its beginning.
+    With `event_types` only events are found, of these types. `authors` are agents. With `only_looks` what is shown does
+    not count as opened: a person who looks around changes no ranking. With `before` a list continues from that
+    position, an answer's `next_before`, instead of at an offset; "" is its beginning.
     """
 
     query: Words = ""
@@ -69,6 +69,7 @@ class RecallRequest:
     limit: Annotated[int, Range(1, 100)] = 10
     detail: Detail = "summary"
     kinds: Kinds = ()
+    event_types: Names = ()
     tags: Annotated[Tags, Described("any of these; +tag must, -tag must not")] = ()
     authors: Annotated[tuple[str, ...], NoArgument()] = ()
     statuses: Annotated[tuple[Status, ...], NoArgument()] = ()
@@ -105,6 +106,7 @@ class ContextRequest:
     overrides: Annotated[Mapping[str, Json], NoArgument()] = field(default_factory=dict[str, Json])
     task_id: OptionalId | None = None
     kinds: Kinds = ()
+    event_types: Names = ()
     tags: Tags = ()
     entity_types: Names = ()
     since: When | None = None

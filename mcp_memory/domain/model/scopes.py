@@ -80,12 +80,14 @@ class RecordFilter:
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
     `ISOLATED_KINDS` in `isolated_tasks` do not pass. With `noted_in`, a `session_key`, neither does what is noted in
     any other session. `own_of` names an agent: its records pass, and so do its person's own. `authors`
-    are the agents that wrote the present texts. A record passes with any of `tags`, with each of `all_tags` and with
-    none of `without_tags`. Of `statuses`, those out of search pass with `include_inactive` alone.
+    are the agents that wrote the present texts, `event_types` are in the details of events: no other kind has one. A
+    record passes with any of `tags`, with each of `all_tags` and with none of `without_tags`. Of `statuses`, those out
+    of search pass with `include_inactive` alone.
     """
 
     scopes: tuple[str, ...]
     kinds: Annotated[frozenset[Kind], Compares("kind", "any of")] = frozenset()
+    event_types: Annotated[frozenset[str], Compares("event_type", "any of")] = frozenset()
     tags: frozenset[str] = frozenset()
     all_tags: frozenset[str] = frozenset()
     without_tags: frozenset[str] = frozenset()

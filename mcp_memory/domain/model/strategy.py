@@ -8,11 +8,12 @@ from mcp_memory.domain.model.records import Json, Kind
 from mcp_memory.errors import InvalidRequest
 
 Signal = Literal[
-    "relevance", "cosine", "kind", "recency", "importance", "salience", "outcome", "usage", "access",
+    "relevance", "cosine", "kind", "recency", "decay", "importance", "salience", "outcome", "usage", "access",
     "confidence", "lifecycle",
 ]  # fmt: skip
 """Signals that a score may combine; each is in [0, 1] for every candidate (domain/context/scoring.py)."""
-Formula = Literal["weighted", "access", "importance", "balanced"]
+Formula = Literal["weighted", "product", "access", "importance", "balanced"]
+COMBINING: frozenset[Formula] = frozenset({"weighted", "product"})
 Layout = Literal["flat", "by_kind", "clustered"]
 Share = Literal[
     "decisions", "facts", "procedures", "episodes",  # by kind of candidate
@@ -29,13 +30,16 @@ DEFAULT_FLEXIBLE_TOKENS = 6_000
 class Strategy:
     """A named way to assemble a context.
 
-    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` rank by one formula.
-    decay_hours: of the hyperbolic curve of `access` and `balanced`; half_life_hours: of the signal `recency`.
+    formula: `weighted` is the sum of signals times weights, `product` that of signals to the power of their weights;
+    `access`, `importance` and `balanced` rank by one formula.
+    decay_hours: of the hyperbolic curve of `access`, `balanced` and the signal `decay`.
+    half_life_hours: of the signal `recency`.
     layout: `flat` keeps one order across kinds, `by_kind` groups by section, `clustered` keeps similar ones together.
     shares: of the flexible part of the budget, by section or by source, never both; a missing share takes the rest.
     priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind.
     least: the number per kind that pass the floor whatever their relevance. depth: relations to follow in the graph.
     failures: False leaves out failed records.
+    errors_first: of events and calls those that failed come first, then edits.
     flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
     """
 
@@ -54,7 +58,18 @@ class Strategy:
     domains: tuple[str, ...] = ()
     depth: int = 1
     failures: bool = True
+    errors_first: bool = False
     flexible_tokens: int = DEFAULT_FLEXIBLE_TOKENS
+
+    @property
+    def combines(self) -> bool:
+        """True where the score is made of weighed signals."""
+        return self.formula in COMBINING
+
+    @property
+    def weighs_access(self) -> bool:
+        """True where opening a record, which leaves the revision as it is, changes its score."""
+        return self.formula == "access" or self.weights.get("access", 0.0) > 0
 
 
 Strategies = Mapping[str, Strategy]

@@ -16,7 +16,8 @@ class AskedQuery:
     in [0, 1], that inflections of them in one of the best records carry. `seeks_fact` is True for a question that one
     fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown` is True where it
     names what no record does, `names_rare` where it names what hardly any other record does. `is_goal` is True for
-    a task's goal, which asks nothing: earlier work that is only near helps all the same.
+    a task's goal, which asks nothing: earlier work that is only near helps all the same. `is_past` is True where it
+    asks what happened with a subject at a time which is over.
     """
 
     records: int = 0
@@ -28,6 +29,7 @@ class AskedQuery:
     names_unknown: bool = False
     names_rare: bool = False
     is_goal: bool = False
+    is_past: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -60,12 +62,15 @@ NOISE_SHARE = 0.65
 costs none of 705 in conversations and code, and 1 of 133 preferences (docs/decisions/0073)."""
 FLOOR_SCORE = 0.15
 """Least score: a weaker match has less than a fifth of the evidence of the best chance match in the store."""
-FOREIGN_FLOOR = 0.5
-"""Share of that score, and of noise, where the embedder's model understands little: meaning counts less in it."""
+FOREIGN_FLOOR, FOREIGN_NOISE = 0.5, 0.8
+"""Shares of that score, and of noise, where the embedder's model understands little: meaning counts less in it. Of 600
+Spanish and Russian questions that noise costs one, and leaves a fifth of what is found in Spanish (decision 0073)."""
 FLOOR_COSINE = 0.12
 """Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
 """Least share of the query's information: a candidate above it is relevant whatever its cosine."""
+SUBJECT_SHARE = 0.5
+"""Share of the information of the best hit's words from which a hit is of the subject that is asked about."""
 SURE_SCORE = 0.7
 FAIR_SCORE, FAIR_COSINE = 0.5, 0.4
 """Thresholds for what nobody asked for, such as a reminder: both fair ones, or the sure score alone.
@@ -80,15 +85,22 @@ def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
     """Return the hits, best first, that bear on the query; none where nothing stored does."""
     if not hits or not is_known(hits, asked):
         return ()
-    certainty = FOREIGN_FLOOR if asked.is_foreign else 1.0
-    noise, floor = 0.0 if asked.is_goal else noise_score(hits) * certainty, FLOOR_SCORE * certainty
+    noise_share, floor_share = (FOREIGN_NOISE, FOREIGN_FLOOR) if asked.is_foreign else (1.0, 1.0)
+    noise, floor = 0.0 if asked.is_goal else noise_score(hits) * noise_share, FLOOR_SCORE * floor_share
     # A search for a word or two wants all that mentions them.
     least = FLOOR_SHARE * asked.information if asked.words < FEW_WORDS else inf
-    return tuple(
+    found = tuple(
         hit
         for hit in hits
         if (not _is_noise(hit, noise) or _told(hit) >= least) and is_above_floor(hit, asked.information, floor)
     )
+    return (_of_that_time(found) or found) if asked.is_past else found
+
+
+def _of_that_time(hits: Sequence[Fused]) -> tuple[Fused, ...]:
+    """Return the hits of the time that is asked about which share about as many words with the query as any hit."""
+    least = max(map(_told, hits), default=0.0) * SUBJECT_SHARE
+    return tuple(hit for hit in hits if "time" in hit.raw and _told(hit) >= least > 0)
 
 
 def bearing_unasked(hits: Sequence[Fused]) -> tuple[Fused, ...]:

@@ -30,7 +30,7 @@ class Query:
 
     `vector` is None where no embedder was available; `embedder` is the id of the one that made it. `known` is the share
     of the words that its model knows, in [0, 1]. `span` is [start, end) or None. `is_only_time` is True where
-    the query asks for nothing but that span.
+    the query asks for nothing but that span, `is_past` where that is a time which is over, such as last week.
     """
 
     text: str
@@ -40,6 +40,7 @@ class Query:
     known: float = 1.0
     span: tuple[Instant, Instant] | None = None
     is_only_time: bool = False
+    is_past: bool = False
 
 
 BEGINNING = 4

@@ -58,7 +58,8 @@ def names_in(query: str) -> list[str]:
     else:
         first, *others = _WORD.findall(query) or [""]
         found |= dict.fromkeys(name for _, name in find_names(query) if name != first and _is_name(name))
-        if others and first.istitle() and first.lower() not in lexicon.OPENERS and not _is_sentence([first, *others]):
+        is_opener = first.lower() in lexicon.OPENERS | lexicon.FOREIGN
+        if others and first.istitle() and not is_opener and not _is_sentence([first, *others]):
             found |= {first: None}
     return [name for name in found if not any(name != other and name in other.split() for other in found)]
 

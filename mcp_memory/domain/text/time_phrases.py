@@ -25,6 +25,8 @@ _SHORT = ("minute", "hour")
 _JOINED = frozenset({"zh", "ja", "ko"})
 """Languages in which other words are written on to a word without a space."""
 _UNSPACED = frozenset({"zh", "ja"})
+_PRESENT = frozenset({"just_now", "today", "this_morning", "this_week", "this_month", "this_year"})
+"""Kinds that may name what holds or is to come: "the deadline of this week"."""
 JUST_NOW_MINUTES = 30
 MOST_CHARACTERS = 1_000
 """Characters that are searched: a pasted log is no question about a time."""
@@ -50,6 +52,11 @@ class RelativePhrase:
     def is_alone(self) -> bool:
         """True for what names a time only where nothing else is asked: "which server runs right now" asks what is."""
         return self.kind == "just_now"
+
+    @property
+    def is_past(self) -> bool:
+        """True for a time that is over, in which only what happened then can be meant."""
+        return self.kind not in _PRESENT
 
     @property
     def is_rough(self) -> bool:
@@ -83,9 +90,9 @@ def _languages_of(said: str) -> Iterator[str]:
         if language in _JOINED:
             is_likely = any(map(said.__contains__, data["words"].split()))
         else:
-            is_likely = not words.isdisjoint(data["words"].split()) or (
-                not words.isdisjoint(data.get("shared", "").split()) and latin_language(words) == language
-            )
+            shared = words.intersection(data.get("shared", "").split())
+            is_told = bool(shared) and (words == shared or latin_language(words) == language)
+            is_likely = is_told or not words.isdisjoint(data["words"].split())
         if is_likely:
             yield language
 

@@ -88,6 +88,8 @@ class TimePhrase:
     """True where it names a time only in a query that asks for nothing else."""
     is_rough: bool = False
     """True where it names a moment, and means about then."""
+    is_past: bool = False
+    """True within a time by its distance from now that is over."""
 
     def span(self, named: tuple[Instant, Instant], now: Instant) -> tuple[Instant, Instant]:
         """Return the span asked for, [start, end), given the one that the phrase names."""
@@ -126,6 +128,7 @@ def time_phrase(text: str) -> TimePhrase | None:
         language=relative.language if relative else "",
         is_alone=relative is not None and relative.is_alone,
         is_rough=relative is not None and relative.is_rough,
+        is_past=relative is not None and relative.is_past and side == "within",
     )
 
 

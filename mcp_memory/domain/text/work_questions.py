@@ -71,14 +71,14 @@ def work_question(query: str) -> WorkQuestion | None:
     terms = query_terms(query)
     return WorkQuestion(
         is_sure=chance >= SURE_CHANCE,
-        subjects=tuple(term for term in terms if not _belongs(term, model)),
+        subjects=tuple(term for term in terms if not is_of_work(term)),
         is_blocked=nats[BLOCKED] > nats[OPEN],
     )
 
 
-def _belongs(term: str, model: _WorkWeights) -> bool:
+def is_of_work(term: str) -> bool:
     """Return True for a word that such questions are made of, such as "offen" or "在做", or that names nothing."""
-    return term in TURN_WORDS or term in STOP_WORDS or word_number(term) in model.words
+    return term in TURN_WORDS or term in STOP_WORDS or word_number(term) in _model().words
 
 
 def word_number(term: str) -> int:

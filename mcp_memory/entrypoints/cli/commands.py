@@ -16,6 +16,7 @@ from mcp_memory.entrypoints.cli.corrections import edit, forget, pin, restore, s
 from mcp_memory.entrypoints.cli.doctor import doctor
 from mcp_memory.entrypoints.cli.install import install, uninstall
 from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
+from mcp_memory.entrypoints.cli.measuring import compress, count
 from mcp_memory.entrypoints.cli.options import with_options
 from mcp_memory.entrypoints.cli.overviews import contexts, projects, sessions
 from mcp_memory.entrypoints.cli.page import ui
@@ -83,6 +84,8 @@ for name, command in (
     ("backup", backup),
     ("export", export),
     ("import", import_memory),
+    ("count", count),
+    ("compress", compress),
     ("completion", completion),
     ("hook", hook),
 ):

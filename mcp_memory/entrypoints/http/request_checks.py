@@ -6,7 +6,6 @@ Knows no tool.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import threading
 from collections import Counter
@@ -17,17 +16,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from anyio import CapacityLimiter, fail_after, to_thread
+from anyio import CapacityLimiter, to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from mcp.types import INVALID_REQUEST
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
-from starlette.responses import Response
 
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
+from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
 from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
@@ -36,18 +34,16 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from mcp_memory.entrypoints.http.connections import Limits
-    from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage, RequestId
+    from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage
     from mcp_memory.ports.access import Token
     from mcp_memory.services.access.access_tokens import AccessTokens
 
 logger = logging.getLogger(__name__)
 
-PATH: Final = "/mcp"
 HOOK_PATH: Final = f"{PATH}{REMOTE_PATH}"
-MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 HEALTH_PATH: Final = "/healthz"
 WELL_KNOWN: Final = "/.well-known/"
 """The path where clients look for OAuth. A 401 there would tell them that there is some."""
@@ -64,109 +60,11 @@ _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", 
 _SCHEME: Final = "bearer "
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
-_CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
-"""Refusals after which the connection is of no further use."""
-_TOO_LARGE: Final = "The request is larger than 4 MiB; send less at once, a long conversation in several calls."
-_TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it again, or less at once."
 _HOST_REFUSED: Final = "This server does not answer to that Host; allow it with --allowed-host."
 _ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow its name with --allowed-host."
 _UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
 _BUSY: Final = "The server is busy, and as many calls wait as may; call again in a few seconds."
-_RETRY: Final = {"Retry-After": "5"}
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
-
-
-class Refused(Exception):
-    """A request that is not served: the text is for its sender, `code` and `id` are those of the protocol's error."""
-
-    def __init__(self, status: int, why: str, code: int = INVALID_REQUEST, some_id: RequestId = None) -> None:
-        super().__init__(why)
-        self.status = status
-        self.code = code
-        self.id = some_id
-
-
-class Gone(Exception):
-    """A client that left before its request was whole."""
-
-
-class Exchange:
-    """A request and its answer; knows whether the one was read and the other has begun.
-
-    An answer to what was not read to its end closes the connection: the rest might never end.
-    """
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope = scope
-        self.has_begun = False
-        self._receive = receive
-        self._send = send
-        self._declared = _declared_bytes(scope)
-        self._is_read = self._declared == 0
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._is_read = self._is_read or not message.get("more_body", False)
-        return message
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.has_begun = True
-            if message["status"] in _CLOSING_STATUSES or not self._is_read:
-                kept = [each for each in message.get("headers", ()) if each[0].lower() != b"connection"]
-                message = {**message, "headers": [*kept, (b"connection", b"close")]}
-        await self._send(message)
-
-    async def read_body(self, seconds: float) -> bytes:
-        """Read the whole body.
-
-        Raises:
-            Refused: it is too large, or takes too long.
-            Gone: the client left.
-        """
-        if self._declared > MAX_BODY_BYTES:
-            raise Refused(413, _TOO_LARGE)
-        body = bytearray()
-        try:
-            with fail_after(seconds):
-                while message := await self.receive():
-                    if message["type"] != "http.request":
-                        raise Gone
-                    body += message.get("body", b"")
-                    if len(body) > MAX_BODY_BYTES:
-                        raise Refused(413, _TOO_LARGE)
-                    if not message.get("more_body", False):
-                        break
-        except TimeoutError:
-            raise Refused(408, _TOO_SLOW.format(seconds=seconds)) from None
-        return bytes(body)
-
-    def replay(self, body: bytes) -> Receive:
-        """Receive as before, this body first."""
-        first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            return first.pop() if first else await self.receive()
-
-        return receive
-
-    async def refuse(self, refused: Refused) -> None:
-        """Answer with an error of the protocol, which clients show, or with the sentence alone."""
-        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else _RETRY if refused.status == 503 else {}
-        if self.scope["path"] == PATH:
-            error = {"code": refused.code, "message": str(refused)}
-            body = json.dumps({"jsonrpc": "2.0", "id": refused.id, "error": error})
-            response = Response(body, refused.status, headers, "application/json")
-        else:
-            response = Response(f"{refused}\n", refused.status, headers, "text/plain")
-        await response(self.scope, self.receive, self.send)
-
-
-def _declared_bytes(scope: Scope) -> int:
-    """Return the length that a request's headers announce; 0 where it has no body, 1 where they leave it open."""
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    length = headers.get(b"content-length", b"1" if b"transfer-encoding" in headers else b"0")
-    return int(length) if length.isdigit() else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ READ_AT_ONCE: Final = 100
 MAX_FIELD: Final = 2_000
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 FACETS: Final = ("kind", "tag", "author", "session_id", "status")
-FIELDS: Final = ("q", *FACETS, "pinned", "since", "until")
+FIELDS: Final = ("q", *FACETS, "pinned", "since", "until", "valid_at")
 """Every field of the address that says what is listed."""
 LASTING: Final[tuple[Kind, ...]] = tuple(kind for kind in KINDS if kind not in LOG_KINDS)
 """Kinds that are listed where none is asked for: a session's log would bury what was learnt."""
@@ -44,6 +44,7 @@ def list_request(visit: Visit) -> RecallRequest:
         pinned=is_pinned,
         since=asked["since"] or None,
         until=asked["until"] or None,
+        valid_at=(asked["q"].strip() and asked["valid_at"]) or None,  # Of a question alone: a list has no truth.
         before=None if asked["q"] else asked["before"],
         offset=visit.asked_number("offset", 0, digits=6),
         limit=PAGE_RECORDS,
@@ -70,7 +71,14 @@ def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:
     A query narrows nothing here: it ranks. Raises InvalidRequest.
     """
     request = replace(
-        list_request(visit), query="", offset=0, before="", limit=READ_AT_ONCE, max_tokens=PAGE_TOKENS, detail="micro"
+        list_request(visit),
+        query="",
+        valid_at=None,
+        offset=0,
+        before="",
+        limit=READ_AT_ONCE,
+        max_tokens=PAGE_TOKENS,
+        detail="micro",
     )
     ids: list[str] = []
     while True:

@@ -74,7 +74,12 @@ def show_memories(visit: Visit) -> Response:
     return visit.page(
         "memories.html",
         here="Memories",
-        found=[(records[str(each["id"])], each) for each in answer.results if str(each["id"]) in records],
+        # Without a record: open work that the question found.
+        found=[
+            (records.get(str(each["id"])), each)
+            for each in answer.results
+            if str(each["id"]) in records or each["kind"] == "task"
+        ],
         facets=[_facet(visit, name, counted.get(name, {})) for name in FACETS],
         degraded=answer.degraded,
         next_page=_next_page(visit, answer),

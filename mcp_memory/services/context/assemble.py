@@ -34,6 +34,7 @@ from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import reader_at, then_at
+from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 from mcp_memory.services.tasks.task_owners import Elsewhere
@@ -95,6 +96,7 @@ class AssembleContext:
             takes_guidance=settings.guidance_from_others,
         )
         self._searcher = searcher
+        self._filters = filters
         self._counter = counter
         self._echo_filter = echo_filter
         self._clock = clock
@@ -125,7 +127,8 @@ class AssembleContext:
             is_cached = built is not None
             if built is None:
                 built = self._build(request, read, caller, measure, digest, revision)
-                if not built.metadata["degraded"]:  # A source that failed may work again at once.
+                # A source that failed may work again at once, and no revision tells that a record was opened.
+                if not built.metadata["degraded"] and not built.weighs_access:
                     self._follow_ups.keep(key, revision, built)
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
@@ -201,6 +204,7 @@ class AssembleContext:
             where=replace(question.where, passing=None),
             strategy=chosen.name,
             revision=revision,
+            weighs_access=chosen.strategy.weighs_access,
         )
 
     def _question(
@@ -239,8 +243,9 @@ class AssembleContext:
 
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
+        where = filtered_by(visible_to(self._records, caller), request)
         return replace(
-            filtered_by(visible_to(self._records, caller), request),
+            of_event_types(where, request.event_types, self._filters),
             task_id=None,  # There it is the place that the context is for.
             since=since,
             until=until,

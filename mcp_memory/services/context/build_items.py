@@ -37,7 +37,7 @@ from mcp_memory.domain.context.items import (
 )
 from mcp_memory.domain.context.rendering import group_title, short_day
 from mcp_memory.domain.context.scoring import Scored, scored
-from mcp_memory.domain.model.records import LOG_KINDS, Record
+from mcp_memory.domain.model.records import LOG_KINDS, RAW, Kind, Record
 from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
 from mcp_memory.domain.retrieval.gate import nothing_names
@@ -169,7 +169,7 @@ class ItemBuilder:
         by_kind = question.strategy.layout == "by_kind"
         ranked = [*self._weighed()] if question.read else self._ranked
         crowds = question.read is None and _crowds(ranked, question.strategy)
-        groups = _groups(ranked) if by_kind else frozenset[str]()
+        groups = _groups(ranked, question.strategy) if by_kind else frozenset[str]()
         items: list[Item] = []
         for each in ranked:
             record = each.candidate.record
@@ -308,9 +308,14 @@ def _with_work(before: Sequence[Item], found: Sequence[Item], work: Sequence[Ite
     return [*merged, *waiting]
 
 
-def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
-    """Return days of the log with several candidates of one kind, which share a title."""
-    sizes = Counter(group_title(each.candidate.record) for each in ranked)
+def _groups(ranked: Sequence[Scored], strategy: Strategy) -> frozenset[str]:
+    """Return days of the log with several candidates of one kind, which share a title, in the order of time.
+
+    Where errors come first, events and calls keep their own order.
+    """
+    alone = RAW if strategy.errors_first else frozenset[Kind]()
+    records = (each.candidate.record for each in ranked)
+    sizes = Counter(group_title(record) for record in records if record.kind not in alone)
     return frozenset(title for title, size in sizes.items() if title and size > 1)
 
 

@@ -13,7 +13,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, RAW, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Task
@@ -24,7 +24,7 @@ from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
-from mcp_memory.services.context.last_session import RAW, LastSession, LastSessionReader
+from mcp_memory.services.context.last_session import LastSession, LastSessionReader
 from mcp_memory.services.context.question import RAW_CALL, ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
@@ -48,12 +48,15 @@ SAME = "says the same as "
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
+CORRECTED_LOOKED_AT = 64
+"""Records of a block that nobody asked for among which restatements of corrected words are looked for."""
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
     "balanced": ("balanced",),
     "weighted": ("occurred", "important"),
+    "product": ("occurred", "important"),
 }
 """For each formula the orders that together hold what it ranks high."""
 
@@ -128,6 +131,8 @@ class CandidateFinder:
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._focus.since(question, focus)
         notes = self._last_session(question, (*focus, *since.changed))
+        if question.opens:
+            gathered, notes = self._corrected(question, gathered, notes)
         apart = {candidate.record.id for candidate in (*always, *focus, *since.changed, *notes.stored)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
@@ -138,7 +143,7 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
             elif reason := self._foreign(record, question) or refused(record, question):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
-            elif question.opens and record.kind in RAW and candidate.source not in BY_HAND:
+            elif question.opens and candidate.source not in BY_HAND and record.kind in RAW - question.where.kinds:
                 omitted[record.id] = Omission(id=record.id, reason=RAW_CALL)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
@@ -166,6 +171,18 @@ class CandidateFinder:
             is_cut=gathered.is_cut or was_limited or any(omission.reason == TOO_MANY for omission in inactive),
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
+
+    def _corrected(
+        self, question: ContextQuestion, gathered: FoundCandidates, notes: LastSession
+    ) -> tuple[FoundCandidates, LastSession]:
+        """Take what says again what was corrected out of the notes: it stands behind the correction, if at all."""
+        listed = [*notes.stored, *gathered.candidates]
+        again = self._searcher.restatements({each.record.id for each in listed[:CORRECTED_LOOKED_AT]}, question.where)
+        if not again:
+            return gathered, notes
+        marked = [replace(each, corrected_by=again.get(each.record.id, "")) for each in gathered.candidates]
+        stored = [each for each in notes.stored if each.record.id not in again]
+        return replace(gathered, candidates=marked), replace(notes, stored=stored)
 
     def _known(self, question: ContextQuestion) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
         """Return facts on the entities that the query names, and their relations.
@@ -273,7 +290,7 @@ class CandidateFinder:
 
     def _listed(self, question: ContextQuestion) -> FoundCandidates:
         # A formula that goes by one thing alone has its own order.
-        recent = self._recent(question) if question.strategy.formula == "weighted" else {}
+        recent = self._recent(question) if question.strategy.combines else {}
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         is_cut = False
@@ -400,4 +417,4 @@ def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], lis
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Return the formula's orders; by last access too where the strategy weighs access."""
     orders = _ORDER_OF_FORMULA[strategy.formula]
-    return (*orders, "accessed") if "access" in strategy.weights else orders
+    return (*orders, "accessed") if strategy.weighs_access and strategy.combines else orders

@@ -64,10 +64,10 @@ class StrategyChooser:
         if not name and not asked:
             base = replace(base, layout="by_kind")  # Nothing asks for an order: what is at hand has its place.
         strategy, is_auto = self._as_picked(base, pick.strategy, overrides, budget), base.name == AUTO
-        is_about_all = strategy.formula != "weighted"
+        is_about_all = not strategy.combines
         return ChosenStrategy(
             strategy=strategy,
-            asked=query.strip() if is_about_all else asked,
+            asked=query.strip() if is_about_all and asked else asked,
             told={"picked": pick.strategy, "why": pick.why} if is_auto else {},
         )
 
@@ -85,11 +85,13 @@ def _asked(query: str, read: ParsedQuery | None, stack: Stack) -> tuple[str, Pic
     """Return the query, and the strategy that `auto` picks for it.
 
     Without a query, or with one that names no subject ("what next?") and no time, the query is the goals of the
-    caller's tasks.
+    caller's tasks; outside any task nothing is asked, and the block tells where things stood.
     """
     pick = pick_strategy(query, read.query.vector, read.query.embedder) if read else pick_strategy(query)
-    if not stack.path or (query and (pick.strategy != "recent" or asks_of_a_time(query))):
+    if query and (pick.strategy != "recent" or asks_of_a_time(query)):
         return query, pick
+    if not stack.path:
+        return "", pick
     goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
     by_goals = Pick(strategy="balanced", why="the current task's goals are asked")
     return "\n".join([query, *goals] if query else goals), by_goals

@@ -6,10 +6,10 @@ from itertools import chain
 
 from mcp_memory.domain.context.items import EXCHANGE, SINCE
 from mcp_memory.domain.context.scoring import Candidate
-from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, Instant, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, RAW, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.services.context.last_session import RAW, held
+from mcp_memory.services.context.last_session import held
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.context.budget import Item, Placed
+from mcp_memory.domain.context.budget import REST, Item, Placed
 from mcp_memory.domain.context.items import Measure, record_item
 from mcp_memory.domain.context.rendering import is_error
 from mcp_memory.domain.context.scoring import Candidate, Scored
@@ -16,6 +16,7 @@ from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
@@ -57,6 +58,7 @@ class Built:
     where: RecordFilter
     strategy: str
     revision: int
+    weighs_access: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ class FollowUps:
         """Return the block to answer with, and how it follows from the one that the client still shows.
 
         The shown block stays (`unchanged`, with a line for each new error that it does not show), is extended with what
-        is new (`added`), or is replaced by the whole (`rebuilt`), with the reason.
+        is new (`added`), or is replaced by the whole (`rebuilt`), with the reason. Those two hold such lines as well.
         """
         if previous is None:
             return self._whole(built, built.block, caller), {}
@@ -120,14 +122,15 @@ class FollowUps:
             told = {"follow_up": "rebuilt", "reason": "the earlier context is not known here"}
             return self._whole(built, built.block, caller), told
         if reason := self._outdated(earlier, built, caller, measure):
-            return self._rebuilt(built, previous, reason, caller, measure)
+            return self._rebuilt(earlier, built, previous, reason, caller, measure)
         new = _new(earlier, built)
         if not new:
             return self._unchanged(earlier, built, earlier.block, caller, measure)
-        added = _added(earlier, built, new, previous, measure)
+        errors = [_error_item(each, caller, measure, self._clock()) for each in self._errors_since(earlier, built)]
+        added = _added(earlier, built, new, errors, previous, measure)
         if added is None:
-            return self._rebuilt(built, previous, PRESSURE, caller, measure)
-        items = {**earlier.items, **{each.item.id: each.item for each in new}}
+            return self._rebuilt(earlier, built, previous, PRESSURE, caller, measure)
+        items = {**earlier.items, **{each.item.id: each.item for each in added.placed}}
         tokens = earlier.tokens + added.report.token_count
         self._note(caller, _ShownContext(built=built, block=added, items=items, tokens=tokens))
         return added, {"follow_up": "added", "previous": previous}
@@ -136,11 +139,12 @@ class FollowUps:
         self, earlier: _ShownContext | None, built: Built, block: Block, caller: Caller, measure: Measure
     ) -> tuple[Block, Mapping[str, Json]]:
         """Say that the client still shows the block instead of repeating it, where that is shorter."""
-        errors = self._errors_since(earlier, built, caller, measure) if earlier else dict[str, str]()
-        text, tokens = unchanged(block.report.id, measure, [*errors.values()])
+        records = self._errors_since(earlier, built) if earlier else []
+        errors = [_error_item(each, caller, measure, self._clock()) for each in records]
+        text, tokens = unchanged(block.report.id, measure, [each.forms[0].text for each in errors])
         if earlier and errors and tokens <= built.draft.budget:
             self._note(caller, replace(earlier, built=replace(earlier.built, revision=built.revision)))
-            told = {"errors": [*errors]}
+            told = {"errors": [each.id for each in errors]}
         elif tokens > block.report.token_count:
             return block, {"follow_up": "unchanged"}
         else:
@@ -149,19 +153,17 @@ class FollowUps:
         report = replace(block.report, token_count=tokens)
         return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged", **told}
 
-    def _errors_since(
-        self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure
-    ) -> Mapping[str, str]:
-        """Return by id a line for each of the newest errors since then that the client does not show.
+    def _errors_since(self, earlier: _ShownContext, built: Built) -> list[Record]:
+        """Return the newest errors since then that neither the client nor the block shows.
 
         One that the block left out for another reason than its room does not bear on the question.
         """
         aside = {each.id for each in built.block.report.omitted if each.reason not in CROWDED} | earlier.items.keys()
+        aside |= {each.item.id for each in built.block.placed}
         where = replace(built.where, kinds=(built.where.kinds or frozenset(KINDS)) - TRAFFIC, passing=None)
         newest = self._records.list(where, "created", LOOKED_AT) if where.kinds else ()
         since = [each for each in newest if number_of(each.id) > earlier.built.revision and each.id not in aside]
-        errors = [each for each in since if is_error(each)]
-        return {each.id: _line(each, caller, measure, self._clock()) for each in errors[:ERRORS_SAID]}
+        return [each for each in since if is_error(each)][:ERRORS_SAID]
 
     def _outdated(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> str:
         """Return the reason why the shown block cannot be continued; empty where it can."""
@@ -202,17 +204,22 @@ class FollowUps:
         )
 
     def _rebuilt(
-        self, built: Built, previous: str, reason: str, caller: Caller, measure: Measure
+        self, earlier: _ShownContext, built: Built, previous: str, reason: str, caller: Caller, measure: Measure
     ) -> tuple[Block, Mapping[str, Json]]:
-        block = built.block
+        block, told = built.block, {"follow_up": "rebuilt", "reason": reason}
+        draft = replace(built.draft, link=f' replaces="{previous}"', is_cut=block.report.truncated)
+        errors = [_error_item(each, caller, measure, self._clock()) for each in self._errors_since(earlier, built)]
         with suppress(BudgetTooSmall):  # Without room for the link, it is the plain block.
-            link, is_cut = f' replaces="{previous}"', block.report.truncated
-            block = compose(replace(built.draft, link=link, is_cut=is_cut), measure)
-        return self._whole(built, block, caller), {"follow_up": "rebuilt", "reason": reason}
+            block = compose(draft, measure)
+            block = compose(_with_errors(draft, errors), measure) if errors else block
+        return self._whole(built, block, caller), told
 
     def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
-        """Note the block as all that the client shows, and return it."""
-        items = {each.item.id: each.item for each in block.placed}
+        """Note the block as all that the client shows, and return it.
+
+        What it had to leave out of the whole for an error or its link is known too: it would be new next time.
+        """
+        items = {each.item.id: each.item for each in (*built.block.placed, *block.placed)}
         shown = _ShownContext(
             built=replace(built, block=block), block=block, items=items, tokens=block.report.token_count
         )
@@ -232,11 +239,23 @@ class FollowUps:
                 self._shown.popitem(last=False)
 
 
-def _line(record: Record, caller: Caller, measure: Measure, now: Instant) -> str:
-    """Return the record's shortest line, as a block has it."""
+def _error_item(record: Record, caller: Caller, measure: Measure, now: Instant) -> Item:
+    """Return an item of the record's shortest line, as a block has it, which never drops out."""
     each = Scored(candidate=Candidate(record=record, source="recent"), score=0.0, parts={})
-    name = author(record.author, caller)
-    return record_item(each, measure, section="", share="rest", author=name, now=now).forms[-1].text
+    name, section = author(record.author, caller), section_of(record).title
+    item = record_item(each, measure, section=section, share=REST, author=name, now=now)
+    return replace(item, forms=item.forms[-1:], required=True)
+
+
+def _with_errors(draft: BlockDraft, errors: Sequence[Item]) -> BlockDraft:
+    """Return the draft with these errors instead of what it knows of them."""
+    ids = {each.id for each in errors}
+    return replace(
+        draft,
+        items=[*errors, *(each for each in draft.items if each.id not in ids)],
+        omitted=[each for each in draft.omitted if each.id not in ids],
+        crowded_out=[each for each in draft.crowded_out if each not in ids],
+    )
 
 
 def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:
@@ -269,9 +288,9 @@ def _new(earlier: _ShownContext, built: Built) -> list[Placed]:
 
 
 def _added(
-    earlier: _ShownContext, built: Built, new: Sequence[Placed], previous: str, measure: Measure
+    earlier: _ShownContext, built: Built, new: Sequence[Placed], errors: Sequence[Item], previous: str, measure: Measure
 ) -> Block | None:
-    """Return a block of the new items; None where it does not fit beside the shown ones."""
+    """Return a block of the new items and the errors; None where it does not fit beside the shown ones."""
     fresh = {each.item.id for each in new}
     known = [each.item.id for each in built.block.placed if each.item.id not in fresh]
     items = [replace(each.item, forms=(each.form,), required=False, share="rest") for each in new]
@@ -288,7 +307,7 @@ def _added(
     )
     for explain in dict.fromkeys((built.draft.explain, False)):
         with suppress(BudgetTooSmall):
-            block = compose(replace(draft, explain=explain), measure)
+            block = compose(_with_errors(replace(draft, explain=explain), errors), measure)
             if not block.report.truncated:
                 return replace(block, report=replace(block.report, truncated=built.block.report.truncated))
     return None

@@ -10,7 +10,7 @@ from itertools import islice
 from mcp_memory.domain.context.items import EXCHANGE, SESSION_NOTES
 from mcp_memory.domain.context.rendering import event_body
 from mcp_memory.domain.context.scoring import Candidate
-from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, RAW, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import Entry, entry_of, in_order
 from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, is_check
@@ -24,8 +24,6 @@ TURNS_READ = 200
 """Messages read: between its calls an agent may say a hundred things after what it was asked."""
 READ_TOGETHER = 25
 """Records read at once, of which usually enough may be shown."""
-RAW: frozenset[Kind] = frozenset({"event", "tool_call", "tool_result"})
-"""Inputs and outputs of tools: a block that nobody asked for tells their results."""
 NO_NOTES: frozenset[Kind] = frozenset({"identity", "censor", "result"})
 """Kinds with a section of their own."""
 NOTES_SHOWN, OUTCOMES_SHOWN = 8, 8

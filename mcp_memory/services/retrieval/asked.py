@@ -38,6 +38,7 @@ def asked_about(
         information=background.information,
         understood=query.known,
         is_goal=is_goal,
+        is_past=query.is_past,
     )
     texts: list[str] = []
     if asked.is_foreign:

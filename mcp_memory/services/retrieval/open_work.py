@@ -6,6 +6,7 @@ and reasons, on the scale of the records (`rank`), and no index knows them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,8 +16,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Stack, Task, beside, path_to
 from mcp_memory.domain.retrieval.fusion import Background
 from mcp_memory.domain.retrieval.queries import Query, Vector
-from mcp_memory.domain.text.words import content_hash, index_terms, stems
-from mcp_memory.domain.text.work_questions import WorkQuestion, work_question
+from mcp_memory.domain.text.words import asked_terms, content_hash, index_terms, query_terms
+from mcp_memory.domain.text.work_questions import WorkQuestion, is_of_work, work_question
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.text import Embedder
 from mcp_memory.ports.transaction import TaskReader
@@ -31,6 +32,8 @@ EMBEDDED = 24
 KEPT_VECTORS = 256
 LISTED = 10
 """Tasks that answer a question about open work as a whole."""
+# "crane", "Lohnabrechnung"
+_WORD = re.compile(r"\w+")
 _WHATEVER = frozenset({"hidden_branches", "noted_in", "exclude", "passing", "isolated_tasks", "include_inactive"})
 """Fields of a filter that say nothing about tasks."""
 
@@ -83,7 +86,7 @@ class WorkFinder:
         self, query: Query, tasks: Mapping[str, Task], words: Mapping[str, frozenset[str]]
     ) -> Mapping[str, float]:
         """Return the cosine of each task's goal or reason, whichever is nearer."""
-        wanted = frozenset(stems(query.terms))
+        wanted = frozenset(form for forms in asked_terms(query.terms) for form in forms)
         some = sorted(tasks, key=lambda each: -len(wanted & words[each]))[:EMBEDDED]  # Stable: then the latest.
         parts = {each: _parts(tasks[each]) for each in some}
         near = self.nearness([text for texts in parts.values() for text in texts], query.vector)
@@ -123,14 +126,13 @@ def _parts(task: Task) -> Sequence[str]:
 def _listed(tasks: Sequence[Task], asked: WorkQuestion) -> Sequence[str]:
     """Return what is open, the innermost of each branch of the tree, the latest first; then what is planned.
 
-    What is blocked comes first where that is asked for.
+    Where it is asked what is blocked, only that counts, as far as anything is.
     """
     open_now = beside(tasks, Stack())
     waiting = [each for each in tasks if each.status == "planned" and each.id not in {task.id for task in open_now}]
     found = [*open_now, *waiting]
-    if asked.is_blocked:
-        found.sort(key=lambda each: each.status != "blocked")
-    return [each.id for each in found[:LISTED]]
+    blocked = [each for each in found if each.status == "blocked"] if asked.is_blocked else []
+    return [each.id for each in (blocked or found)[:LISTED]]
 
 
 def with_work(
@@ -141,35 +143,67 @@ def with_work(
     A task has the information of each word that it shares with the query, as a record of average length has. Where
     meaning is compared, tasks without a cosine are left out: a hit by words alone would count as certain.
     """
-    stem_of = dict(zip(query.terms, stems(query.terms), strict=True))
-    nats = {stem: background.nats.get(term, 0.0) for term, stem in stem_of.items()}
     weighed = work.cosines if "vector" in rankings and query.vector is not None else work.words
-    words = {each: sum(nats[stem] for stem in nats.keys() & work.words[each]) for each in weighed}
-    words = {each: min(found, background.information) for each, found in words.items() if found > 0}
-    held = frozenset[str]().union(*work.words.values())
+    forms = _forms(query.terms)
+    shared = {each: _shared(forms, work.words[each]) for each in weighed}
+    nats = {each: [background.nats.get(term, 0.0) for term in terms] for each, terms in shared.items() if terms}
+    words = {each: min(sum(found), background.information) for each, found in nats.items() if sum(found) > 0}
+    held = _shared(forms, frozenset[str]().union(*work.words.values()))
     rare = min(background.holders.values(), default=0.0)
-    holders = {
-        each: best
-        for each in words
-        if rare and (best := max(nats[stem] for stem in nats.keys() & work.words[each])) >= rare
-    }
+    holders = {each: max(nats[each]) for each in words if rare and max(nats[each]) >= rare}
     cosines = {"vector": {**rankings["vector"], **work.cosines}} if "vector" in rankings else {}
     return (
         {**rankings, "keyword": {**rankings.get("keyword", {}), **words}, **cosines},
         replace(
             background,
-            absent=frozenset(term for term in background.absent if stem_of.get(term) not in held),
+            absent=background.absent.difference(held),
             holders={**background.holders, **holders},
         ),
     )
 
 
-def answering(work: OpenWork | None, absent: Collection[str]) -> Sequence[str]:
-    """Return the tasks that answer a question about open work which names no subject that anything here has.
+def _forms(terms: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """Map query terms to their forms in the index, by the rules of each language."""
+    return {term: frozenset(forms) for term, forms in zip(terms, asked_terms(terms), strict=True)}
 
-    `absent` are the query terms that nothing has.
+
+def _shared(forms: Mapping[str, frozenset[str]], words: Collection[str]) -> Sequence[str]:
+    """Return the query terms of which a form is among the words."""
+    return [term for term, those in forms.items() if not those.isdisjoint(words)]
+
+
+def answering(work: OpenWork | None, query: Query, absent: Collection[str]) -> Sequence[str]:
+    """Return the tasks that answer a question about open work.
+
+    Where it names no subject that anything here has, these are all; else those that share most of its subject's words,
+    at least half of them, each with the open tasks within it. `absent` are the query terms that nothing has.
     """
-    asked = work.asked if work else None
-    if work is None or asked is None or any(not asked.is_sure or term not in absent for term in asked.subjects):
+    if work is None or query.span:
         return ()
-    return work.listed
+    asked = work.asked or _asked_of_goals(query.text, work, absent)
+    if asked is None:
+        return ()
+    subjects = [term for term in asked.subjects if term not in absent]
+    if not subjects:
+        return work.listed if asked.is_sure or not asked.subjects else ()
+    forms = _forms(subjects)
+    shared = {each: len(_shared(forms, words)) for each, words in work.words.items()}
+    most = max(shared.values(), default=0)
+    if 2 * most < len(subjects):
+        return ()
+    named = [each for each, count in shared.items() if count == most]
+    within = [each for goal in named for each, above in work.above.items() if goal in {task.id for task in above}]
+    return [*dict.fromkeys([*named, *within])][:LISTED]
+
+
+def _asked_of_goals(text: str, work: OpenWork, absent: Collection[str]) -> WorkQuestion | None:
+    """Return what a query asks about open work, without the words of goals and those that nothing has.
+
+    "Who works on the crane service?" asks "who works on the?" of the crane service.
+    """
+    held = frozenset[str]().union(*work.words.values())
+    named = _shared(_forms(query_terms(text)), held)
+    left_out = {*named, *(term for term in absent if not is_of_work(term))}
+    rest = _WORD.sub(lambda match: "" if match.group().lower() in left_out else match.group(), text)
+    asked = work_question(rest) if named else None
+    return replace(asked, subjects=tuple(named)) if asked and asked.is_sure else None

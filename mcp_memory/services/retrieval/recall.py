@@ -24,6 +24,7 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
+from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.results import (
     Result,
     cut,
@@ -289,8 +290,9 @@ class Recall:
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
+        where = filtered_by(visible_to(self._records, caller), request)
         return replace(
-            filtered_by(visible_to(self._records, caller), request),
+            of_event_types(where, request.event_types, self._filters),
             since=since,
             until=until,
             include_inactive=request.include_inactive or not OUT_OF_SEARCH.isdisjoint(request.statuses),

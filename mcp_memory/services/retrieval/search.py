@@ -207,7 +207,8 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
-            restated = self._restatements(hits, evidence, where)
+            best = (hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS)
+            restated = self.restatements([*best], where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
@@ -217,7 +218,7 @@ class Searcher:
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
             asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)
-        answers = answering(work, evidence.background.absent)
+        answers = answering(work, read.query, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
         relevant = bearing_unasked(hits) if is_unasked else bearing(hits, asked)
@@ -381,7 +382,7 @@ class Searcher:
         return self.instant(phrase, end=True) - LEAST_SECONDS
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
-        span, only_time = self._time_in(text)
+        span, only_time, is_past = self._time_in(text)
         if only_time:  # Its words say nothing else: whatever was then answers it.
             return Query(text=text, terms=(), span=span, is_only_time=True)
         vector, known = None, 1.0
@@ -396,16 +397,17 @@ class Searcher:
             embedder=self._embedder.id,
             known=known,
             span=span,
+            is_past=is_past,
         )
 
-    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool]:
-        """Return the span that a query asks for, and True where it asks for nothing else."""
+    def _time_in(self, text: str) -> tuple[tuple[Instant, Instant] | None, bool, bool]:
+        """Return the span that a query asks for, whether it asks for nothing else, and whether that time is over."""
         when, now = time_phrase(text), self._clock()
         named = self._dates.read(when.phrase, now) if when else None
         if when is None or named is None:
-            return None, False
+            return None, False, False
         only_time = asks_only_when(text, when.text, when.language)
-        return (None if when.is_alone and not only_time else when.span(named, now)), only_time
+        return (None if when.is_alone and not only_time else when.span(named, now)), only_time, when.is_past
 
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
@@ -536,11 +538,10 @@ class Searcher:
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
 
-    def _restatements(self, hits: Sequence[Fused], evidence: Evidence, where: RecordFilter) -> Mapping[str, str]:
-        """Map those of the best hits that say again, in other words, what was corrected, to the correction."""
-        best = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+    def restatements(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
+        """Map those of the records that say again, in other words, what was corrected, to the correction."""
         with suppress(StoreUnavailable):  # It only orders what was found.
-            return self._corrections.restatements(best, where) if len(best) > 1 else {}
+            return self._corrections.restatements(record_ids, where) if len(record_ids) > 1 else {}
         return {}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:

@@ -20,8 +20,11 @@ _COMPARED: Mapping[Comparison, str] = {
     "from": "{column} >= :{name}",
     "before": "{column} < :{name}",
 }
-_EXPRESSIONS = {"author": "coalesce(nullif(r.rewritten_by, ''), r.agent)"}
-"""An author is no column: who wrote the present text, else who stored it."""
+_EXPRESSIONS = {
+    "author": "coalesce(nullif(r.rewritten_by, ''), r.agent)",
+    "event_type": "iif(r.kind = 'event', json_extract(r.details, '$.type'), NULL)",
+}
+"""No column: an author wrote the present text, or else stored it; a type stands in an event's details."""
 _BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
     "tags": (

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import log
 from typing import Any, get_args
 
@@ -165,6 +166,23 @@ def test_no_access_never_makes_a_score_nothing(make_record: MakeRecord) -> None:
     strategy = overridden(STRATEGIES["recent"], {"weights": {"access": 1}})
     never, often = (candidate(make_record, f"r{n}", counters=Counters(accessed=n)) for n in (0, 9))
     assert scored(strategy, often, NOW).score > scored(strategy, never, NOW).score > 0
+
+
+def test_a_product_multiplies_signals_and_the_number_of_accesses(make_record: MakeRecord) -> None:
+    """A6.5: importance × decay × (1 + ln(1 + n)); weights are exponents."""
+    weights: dict[Signal, float] = {"importance": 1, "decay": 1, "access": 1}
+    product = Strategy(name="proven", formula="product", weights=weights, decay_hours=2)
+    given = [(6.0, 0, 0), (6.0, 3, 9), (1.0, 0, 400), (9.0, 72, 30)]
+    made = [
+        candidate(make_record, f"r{n}", hours * HOUR, importance, counters=Counters(accessed=accesses))
+        for n, (importance, hours, accesses) in enumerate(given)
+    ]
+    wanted = [importance / (1 + hours / 2) * (1 + log(1 + n)) / MAX_LEARNED for importance, hours, n in given]
+    assert [scored(product, each, NOW).score for each in made] == pytest.approx(wanted)
+    order = [each.candidate.record.id for each in ordered(product, made, NOW)]
+    assert order == [f"r{n}" for n in sorted(range(4), key=wanted.__getitem__, reverse=True)]
+    squared = replace(product, weights={"importance": 2})
+    assert scored(squared, made[0], NOW).score == pytest.approx((6 / MAX_LEARNED) ** 2)
 
 
 def test_an_outcome_counts_by_its_value_and_none_as_pending(make_record: MakeRecord) -> None:

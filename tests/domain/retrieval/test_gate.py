@@ -136,6 +136,24 @@ def test_words_lead_where_the_model_understands_little() -> None:
     assert is_known(ahead, SPANISH)
 
 
+def test_beside_a_good_hit_a_foreign_one_by_chance_is_noise() -> None:
+    """W3.1: in Spanish every text is near every other, and what the model hardly knows is not shown for that alone."""
+    alike = AskedQuery(records=420, words=6, information=20.0, understood=0.5, alike=0.6)
+    first, *others = hits(*[0.6] * 6, score=0.4)
+    assert len(bearing([first._replace(score=0.6), *others], alike)) == 6
+    assert bearing([first._replace(score=0.8), *others], alike) == (first._replace(score=0.8),)
+
+
+def test_of_a_time_that_is_over_only_what_happened_then_bears() -> None:
+    """R6: with as many words of the subject; where nothing has them, the time is one sign among others."""
+    past = AskedQuery(records=420, words=6, information=20.0, is_past=True)
+    then = Fused(id="r1", score=0.5, raw={"vector": 0.5, "keyword": 8.0, "time": 2.0}, is_certain=True)
+    other = Fused(id="r2", score=0.6, raw={"vector": 0.6, "keyword": 9.0})
+    elsewhere = Fused(id="r3", score=0.5, raw={"vector": 0.1, "time": 2.0}, is_certain=True)
+    assert bearing([other, then, elsewhere], past) == (then,)
+    assert bearing([other, elsewhere], past) == (other, elsewhere)
+
+
 def test_what_nobody_asked_for_has_to_stand_out() -> None:
     """C8: a reminder is fair by score and cosine together, or sure by its score alone."""
     assert bearing_unasked([hit(0.5, vector=0.4)])

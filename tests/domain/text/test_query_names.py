@@ -14,6 +14,7 @@ from mcp_memory.domain.text.query_names import is_english, names_in
         ("What did the 'vault' role do in the UK?", ["vault", "UK"]),
         ("What is the office's rule on Monday?", []),
         ("Terraform module staging environment", ["Terraform"]),
+        ("¿Cuánto es el alquiler de Kranich?", ["Kranich"]),
         ("Show the module of staging", []),
         ("IMPORTANT: where is the TODO list?", []),
         ("Was kostet ein Tag an der Laserablation?", []),

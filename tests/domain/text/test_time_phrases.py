@@ -93,6 +93,12 @@ def test_what_names_no_time_is_none(text: str) -> None:
     assert span(text) is None
 
 
+def test_a_phrase_alone_needs_no_other_words_to_tell_its_language() -> None:
+    """W6.1: as `since`, "hier" can be nothing but French."""
+    assert span("hier") == YESTERDAY
+    assert span("avant-hier") == span("vorgestern")
+
+
 def test_days_are_those_of_the_zone() -> None:
     """W6.1: at nine in London it is still yesterday in Honolulu."""
     assert span("today", "Pacific/Kiritimati") == ("2026-11-28 00:00", "2026-11-29 00:00")

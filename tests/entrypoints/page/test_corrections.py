@@ -46,6 +46,39 @@ def test_a_search_ranks_as_agents_do_and_counts_nothing_as_opened(beside: Beside
     assert beside.memory.records.get(ids, beside.memory.caller().scopes) == before
 
 
+def test_open_work_stands_among_what_is_found(beside: Beside) -> None:
+    """W4.1: at its place, with its owner's name, and by its own words."""
+    stored(beside, "The crane slot service listens on port 7001.")
+    stack = push(beside.memory, "Migrate the crane <slot> service to gRPC")
+    assert stack.current
+    task = stack.current.id
+    page = beside.person.get("/?q=migrate+the+crane+slot+service")
+    at = page.text.index(f'href="/ui/task/{task}"')
+    assert "Migrate the crane <slot> service to gRPC task active" in words_of(page)
+    assert at < page.text.index("port 7001")
+    assert task not in beside.person.get("/").text
+
+
+def test_a_search_asks_what_was_true_at_a_time(beside: Beside) -> None:
+    """N4.1: of a question alone; a list stays as it is."""
+    old, new = (
+        stored(
+            beside, f"The limit of the tide API is {limit} requests.", **{bound: beside.memory.searcher.instant(day)}
+        )
+        for limit, bound, day in ((60, "valid_until", "2026-01-01"), (120, "valid_from", "2026-01-01"))
+    )
+
+    def first(address: str) -> str:
+        text = beside.person.get(address).text
+        assert 'name="valid_at" value=' in text
+        return min((*old, *new), key=lambda each: text.index(f'href="/ui/record/{each}"'))
+
+    assert first("/?q=limit+of+the+tide+API") == new[0]
+    assert first("/?q=limit+of+the+tide+API&valid_at=2025-06-01") == old[0]
+    assert first("/?valid_at=2025-06-01") == first("/")
+    assert "is not a time" in words_of(beside.person.get("/?q=limit&valid_at=someday+soonish"))
+
+
 def test_facets_narrow_the_list(beside: Beside) -> None:
     fact, decision = (
         stored(beside, "Zebras have stripes.", tags=("savanna, dry",)),

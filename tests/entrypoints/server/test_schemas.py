@@ -24,8 +24,8 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
     assert costs == snapshot(
         {
             "remember": 562,
-            "recall": 284,
-            "assemble_context": 314,
+            "recall": 297,
+            "assemble_context": 327,
             "push_task": 188,
             "pop_task": 142,
             "compact": 295,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -279,3 +280,44 @@ def test_under_pressure_identity_constraints_and_the_task_stay(crowded: App) -> 
     assert {"identity", "censor", "task"} <= kinds
     assert "- goal [" in context.text
     assert "- now [" in context.text
+
+
+@pytest.mark.parametrize(
+    ("query", "strategy"), [("why is the checkout broken?", None), ("what about the checkout?", "debugging")]
+)
+def test_who_repairs_something_sees_what_failed_before_what_went_well(
+    app: App, query: str, strategy: str | None
+) -> None:
+    """B2.2: errors and failed commands, then edits, then other events, whatever came first; a deploy was before all."""
+    happened: list[dict[str, Any]] = [
+        {"details": {"type": "deploy", "message": "Deployed checkout 2.14"}},
+        {"details": {"type": "command", "command": "checkout status", "stdout": "ready"}, "outcome": "success"},
+        {"details": {"type": "write", "path": "checkout/cart.ts"}},
+        {"details": {"type": "command", "command": "npm test -- checkout"}, "outcome": "failure"},
+        {"details": {"type": "error", "message": "TypeError in checkout/cart.ts"}},
+    ]
+    app.remember([NewRecord(kind="event", **each) for each in happened], app.caller())
+    context = assemble(app, query=query, strategy=strategy, max_tokens=1_000)
+    failed = ["Error: TypeError in checkout/cart.ts", "Executed: `npm test -- checkout` [failure]"]
+    assert sorted(shown(context)[:2]) == failed
+    assert shown(context)[2] == "Wrote: checkout/cart.ts"
+    assert len(shown(context)) > 3
+
+
+def test_a_users_product_ranks_what_bears_on_a_question(
+    open_memory: Callable[..., App], tmp_path: Path, clock: "Clock"
+) -> None:
+    """A6.5: a formula that weighs, so a query has its part; what was opened often comes first."""
+    file = tmp_path / "strategies.toml"
+    file.write_text('[proven]\nformula = "product"\nweights = { importance = 1, access = 1 }', "utf-8")
+    app = open_memory(strategies_file=file)
+    ports = [NewRecord(text=f"Port {n} is that of the tide service.") for n in (81, 82)]
+    first, second = (each.id for each in app.remember(ports, app.caller()))
+    for asked in ({}, {"query": "Which port has the tide service?"}):
+        app.recall(RecallRequest(ids=(second,)), app.caller())
+        assert [each.id for each in assemble(app, strategy="proven", **asked).report.components] == [second, first]
+        for _ in range(9):
+            app.recall(RecallRequest(ids=(first,)), app.caller())
+        assert [each.id for each in assemble(app, strategy="proven", **asked).report.components] == [first, second]
+        for _ in range(9):
+            app.recall(RecallRequest(ids=(second,)), app.caller())

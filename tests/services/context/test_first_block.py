@@ -245,6 +245,15 @@ def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock", budget: in
     assert 0.3 * budget <= sum(learnt) <= budget / 2
 
 
+@pytest.mark.parametrize("query", ["what next?", "und jetzt?", "carry on"])
+def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "Clock", query: str) -> None:
+    """W4.1: a turn that names no subject asks for what a first block tells."""
+    say(app, "Wire the crane export to the queue.", "The export writes to the queue; the retry is missing.")
+    clock.now += 3_600
+    assert "the retry is missing" in first_block(app, query=query).text
+    assert "Nothing stored" not in first_block(app, query=query).text
+
+
 @BUDGETS
 def test_very_long_last_words_leave_room(app: App, clock: "Clock", budget: int) -> None:
     decide(app)

@@ -15,6 +15,7 @@ from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.follow_up import CACHED, SHOWN
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
@@ -90,6 +91,20 @@ def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], r
     assert "5432" not in assemble(app, query="port").text
 
 
+@pytest.mark.parametrize(
+    "asked", [{"strategy": "recent"}, {"strategy": "important", "overrides": {"weights": {"access": 1.0}}}]
+)
+def test_a_record_that_was_opened_since_is_weighed_by_that(
+    app: App, remember: RememberOne, clock: "Clock", asked: dict[str, Any]
+) -> None:
+    """B8.1, A1.1, A6.5: opening one is no write, so a strategy that weighs it answers from no cache."""
+    first, second = remember("The port is 5432.").id, remember("The host is db2.").id
+    assert ids(assemble(app, **asked)) == [second, first]
+    clock.advance(seconds=1)
+    app.recall(RecallRequest(ids=(first,)), app.caller())
+    assert ids(assemble(app, **asked)) == [first, second]
+
+
 def test_the_cache_is_bounded(app: App, remember: RememberOne) -> None:
     """B8.1: the oldest go first."""
     remember("The port is 5432.")
@@ -135,6 +150,37 @@ def test_errors_since_are_told_once_beside_a_full_block(app: App, remember: Reme
     assert told_once.report.token_count == tokens(told_once.text)
     again = assemble(app, query=query, max_tokens=500, previous=first.report.id)
     assert again.text == f'<memory-context id="{first.report.id}">\nunchanged\n</memory-context>'
+
+
+@pytest.mark.parametrize("query", ["Why does the login of the shop fail?", ""])
+def test_errors_since_are_told_once_in_a_block_that_is_rebuilt(app: App, query: str) -> None:
+    """C7.1: though others fill it; an account says what it left out for them."""
+    rules = [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(80)]
+    app.remember(rules, app.caller())
+    first = assemble(app, query=query, max_tokens=500)
+    app.revise(Revision(id=ids(first)[0], text="The login of the shop fails at noon."), app.caller())
+    [error] = app.remember([failed("KeyError coupon in the login of the shop")], app.caller())
+    second = assemble(app, query=query, max_tokens=500, previous=first.report.id)
+    assert (told(second, "follow_up"), told(second, "reason")) == ("rebuilt", "what was shown has changed")
+    assert second.text.count("Error: KeyError coupon in the login of the shop") == 1
+    assert second.report.token_count == tokens(second.text) <= 500
+    assert error.id not in {each.id for each in second.report.omitted}
+    again = assemble(app, query=query, max_tokens=500, previous=second.report.id)
+    assert (told(again, "follow_up"), told(again, "errors")) == ("unchanged", None)
+
+
+def test_an_error_since_is_told_beside_what_is_added(app: App, remember: RememberOne) -> None:
+    """C7.1: where nothing was asked and no call is quoted."""
+    remember("The port of the database is 5432.")
+    first = assemble(app, max_tokens=1_000)
+    new = remember("The port of the mirror database is 5433.")
+    other = app.caller("another session")
+    [error] = app.remember([failed("The port of the database is closed")], other)
+    second = assemble(app, max_tokens=1_000, previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert sorted(ids(second)) == [new.id, error.id]
+    third = assemble(app, max_tokens=1_000, previous=second.report.id)
+    assert (told(third, "follow_up"), told(third, "errors")) == ("unchanged", None)
 
 
 def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app: App, remember: RememberOne) -> None:

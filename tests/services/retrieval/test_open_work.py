@@ -88,6 +88,26 @@ def test_what_waits_comes_first_where_that_is_asked(bob: App) -> None:
     assert "Rotate the signing keys" in block(bob, "was ist blockiert?", max_tokens=300)
 
 
+@pytest.mark.parametrize(
+    "query", ["what is still open in the crane slot migration?", "wer arbeitet am Crane Slot Service?"]
+)
+def test_a_question_about_a_goals_work_is_answered_with_its_steps(bob: App, remember: RememberOne, query: str) -> None:
+    """W4.1: the goal that the question names, and what is open within it, before records with its words."""
+    remember("The crane slot service keeps a slot for ten minutes.")
+    push(bob, "Paint the shed")
+    found = [line.partition("] ")[2] for line in lines(bob, query)]
+    assert found[0] == GOAL
+    assert {each.partition(" (part")[0] for each in found[1:3]} == {"Switch the yard clients", "Write the proto files"}
+
+
+def test_the_words_of_a_foreign_goal_count(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
+    """W4.1: a goal in another language is indexed by that language's rules, as records are."""
+    push(open_memory(agent="ines"), "Pasar los catálogos al nuevo gestor de contenidos")
+    for number in range(9):
+        remember(f"El ascensor del edificio {number} está averiado.")
+    assert "Pasar los catálogos" in lines(open_memory(agent="bob"), "¿quién está con la migración del catálogo?")[0]
+
+
 def test_a_question_with_a_subject_of_its_own_goes_by_what_bears_on_it(bob: App, remember: RememberOne) -> None:
     """W4.1: the same gate for tasks as for records."""
     gate = remember("The harbour gate stays open until ten.").id

@@ -167,6 +167,7 @@ def test_facets_narrow_and_are_counted(
         "status": {"new": 1, "recorded": 1},
         "author": {"bob": 1, "default": 1},
         "session_id": {"s-1": 1, bob.caller().session_id: 1},
+        "event_type": {},
         "tag": {"ops": 2, "db": 1},
     }
     assert app.facets(RecallRequest(tags=("db",)), app.caller())["author"] == {"default": 1}
@@ -213,19 +214,19 @@ def test_filters_hold_for_search_and_list(app: App, remember: RememberOne, clock
 
 
 def test_a_time_in_the_query_narrows_or_boosts(app: App, remember: RememberOne, clock: "Clock") -> None:
-    """R6: alone it narrows; beside other words it lifts what happened then."""
+    """R6: alone it narrows, as does a time that is over beside a subject; another lifts what happened then."""
     remember("We upgraded the database to version 15.", kind="episode", occurred_at=clock.now - 8 * DAY)
     remember("We upgraded the database to version 16.", kind="episode", occurred_at=clock.now - 200 * DAY)
     for n in range(9):
         remember(f"Team {n} met about its budget and holidays.", occurred_at=clock.now - 400 * DAY)
     assert texts(recall(app, "what did we do last week?")) == ["We upgraded the database to version 15."]
-    for query, version in (("database upgrade last week", "15"), ("database upgrade in May 2026", "16")):
-        answer = recall(app, query, explain=True)
-        assert texts(answer)[0].endswith(f"{version}.")
-        assert len(answer.results) >= 2
-        signals = answer.results[0]["signals"]
-        assert isinstance(signals, Mapping)
-        assert "time" in signals
+    assert texts(recall(app, "database upgrade last week")) == ["We upgraded the database to version 15."]
+    answer = recall(app, "database upgrade in May 2026", explain=True)
+    assert texts(answer)[0].endswith("16.")
+    assert len(answer.results) >= 2
+    signals = answer.results[0]["signals"]
+    assert isinstance(signals, Mapping)
+    assert "time" in signals
 
 
 @pytest.mark.parametrize("fields", [{"since": "nonsense"}, {"until": "2026-13-45"}])

@@ -109,6 +109,19 @@ def test_a_corrected_value_in_other_words_is_named_and_ranks_below(
     assert block.index(new) < block.index(again)
 
 
+def test_a_first_block_does_not_open_with_a_corrected_value(
+    app: App, remember: RememberOne, correct: Callable[[str, str], str]
+) -> None:
+    """W5.1: where nobody asked, the correction stands before what says the former value again."""
+    bob = replace(app.caller(), agent="bob", session_id="other")
+    correct(LIMIT, LIMIT_NOW)
+    remember(LIMIT_AGAIN, bob)
+    app.remember([NewRecord(kind="message", role="user", text="Anything else today?")], bob)
+    block = app.assemble_context(ContextRequest(max_tokens=1_000), replace(bob, session_id="the day after")).text
+    assert LIMIT_NOW in block
+    assert LIMIT_NOW in block.partition(LIMIT_AGAIN)[0]
+
+
 def test_what_a_successor_corrected_ranks_below_it_too(app: App, remember: RememberOne, clock: "Clock") -> None:
     """W5.1: `supersedes` corrects as `revise` does, also what was stored before."""
     again, old = remember(LIMIT_AGAIN), remember(LIMIT)

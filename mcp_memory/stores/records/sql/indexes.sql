@@ -29,7 +29,8 @@ SELECT
     coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, r.speaker, r.occurred_at, r.importance,
     r.status NOT IN ('inactive', 'retired') AS is_live, r.pinned, r.tags, r.superseded_by, r.role,
     iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until,
-    r.normal_hash, r.outcome, iif(r.kind = 'event', r.details, '{}') AS details
+    r.normal_hash, r.outcome, iif(r.kind = 'event', r.details, '{}') AS details,
+    iif(r.kind = 'event', json_extract(r.details, '$.type'), NULL) AS event_type
 FROM records AS r {changed};
 
 -- name: index_places
