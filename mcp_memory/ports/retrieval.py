@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -317,6 +317,20 @@ class GraphStore(Protocol):
         """Return at most `most` groups of entities that records mention together, by keys, the largest first.
 
         In each the most linked come first.
+        """
+        ...
+
+    def sharing(
+        self,
+        record_ids: Collection[str],
+        scopes: Sequence[str],
+        most: int,
+        hidden: Collection[str],
+        is_key: Callable[[str], bool],
+    ) -> Mapping[str, Mapping[str, Collection[str]]]:
+        """Map each record's rare entities, by key, to the other records that mention them.
+
+        Only those keys count of which `is_key` is True. Rare is what 2 to `most` visible records mention.
         """
         ...
 

@@ -219,6 +219,21 @@ def test_a_neighbourhood_says_what_lies_between(graph: GraphStore, store: Record
         assert graph.neighbourhood(record_id, scopes, 10) == []
 
 
+def test_records_that_share_a_rare_entity_are_named_with_it(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """W5.2: not what too many mention, what is hidden or gone, what nobody else mentions, what is no key."""
+    first = add("1", entities=entities("#42", "Kafka", "#7", "#9"))
+    second, third = (add(str(n), entities=entities("#42", "Kafka", "#7")) for n in (2, 3))
+    fourth = add("4", entities=entities("#7"))
+    assert graph.sharing([first.id], HERE, 3, (), lambda key: key.startswith("#")) == {
+        first.id: {"#42": [second.id, third.id]}
+    }
+    with store.write() as transaction:
+        transaction.update(replace(third, status="retired"))
+    found = graph.sharing([first.id, third.id, "r00zzzz"], HERE, 3, (), lambda key: key.startswith("#"))
+    assert found == {first.id: {"#42": [second.id], "#7": [second.id, fourth.id]}, third.id: {}, "r00zzzz": {}}
+    assert graph.sharing([first.id], ("shared/there",), 3, (), bool) == {first.id: {}}
+
+
 def test_what_comes_out_can_be_narrowed(graph: GraphStore, add: Add) -> None:
     """B1.4: to some ids, without others, to a number; ties go to the newest; the walk itself is not narrowed."""
     first, second, third = (add(str(n), entities=entities("Kafka")).id for n in range(3))

@@ -97,7 +97,8 @@ class Item:
     `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `relevance`
     in [0, 1] is the evidence for the query as a share of the best item's, where the query found it, `chance` that it
     answers the query. `parts` gives what each signal adds to the score. Items of one `group` share a title, in the
-    order of `time`. `author` is the name of another agent that stored it. `content` changes with whatever a record can
+    order of `time`. `newest` is the id of the newest state of the thread of which it is the best.
+    `author` is the name of another agent that stored it. `content` changes with whatever a record can
     show, 0 for other items. Each form takes `least` tokens or more, for which none has to be made.
     """
 
@@ -117,6 +118,7 @@ class Item:
     least: int = 0
     relevance: float = 0.0
     chance: float = 1.0
+    newest: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 

@@ -51,6 +51,9 @@ DOUBTFUL = 0.08
 DOUBTED_TOKENS = 150
 """An answer to a doubtful question takes at most as much of a block of at most SMALL_BUDGET tokens, and in proportion
 of a larger one."""
+LIKELY_ALONE = 0.25
+"""The chance from which the best record of a thread takes its room before the newest state of it, which else has as
+much: where one of four such records answers, the question is about what it says."""
 FIRST_TOKENS = 450
 """An answer first takes at most as much, and more only of what all have left."""
 DEEP_RELEVANCE = 0.5
@@ -84,13 +87,15 @@ def fill(
     is_doubtful = max((item.chance for item in answers), default=0.0) < DOUBTFUL
     most = min(DOUBTED_TOKENS * max(budget, SMALL_BUDGET) // SMALL_BUDGET, FIRST_TOKENS)
     most = most if is_doubtful else FIRST_TOKENS
+    best_of = {item.newest: item for item in answers if item.newest}
     for item in answers[:BEST]:
-        _answer(allotment, item, most)
+        _answer_thread(allotment, best_of.get(item.id), item, most)
     for share, part in BESIDE.items():
         if budget >= LEAST_BUDGET.get(share, 0):
             allotment.fill(sharing.get(share, ()), int(remaining * part), cheapest_first=False)
     for item in answers[BEST:]:
-        _answer(allotment, item, most)
+        if item.id not in allotment.placed:
+            _answer(allotment, item, most)
     if not is_doubtful:
         deep = [item for item in answers if item.relevance >= DEEP_RELEVANCE]
         allotment.deepen([allotment.placed[item.id] for item in deep if item.id in allotment.placed])
@@ -111,6 +116,19 @@ def _worth_showing(answers: Sequence[Item], budget: int) -> list[Item]:
     least = least_chance(budget)
     others = (item for item in answers[SURE_OF:] if item.chance >= least or (item.kind in LOG_KINDS and not item.least))
     return [*answers[:SURE_OF], *others]
+
+
+def _answer_thread(allotment: Allotment, best: Item | None, item: Item, most: int) -> None:
+    """Place an answer; before or with it, where it is the newest state of a thread, the best record of that."""
+    if item.id in allotment.placed:
+        return
+    if best and best.chance < LIKELY_ALONE:
+        most = min(most, max(allotment.left // 4, min(allotment.left, most) // 2))
+        _answer(allotment, item, most)
+    if best:
+        _answer(allotment, best, most)
+    if item.id not in allotment.placed:
+        _answer(allotment, item, most)
 
 
 def _answer(allotment: Allotment, item: Item, most: int) -> None:

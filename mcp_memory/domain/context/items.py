@@ -131,6 +131,7 @@ def record_item(
         score=each.score,
         relevance=each.candidate.relevance,
         chance=each.candidate.chance,
+        newest=each.candidate.newest,
         # Only passages take long to make.
         forms=LazyForms(forms()) if each.candidate.passages else tuple(forms()),
         least=_least(record, measure) if each.candidate.passages else 0,

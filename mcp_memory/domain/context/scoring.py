@@ -28,7 +28,8 @@ class Candidate:
 
     `relevance` in [0, 1] is 0 without a query, `chance` that of answering it, where it was found. `cosine` is None
     where it was not compared. `source` is the source that found it first. `passages` weighs those of a long text for
-    the query, which takes time. `corrected_by` is the correction of what it says again, "" for most.
+    the query, which takes time. `corrected_by` is the correction of what it says again, "" for most, and `newest` the
+    newest state of what it is about, where it is the best record of its thread.
     """
 
     record: Record
@@ -37,6 +38,7 @@ class Candidate:
     chance: float = 1.0
     cosine: float | None = None
     corrected_by: str = ""
+    newest: str = ""
     passages: Callable[[], Passages] | None = None
 
 
@@ -161,8 +163,9 @@ def ordered(
 ) -> list[Scored]:
     """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation.
 
-    What says again what was corrected comes behind the correction, whatever its score. With `errors_first` the places
-    of events and calls go to those that failed before those that did not.
+    What says again what was corrected comes behind the correction, whatever its score, and the newest state of a thread
+    before its best record. With `errors_first` the places of events and calls go to those that failed before those that
+    did not.
     """
     ranked = [scored(strategy, candidate, now, true_at) for candidate in candidates]
 
@@ -173,7 +176,7 @@ def ordered(
         newest = record.created_at if strategy.formula == "access" else record.occurred_at
         return (first, newest, record.created_at, record.id)
 
-    ranked = _below_corrections(sorted(ranked, key=key, reverse=True))
+    ranked = _newest_first(_below_corrections(sorted(ranked, key=key, reverse=True)))
     return _errors_first(ranked) if strategy.errors_first else ranked
 
 
@@ -192,6 +195,14 @@ def _below_corrections(ranked: list[Scored]) -> list[Scored]:
             rest.insert(ids.index(each.candidate.corrected_by) + 1, each)
             ranked = rest
     return ranked
+
+
+def _newest_first(ranked: list[Scored]) -> list[Scored]:
+    """Put the newest state of each thread directly before its best record."""
+    newest = {each.candidate.newest: each.candidate.record.id for each in ranked if each.candidate.newest}
+    states = {newest[each.candidate.record.id]: each for each in ranked if each.candidate.record.id in newest}
+    rest = [each for each in ranked if each.candidate.record.id not in newest]
+    return [state for each in rest for state in (states.get(each.candidate.record.id), each) if state]
 
 
 def repeated(records: Sequence[Record]) -> Mapping[str, str]:

@@ -264,6 +264,7 @@ class CandidateFinder:
                 chance=ranking.chances.get(hit.id, 1.0),
                 cosine=hit.raw.get("vector"),
                 corrected_by=ranking.restated.get(hit.id, ""),
+                newest=ranking.newest.get(hit.id, ""),
             )
             for hit in (*kept, *nearest)
             if hit.id in records  # Not what was erased meanwhile.

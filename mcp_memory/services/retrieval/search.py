@@ -31,6 +31,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     words_digest,
 )
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
+from mcp_memory.domain.retrieval.threads import with_newest
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
@@ -42,6 +43,7 @@ from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
+from mcp_memory.services.retrieval.threads import ThreadFinder, Threads
 from mcp_memory.services.retrieval.ties import Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
@@ -115,8 +117,9 @@ class Ranking:
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
     query's words together carry `information` nats. `chances` in [0, 1] are those of the `hits` to answer.
-    `restated` names, for each hit that says again what was corrected, the correction. `tie` is how two things that the
-    query names are tied; its records are among those that bear on it.
+    `restated` names, for each hit that says again what was corrected, the correction, and for what was reverted, what
+    reverts it; `newest`, for the best record of a thread, the newest state of it, which is as likely to answer. `tie` is
+    how two things that the query names are tied; its records are among those that bear on it.
     """
 
     hits: tuple[Fused, ...]
@@ -129,6 +132,7 @@ class Ranking:
     information: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
     restated: Mapping[str, str] = field(default_factory=dict[str, str])
+    newest: Mapping[str, str] = field(default_factory=dict[str, str])
     tie: Tie | None = None
 
 
@@ -148,6 +152,7 @@ class Searcher:
         pool: Executor,
         clock: Clock,
         corrections: Corrections,
+        threads: ThreadFinder,
     ) -> None:
         self._records = records
         self._vectors = vectors
@@ -159,6 +164,7 @@ class Searcher:
         self._pool = pool
         self._clock = clock
         self._corrections = corrections
+        self._threads = threads
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
         self._ties = TieFinder(records, filters, graph)
@@ -219,10 +225,17 @@ class Searcher:
         answers = answering(work, read.query, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
-        bears = (*first, *(bearing_unasked(hits) if is_unasked else bearing(hits, asked)))
+        relevant = bearing_unasked(hits) if is_unasked else bearing(hits, asked)
+        threads = Threads()
+        if not (then or is_unasked or read.query.span or true_at is not None):  # A time asks for the state of it.
+            records = [hit for hit in relevant if hit.id in evidence.kinds]
+            threads = self._threads(records, hits, evidence.past, where)
+        later = {**threads.newest, **threads.reverts}
+        bears = (*first, *with_newest(relevant, hits, threads.newest, threads.reverts))
+        likely = chances(hits, asked)
+        likely |= {new: max(likely.get(new, 0.0), likely.get(best, 0.0)) for best, new in later.items()}
         is_tied = bears and not (then or is_goal or is_unasked)
         tie = self._ties(read.query, where, evidence.background) if is_tied else None
-        likely = chances(hits, asked)
         if tie:
             bears = with_tie(bears, hits, tie.records)
             likely |= dict.fromkeys(tie.records, max(likely.values(), default=0.0))
@@ -236,7 +249,8 @@ class Searcher:
             repeated=repeated,
             information=evidence.background.information,
             chances=likely,
-            restated=restated,
+            restated={**restated, **threads.reverts},
+            newest=threads.newest,
             tie=tie,
         )
 

@@ -130,6 +130,17 @@ class LinkGraphStore:
         with self._view(scopes, hidden) as view:
             return topics(view.narrowed(None, ()), most)
 
+    def sharing(
+        self,
+        record_ids: Collection[str],
+        scopes: Sequence[str],
+        most: int,
+        hidden: Collection[str],
+        is_key: Callable[[str], bool],
+    ) -> Mapping[str, Mapping[str, Collection[str]]]:
+        with self._view(scopes, hidden) as view:
+            return {each: view.sharing(each, most, is_key) for each in record_ids}
+
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
         with self._view(scopes, hidden) as view:
             return view.summary()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import fsum, log
@@ -163,6 +163,17 @@ class GraphView:
                 if count:
                     weights[name] = max(weights.get(name, 0.0), unit * count)
         return weights
+
+    def sharing(self, record_id: str, most: int, is_key: Callable[[str], bool]) -> Mapping[str, Collection[str]]:
+        """Map keys that a visible record mentions to the others that do, where they are at most `most` together."""
+        record: GraphNode = ("record", record_id)
+        found: dict[str, Collection[str]] = {}
+        for kind, key in self.neighbours(record) if self.sees(record) else ():
+            if kind == "entity" and is_key(key):
+                holders = [far for far_kind, far in self.neighbours((kind, key)) if far_kind == "record"]
+                if 1 < len(holders) <= most:
+                    found[key] = [each for each in holders if each != record_id]
+        return found
 
     def summary(self) -> GraphSummary:
         nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}

@@ -146,3 +146,17 @@ def test_answers_cost_no_more_than_the_budget_and_nothing_gets_lost(
     assert sorted([each.item.id for each in placed] + [each.id for each in left_out]) == sorted(i.id for i in items)
     assert sum(each.form.tokens for each in placed) + 4 * bool(placed) <= max(budget, 0)
     assert FIRST_TOKENS < 500
+
+
+def test_the_newest_state_of_a_thread_is_not_crowded_out_by_an_older_one() -> None:
+    """W5.2: it has as much room, unless the older one is a likely answer; then that comes first, and it behind."""
+    new = replace(item("new", 260, 120, 60), chance=0.1)
+    best = replace(item("best", 260, 120, 60), chance=0.1, newest="new")
+    assert shown(fill([new, best], 260, {})[0]) == {"new": 120, "best": 120}
+    assert shown(fill([new, best], 100, {})[0]) == {"new": 60}
+    assert shown(fill([new, replace(best, chance=0.3)], 330, {})[0]) == {"best": 260, "new": 60}
+    others = [item(f"o{n}", 10) for n in range(BEST - 1)]
+    new, best = (replace(each, chance=0.2) for each in (new, best))
+    assert shown(fill([*others, new, best], 1_000, {})[0]) == {
+        **{f"o{n}": 10 for n in range(4)}, "new": 260, "best": 260,
+    }  # fmt: skip

@@ -37,7 +37,7 @@ MakeRecord = Callable[..., Record]
 def candidate(
     make_record: MakeRecord, name: str, age: float = 0.0, importance: float = 1.0, **fields: Any
 ) -> Candidate:
-    found = {key: fields.pop(key) for key in ("relevance", "cosine", "corrected_by") if key in fields}
+    found = {key: fields.pop(key) for key in ("relevance", "cosine", "corrected_by", "newest") if key in fields}
     times = {"occurred_at": NOW - age, "created_at": NOW - age, "accessed_at": NOW - age}
     record = make_record(name, id=name, importance=importance, **{**times, **fields})
     return Candidate(record=record, source="test", **found)
@@ -100,6 +100,18 @@ def test_what_says_a_corrected_value_again_comes_directly_behind_the_correction(
         assert names("balanced", candidates) == order
     lower = [candidate(make_record, "now", 0, 9), candidate(make_record, "again", HOUR, 1, corrected_by="now")]
     assert names("balanced", lower) == ["now", "again"]
+
+
+def test_the_newest_state_of_a_thread_stands_before_its_best_record(make_record: MakeRecord) -> None:
+    """W5.2: whatever the strategy weighs; what it follows stays where it is."""
+    for newest, order in (("new", ["first", "new", "best", "other"]), ("gone", ["first", "best", "other", "new"])):
+        candidates = [
+            candidate(make_record, "first", 1 * MINUTE, 9),
+            candidate(make_record, "best", 2 * MINUTE, 9, newest=newest),
+            candidate(make_record, "other", 3 * MINUTE, 9),
+            candidate(make_record, "new", 4 * MINUTE, 9),
+        ]
+        assert names("balanced", candidates) == order
 
 
 def test_the_mixed_case_has_the_scores_of_the_contract(make_record: MakeRecord) -> None:

@@ -47,20 +47,19 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     assert not re.search(r"Aim: [<>]", words)
 
 
-<<<<<<< HEAD
 def test_topics_are_named(memory: App) -> None:
     """O4.2: nothing where there are none."""
     assert "Topics" not in words_of(asked(memory, show_health))
     memory.remember([NewRecord(text=f"Redis waits for Kafka on host {n}.") for n in range(4)], memory.caller())
     assert "Topics Kafka, Redis" in words_of(asked(memory, show_health))
-=======
+
+
 def test_it_tells_which_store_searches_by_meaning(memory: App) -> None:
     """O4.1: in words, with the number from which Chroma takes over."""
     memory.remember([NewRecord(text="The bank is closed.")], memory.caller())
     assert "exact search over 1 vector; Chroma takes over from 20,000 in one scope" in words_of(
         asked(memory, show_health)
     )
->>>>>>> chroma
 
 
 def test_each_number_is_that_of_the_list_that_it_leads_to(memory: App) -> None:

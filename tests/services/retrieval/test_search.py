@@ -18,11 +18,13 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
+from mcp_memory.services.retrieval.threads import ThreadFinder
 from mcp_memory.services.review.corrections import Corrections
 from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -103,6 +105,7 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
             pool,
             lambda: 0.0,
             Corrections(app.records, app.records.reviews(), vectors, embedder),
+            ThreadFinder(LinkGraphStore(Follower(app.records)), app.records),
         )
         return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 
