@@ -627,7 +627,8 @@ def test_two_things_are_tied_by_the_strongest_path(graph: GraphStore, add: Add) 
 def test_what_one_record_tells_together_or_nothing_joins_is_not_tied(graph: GraphStore, add: Add) -> None:
     """O4.2: the words of both find such a record anyway; a list of many things is none."""
     both = add("1", entities=entities("Acme", "Zeta", "Redis"))
-    add("2", entities=entities("Acme", "Dana")), add("3", entities=entities("Dana", "Zeta"))
+    add("2", entities=entities("Acme", "Dana"))
+    add("3", entities=entities("Dana", "Zeta"))
     alone = add("4", entities=entities("Kafka"))
     assert graph.tie(["acme", "zeta"], HERE) == () == graph.tie(["acme", "kafka"], HERE)
     assert graph.tie(["acme", "nothing"], HERE) == () == graph.tie(["acme"], HERE)
@@ -677,7 +678,8 @@ def test_no_tie_leads_through_what_the_caller_does_not_see(graph: GraphStore, st
 
 def test_what_is_everywhere_ties_nothing(graph: GraphStore, store: RecordStore, add: Add) -> None:
     """O4.2: neither as an end nor between two."""
-    add("1", entities=entities("Acme", "Everywhere")), add("2", entities=entities("INC-7", "Everywhere"))
+    add("1", entities=entities("Acme", "Everywhere"))
+    add("2", entities=entities("INC-7", "Everywhere"))
     for number in range(MAX_FAN):
         add(f"filler {number}", entities=entities("Everywhere"))
     ends: tuple[GraphNode, GraphNode] = (("entity", "acme"), ("entity", "inc-7"))

@@ -58,7 +58,7 @@ class ThreadFinder:
                 for each, keys in shared.items()
             }
             wanted = {each for one, others in related.items() if others for each in (one, *others)}
-            records = self._records.get(wanted, where.scopes) if wanted else {}
+            records = self._records.get(wanted, where.scopes) if wanted else dict[str, Record]()
             return _threads(shared, related, records, ranked)
         return Threads()
 

@@ -214,11 +214,11 @@ class Overview:
         [entity] = self._graph.entities([key], caller.scopes, 0, hidden)
         relations = self._graph.relations(entity.keys, caller.scopes, 1, LINKS_SHOWN, hidden)
         records = self.seen_of(entity.records, caller)
-        footings: Sequence[Mapping[str, Any]] = [self.footing(record_id, caller) for record_id in records]
+        footings: list[Mapping[str, Any]] = [self.footing(record_id, caller) for record_id in records]
         shown: dict[str, Json] = {"name": entity.name, "records": _brief([*records.values()])}
         shown["relations"] = [asdict(each.relation) for each in relations]
         for name in ("dependents", "further"):
-            found = {str(each["id"]): each for footing in footings for each in footing[name]}
+            found: dict[str, Json] = {each["id"]: each for footing in footings for each in footing[name]}
             shown[name] = [each for record_id, each in found.items() if record_id not in records]
         return {name: value for name, value in shown.items() if value}
 
@@ -227,8 +227,8 @@ class Overview:
 
         Raises NotFound where the caller sees no such thing, or none.
         """
-        ends = [self._node(thing, caller) for thing in (one, other)]
-        path = self._graph.path(*ends, caller.scopes, hidden_branches(self._records, caller))
+        start, end = self._node(one, caller), self._node(other, caller)
+        path = self._graph.path(start, end, caller.scopes, hidden_branches(self._records, caller))
         if not path:
             raise NotFound(f"Nothing that is stored ties {one!r} to {other!r}.")
         tie = in_words(path, self._records)

@@ -129,9 +129,8 @@ def _rarest(view: GraphView, keys: Sequence[str]) -> Sequence[Sequence[GraphNode
 
 def _are_together(view: GraphView, ones: Sequence[GraphNode], others: Sequence[GraphNode]) -> bool:
     """Return True where a record that mentions few things mentions both, or one names the other."""
-    near, far = (set().union(*(view.neighbours(node) for node in names)) for names in (ones, others))
-    shared = [node for node in near & far if node[0] == "record"]
-    return any(len(view.neighbours(node)) <= DIRECT_LINKS for node in shared)
+    near, far = ({node for name in names for node in view.neighbours(name)} for names in (ones, others))
+    return any(len(view.neighbours(node)) <= DIRECT_LINKS for node in near & far if node[0] == "record")
 
 
 def _meet(

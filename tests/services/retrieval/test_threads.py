@@ -117,7 +117,7 @@ def test_a_block_shows_the_newest_state_first(app: App, store: Callable[..., str
     old = store(MARCH, f"{ISSUE}the vendor's certificate, which keeps it from being installed.")
     new = store(JUNE, f"{ISSUE}nothing any more.")
     query = "Which certificate keeps the crane scheduler from being installed?"
-    [first, second] = app.recall(RecallRequest(query=query), app.caller()).results
+    found = [each["id"] for each in app.recall(RecallRequest(query=query), app.caller()).results]
     block = app.assemble_context(ContextRequest(query=query, max_tokens=300), app.caller()).text
-    assert {first["id"], second["id"]} == {old, new}
+    assert sorted(map(str, found)) == sorted((old, new))
     assert 0 < block.index(new) < block.index(old)

@@ -1,7 +1,8 @@
 """Two things that a question names, tied by records of which none has both."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ RememberOne = Callable[..., Remembered]
 QUESTION = "How is Acme Foods tied to the outage INC-7?"
 
 
-def asked(app: App, query: str = QUESTION, **fields: object) -> RecallAnswer:
-    return app.recall(RecallRequest(query=query, **fields), app.caller())  # pyright: ignore[reportArgumentType]
+def asked(app: App, query: str = QUESTION, **fields: Any) -> RecallAnswer:
+    return app.recall(RecallRequest(query=query, **fields), app.caller())
 
 
 def ids(answer: RecallAnswer) -> list[str]:
@@ -96,7 +97,12 @@ def test_what_is_filtered_out_or_hidden_is_no_part_of_a_path(
 ) -> None:
     """B1.4, S4.1: kinds, branches, private records, other projects; nor is what was believed earlier."""
     assert asked(app, kinds=("fact",)).tie
-    for fields in ({"kinds": ("decision",)}, {"kinds": ("message",)}, {"as_of": "2026-11-20T12:00:00Z"}):
+    unlike: Sequence[dict[str, Any]] = (
+        {"kinds": ("decision",)},
+        {"kinds": ("message",)},
+        {"as_of": "2026-11-20T12:00:00Z"},
+    )
+    for fields in unlike:
         assert not asked(app, **fields).tie
     assert not asked(open_memory(namespace="elsewhere")).tie
     private = open_memory(namespace="own", agent="bob")

@@ -1,7 +1,7 @@
 """What memory holds, shown."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -271,4 +271,4 @@ def test_status_names_topics(app: App, remember: RememberOne) -> None:
 
 def _dicts(value: object) -> list[dict[str, object]]:
     assert isinstance(value, list)
-    return [each for each in value if isinstance(each, dict)]
+    return [each for each in cast("list[object]", value) if isinstance(each, dict)]
