@@ -355,6 +355,7 @@ class Wiring:
             vectors,
             keywords,
             filters,
+            self.graph,
             self._embedder,
             self.dates,
             sources,

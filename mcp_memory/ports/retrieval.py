@@ -292,6 +292,15 @@ class GraphStore(Protocol):
         """Return the records nearest to this one, nearest first; none where the caller does not see it."""
         ...
 
+    def named_beside(
+        self, record_id: str, scopes: Sequence[str], most: int, hidden: Collection[str] = ()
+    ) -> Mapping[str, Sequence[str]]:
+        """Return the keys of the entities that a record mentions, each with the ids of the other records that do.
+
+        Entities that more than `most` others mention are left out; there are none where the caller does not see it.
+        """
+        ...
+
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary: ...
 
     def check(self) -> Sequence[str]:

@@ -218,6 +218,24 @@ def test_a_neighbourhood_says_what_lies_between(graph: GraphStore, store: Record
         assert graph.neighbourhood(record_id, scopes, 10) == []
 
 
+def test_what_a_record_names_leads_to_the_others_that_name_it(
+    graph: GraphStore, store: RecordStore, add: Add
+) -> None:
+    """R5: not what many name, nor a task or relation; nothing beside what is not live or not seen."""
+    first = add("1", entities=entities("Kafka", "Bo", "Redis", "Alone"), relations=[relation("Kafka", "Redis")])
+    second = add("2", entities=entities("Kafka", "Bo"))
+    third = add("3", entities=entities("Bo"))
+    for number in range(MAX_FAN):
+        add(f"more {number}", entities=entities("Redis"))
+    beside = graph.named_beside(first.id, HERE, 2)
+    assert {key: sorted(ids) for key, ids in beside.items()} == {"kafka": [second.id], "bo": [second.id, third.id]}
+    assert graph.named_beside(first.id, HERE, 1) == {"kafka": [second.id]}
+    with store.write() as transaction:
+        transaction.update(replace(first, status="retired"))
+    for record_id, scopes in ((first.id, HERE), ("r00zzzz", HERE), (second.id, ("shared/there",))):
+        assert graph.named_beside(record_id, scopes, 2) == {}
+
+
 def test_what_comes_out_can_be_narrowed(graph: GraphStore, add: Add) -> None:
     """B1.4: to some ids, without others, to a number; ties go to the newest; the walk itself is not narrowed."""
     first, second, third = (add(str(n), entities=entities("Kafka")).id for n in range(3))

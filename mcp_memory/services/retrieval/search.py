@@ -30,6 +30,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
+from mcp_memory.domain.retrieval.one_hop import MOST_HOLDERS, hopped, starts_hop
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
@@ -37,7 +38,7 @@ from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Outline, Source, VectorStore
+from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
@@ -138,6 +139,7 @@ class Searcher:
         vectors: VectorStore,
         keywords: KeywordStore,
         filters: FilterIndex,
+        graph: GraphStore,
         embedder: Embedder,
         dates: DateReader,
         sources: Sequence[Source],
@@ -149,6 +151,7 @@ class Searcher:
         self._vectors = vectors
         self._keywords = keywords
         self._filters = filters
+        self._graph = graph
         self._embedder = embedder
         self._dates = dates
         self._sources = sources
@@ -206,6 +209,8 @@ class Searcher:
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
         if read.query.is_only_time:
             hits.sort(key=lambda hit: evidence.kinds.get(hit.id) in _LINES)
+        elif not then:
+            hits = self._once_more(hits, read.query, evidence, where, restated)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
@@ -236,6 +241,21 @@ class Searcher:
         texts = {each: searched_text(tasks[each]) for each in ids if each in tasks}
         texts |= {each: record.searchable_text for each, record in records.items()}
         return [texts[each] for each in ids if each in texts]
+
+    def _once_more(
+        self,
+        hits: list[Fused],
+        query: Query,
+        evidence: Evidence,
+        where: RecordFilter,
+        restated: Collection[str],
+    ) -> list[Fused]:
+        """Rank higher what shares a name with the first record that the query lacks."""
+        if not starts_hop(hits) or hits[0].id not in evidence.kinds:
+            return hits
+        names = self._graph.named_beside(hits[0].id, where.scopes, MOST_HOLDERS, where.hidden_branches)
+        fixed = {*evidence.superseded, *evidence.past, *restated}
+        return hopped(hits, names, query.terms, evidence.background.records, fixed) if names else hits
 
     def _behind_memory(
         self, hits: list[Fused], evidence: Evidence, where: RecordFilter, known: float

@@ -100,6 +100,12 @@ class LinkGraphStore:
             for near, share in nearest
         ]
 
+    def named_beside(
+        self, record_id: str, scopes: Sequence[str], most: int, hidden: Collection[str] = ()
+    ) -> Mapping[str, Sequence[str]]:
+        with self._view(scopes, hidden) as view:
+            return view.named_beside(record_id, most)
+
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
         with self._view(scopes, hidden) as view:
             return view.summary()

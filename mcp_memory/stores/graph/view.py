@@ -141,6 +141,19 @@ class GraphView:
                 taken = end
         return list(keys)
 
+    def named_beside(self, record_id: str, most: int) -> Mapping[str, Sequence[str]]:
+        """Return the keys of the entities that a record mentions, with the other records of each; at most `most`."""
+        start: GraphNode = ("record", record_id)
+        beside: dict[str, Sequence[str]] = {}
+        for node in self.neighbours(start) if self.sees(start) else ():
+            # Most names that many mention are told by their links alone, which are quicker counted than read.
+            if node[0] != "entity" or sum(graph.degree(node) for graph in self.graphs) > MAX_FAN:
+                continue
+            others = [far[1] for far in self.neighbours(node) if far[0] == "record" and far != start]
+            if 0 < len(others) <= most:
+                beside[node[1]] = others
+        return beside
+
     def weights(self, keys: Sequence[str]) -> Mapping[str, float]:
         """Weight the keys and their aliases by how few records mention their entity, in (0, 1]."""
         everyone = sum(self.visible.values())
