@@ -218,9 +218,7 @@ def test_a_neighbourhood_says_what_lies_between(graph: GraphStore, store: Record
         assert graph.neighbourhood(record_id, scopes, 10) == []
 
 
-def test_what_a_record_names_leads_to_the_others_that_name_it(
-    graph: GraphStore, store: RecordStore, add: Add
-) -> None:
+def test_what_a_record_names_leads_to_the_others_that_name_it(graph: GraphStore, store: RecordStore, add: Add) -> None:
     """R5: not what many name, nor a task or relation; nothing beside what is not live or not seen."""
     first = add("1", entities=entities("Kafka", "Bo", "Redis", "Alone"), relations=[relation("Kafka", "Redis")])
     second = add("2", entities=entities("Kafka", "Bo"))
