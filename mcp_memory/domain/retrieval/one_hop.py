@@ -4,6 +4,7 @@ Candidates that share a name with it, which the query lacks, gain by how rare th
 source found: the graph reaches such records already, and only ranks them low.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from math import log
 
@@ -11,10 +12,14 @@ from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Fused
 from mcp_memory.domain.retrieval.gate import SURE_SCORE
 from mcp_memory.domain.text.words import query_terms, stems
 
-HOP_SHARE = 0.5
+HOP_SHARE = 0.75
 """Share that a name of the first result counts of its information, times that result's score."""
 MOST_HOLDERS = 30
 """Other records that hold a name, at most: one that many hold leads anywhere."""
+# e.g. "adriana trigiani", "antwerp giants"; not "api", "rust#86844", "sql_time_limit_ms"
+_NAME = re.compile(r"(?!.*[_#/\\:@=<>])(?!.*\w\.\w).*\w \w")
+"""Names of several words, as an entity's key has them. Identifiers and single words are what many texts about one piece
+of code share, whose first one mostly answers alone."""
 
 
 def starts_hop(ranking: Sequence[Fused]) -> bool:
@@ -51,7 +56,7 @@ def _gains(
     asked = {*stems(terms)}
     gained: dict[str, float] = {}
     for name, holders in names.items():
-        held = found.intersection(holders)
+        held = found.intersection(holders) if _NAME.match(name) else set[str]()
         if held and not asked.issuperset(stems(query_terms(name))):
             nats = HOP_SHARE * ranking[0].score * log((records + PRIOR_RECORDS) / (len(holders) + 1))
             for each in held:

@@ -18,7 +18,7 @@ _STANDING = re.compile(
 _ASKED = re.compile(
     r"\b(?:when(?:ever)?|if|(?:any|every|each) ?time) (?:i|we|i['’]m|i am|we['’]re|we are)"
     r" (?:ask(?:s|ed|ing)?|inquir(?:e|es|ing)|request(?:s|ed|ing)?|talk(?:s|ed|ing)?|discuss(?:es|ed|ing)?"
-    r"|mention(?:s|ed|ing)?)\b(?: you)?(?: (?:about|for|regarding|on|of|to))? (?P<subject>[^.,;:!?\n]{3,150})",
+    r"|mention(?:s|ed|ing)?)\b(?: you)?(?: (?:about|for|regarding|on|of|to))?+ (?P<subject>[^.,;:!?\n]{3,150})",
     re.IGNORECASE,
 )
 
