@@ -267,7 +267,7 @@ class Searcher:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
-        hits = by_own_evidence(hits, evidence.kinds)
+        hits = by_own_evidence(hits, evidence.kinds, evidence.turns)
         return once(hits, evidence.said, evidence.kinds, evidence.importance)
 
     def read(self, text: str) -> ParsedQuery:
