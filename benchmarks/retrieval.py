@@ -53,13 +53,14 @@ Ranker = Callable[["Asked"], Ranked]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One question with what recall gathered for it. `tokens` counts each memory's word pieces."""
+    """One question with what recall gathered for it, and its `hits`. `tokens` counts each memory's word pieces."""
 
     dataset: str
     category: str
     text: str
     gold: frozenset[str]
     evidence: Evidence
+    hits: Sequence[Fused]
     texts: Mapping[str, str]
     tokens: Mapping[str, int]
 
@@ -105,12 +106,14 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
     tokens = {record_id: len(pieces.encode(text, add_special_tokens=False).ids) for record_id, text in texts.items()}
     for question in group.questions:
         group.clock.at(question.asked_at)
+        searcher, where = group.app.searcher, visible_to(group.app.records, group.app.caller())
         yield Asked(
             dataset=question.dataset,
             category=question.category,
             text=question.text,
             gold=question.gold,
-            evidence=group.app.searcher.gather(question.text, visible_to(group.app.records, group.app.caller()), DEPTH),
+            evidence=searcher.gather(question.text, where, DEPTH),
+            hits=searcher.rank(searcher.read(question.text), where, DEPTH).hits,
             texts=texts,
             tokens=tokens,
         )
@@ -155,16 +158,15 @@ def gated(data: Path) -> Table:
 
 def ranked(asked: Asked, choice: Choice | None = None) -> Ranked:
     """As recall ranks, or with these constants."""
-    return [hit.id for hit in fused(asked, choice)]
+    return [hit.id for hit in (fused(asked, choice) if choice else asked.hits)]
 
 
-def fused(asked: Asked, choice: Choice | None = None) -> Sequence[Fused]:
-    """Recall's hits, best first."""
-    evidence, weights, traits = asked.evidence, WEIGHTS, dict(asked.evidence.traits)
-    if choice:
-        chosen = dict(zip(GRID, choice, strict=True))
-        traits["graph"] = SourceTraits(weight=chosen.pop("graph"))
-        weights = replace(WEIGHTS, **chosen)
+def fused(asked: Asked, choice: Choice) -> Sequence[Fused]:
+    """Recall's hits with these constants, best first, before it asks once more by the first one's names."""
+    evidence, traits = asked.evidence, dict(asked.evidence.traits)
+    chosen = dict(zip(GRID, choice, strict=True))
+    traits["graph"] = SourceTraits(weight=chosen.pop("graph"))
+    weights = replace(WEIGHTS, **chosen)
     hits = fuse(
         evidence.rankings,
         evidence.background,
@@ -253,7 +255,7 @@ def calibration(asked: Sequence[Asked]) -> Table:
             (relevance_of(hit.score), hit.id in each.gold)
             for each in asked
             if each.dataset == dataset
-            for hit in fused(each)[:10]
+            for hit in each.hits[:10]
         ]
         cells, error = list[str](), 0.0
         for low, high in pairwise(BANDS):
@@ -269,7 +271,7 @@ def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
     """Questions none of whose evidence is among the first ten, with what stood there instead and why."""
     left: dict[str, int] = defaultdict(lambda: count)
     for each in asked:
-        hits = fused(each)
+        hits = each.hits
         if left[each.dataset] <= 0 or each.gold & {hit.id for hit in hits[:10]}:
             continue
         left[each.dataset] -= 1

@@ -347,7 +347,6 @@ class Wiring:
         from concurrent.futures import ThreadPoolExecutor
 
         from mcp_memory.services.retrieval.search import Searcher
-        from mcp_memory.services.retrieval.threads import ThreadFinder
 
         records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
@@ -364,7 +363,6 @@ class Wiring:
             pool,
             self._clock,
             self._corrections,
-            ThreadFinder(self.graph, records),
         )
 
     @made_once

@@ -320,17 +320,18 @@ class GraphStore(Protocol):
         """
         ...
 
-    def sharing(
+    def named_beside(
         self,
-        record_ids: Collection[str],
+        record_id: str,
         scopes: Sequence[str],
         most: int,
-        hidden: Collection[str],
-        is_key: Callable[[str], bool],
-    ) -> Mapping[str, Mapping[str, Collection[str]]]:
-        """Map each record's rare entities, by key, to the other records that mention them.
+        hidden: Collection[str] = (),
+        is_key: Callable[[str], bool] = bool,
+    ) -> Mapping[str, Sequence[str]]:
+        """Return the keys of the entities that a record mentions, each with the ids of the other records that do.
 
-        Only those keys count of which `is_key` is True. Rare is what 2 to `most` visible records mention.
+        Only keys count of which `is_key` is True. Entities that more than `most` others mention are left out; there are
+        none where the caller does not see the record.
         """
         ...
 

@@ -219,19 +219,21 @@ def test_a_neighbourhood_says_what_lies_between(graph: GraphStore, store: Record
         assert graph.neighbourhood(record_id, scopes, 10) == []
 
 
-def test_records_that_share_a_rare_entity_are_named_with_it(graph: GraphStore, store: RecordStore, add: Add) -> None:
-    """W5.2: not what too many mention, what is hidden or gone, what nobody else mentions, what is no key."""
-    first = add("1", entities=entities("#42", "Kafka", "#7", "#9"))
-    second, third = (add(str(n), entities=entities("#42", "Kafka", "#7")) for n in (2, 3))
-    fourth = add("4", entities=entities("#7"))
-    assert graph.sharing([first.id], HERE, 3, (), lambda key: key.startswith("#")) == {
-        first.id: {"#42": [second.id, third.id]}
-    }
+def test_what_a_record_names_leads_to_the_others_that_name_it(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R5: not what many name, nor a task or relation; nothing beside what is not live or not seen."""
+    first = add("1", entities=entities("Kafka", "Bo", "Redis", "Alone"), relations=[relation("Kafka", "Redis")])
+    second = add("2", entities=entities("Kafka", "Bo"))
+    third = add("3", entities=entities("Bo"))
+    for number in range(MAX_FAN):
+        add(f"more {number}", entities=entities("Redis"))
+    beside = graph.named_beside(first.id, HERE, 2)
+    assert {key: sorted(ids) for key, ids in beside.items()} == {"kafka": [second.id], "bo": [second.id, third.id]}
+    assert graph.named_beside(first.id, HERE, 1) == {"kafka": [second.id]}
+    assert [*graph.named_beside(first.id, HERE, 2, (), lambda key: key != "bo")] == ["kafka"]
     with store.write() as transaction:
-        transaction.update(replace(third, status="retired"))
-    found = graph.sharing([first.id, third.id, "r00zzzz"], HERE, 3, (), lambda key: key.startswith("#"))
-    assert found == {first.id: {"#42": [second.id], "#7": [second.id, fourth.id]}, third.id: {}, "r00zzzz": {}}
-    assert graph.sharing([first.id], ("shared/there",), 3, (), bool) == {first.id: {}}
+        transaction.update(replace(first, status="retired"))
+    for record_id, scopes in ((first.id, HERE), ("r00zzzz", HERE), (second.id, ("shared/there",))):
+        assert graph.named_beside(record_id, scopes, 2) == {}
 
 
 def test_what_comes_out_can_be_narrowed(graph: GraphStore, add: Add) -> None:

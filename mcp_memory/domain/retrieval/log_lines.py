@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.model.records import LOG_KINDS, Details, Instant, Kind, Outcome
 from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn
 from mcp_memory.domain.text.words import normal_hash
 
 SAME_COSINE = 0.85
@@ -108,8 +109,11 @@ def _of_score(hit: Fused, score: float, why: str) -> Fused:
     return hit._replace(score=score, parts={**hit.parts, why: score * usual / (1 - score) - nats})
 
 
-def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind]) -> list[Fused]:
+def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind], turns: Mapping[str, Turn]) -> list[Fused]:
     """Put lines of the log behind the best stored record, where only what was said beside them puts them before it.
+
+    Of messages those of an assistant, and prompts that only ask, by their `turns`: between people, an answer often
+    stands beside its question.
 
     "I will look that up.", said again and again behind one question, is no better an answer than a stored one. Where
     no stored record is better than chance, the answer may stand beside the question.
@@ -118,10 +122,17 @@ def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind]) -> list
     if best < BY_CHANCE:
         return list(ranking)
     capped = [
-        _of_score(hit, best, "beside") if kinds.get(hit.id) in LOG_KINDS and _own_score(hit) < best < hit.score else hit
+        _of_score(hit, best, "beside")
+        if _may_announce(kinds.get(hit.id), turns.get(hit.id, PLAIN)) and _own_score(hit) < best < hit.score
+        else hit
         for hit in ranking
     ]
     return sorted(capped, key=lambda hit: (-hit.score, kinds.get(hit.id) in LOG_KINDS))
+
+
+def _may_announce(kind: Kind | None, turn: Turn) -> bool:
+    """Return True for a line that may only ask, or say what its speaker is about to do."""
+    return turn.is_assistant or turn.only_asks if kind == "message" else kind in LOG_KINDS
 
 
 def _own_score(hit: Fused) -> float:

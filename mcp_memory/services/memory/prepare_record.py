@@ -35,7 +35,7 @@ from mcp_memory.domain.text.micro_and_summary import MeasuredText, measured
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.text import Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.embedding import embedded_each
+from mcp_memory.services.review.embedding import embedded_each
 from mcp_memory.services.tasks.branch_visibility import require_task, storing_path
 
 _OURS = frozenset({FILES, IMPORTED_AT, IMPORTED_BY})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports.records import EmbeddingQueue
 from mcp_memory.ports.text import Embedder
-from mcp_memory.services.memory.embedding import embedded_each
+from mcp_memory.services.review.embedding import embedded_each
 
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Vectors

@@ -31,6 +31,7 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import drop_outdated
+from mcp_memory.services.review.embedding import embedded
 from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import reinstate, supersede
 from mcp_memory.services.tasks.branch_visibility import require_own
@@ -171,7 +172,7 @@ class Revise:
             raise InvalidRequest("text is empty; use forget to remove a record.")
         record = self._records.get([revision.id], caller.scopes).get(revision.id)
         speaker, details = (record.speaker, record.details) if record else (None, None)
-        vectors = self._embedder.embed(searchable_text(text, speaker, details or {}))
+        vectors = embedded(self._embedder, searchable_text(text, speaker, details or {}))
         return _NewText(text=text, vectors=vectors, found=found_entities(text, speaker, details))
 
     def _clean(self, text: str) -> str:

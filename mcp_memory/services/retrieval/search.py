@@ -30,6 +30,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
+from mcp_memory.domain.retrieval.one_hop import MOST_HOLDERS, hopped, starts_hop
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
 from mcp_memory.domain.retrieval.threads import with_newest
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
@@ -43,7 +44,7 @@ from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
-from mcp_memory.services.retrieval.threads import ThreadFinder, Threads
+from mcp_memory.services.retrieval.threads import ThreadFinder
 from mcp_memory.services.retrieval.ties import Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
 
@@ -152,19 +153,19 @@ class Searcher:
         pool: Executor,
         clock: Clock,
         corrections: Corrections,
-        threads: ThreadFinder,
     ) -> None:
         self._records = records
         self._vectors = vectors
         self._keywords = keywords
         self._filters = filters
+        self._graph = graph
         self._embedder = embedder
         self._dates = dates
         self._sources = sources
         self._pool = pool
         self._clock = clock
         self._corrections = corrections
-        self._threads = threads
+        self._threads = ThreadFinder(graph, records)
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
         self._ties = TieFinder(records, filters, graph)
@@ -218,6 +219,8 @@ class Searcher:
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
         if read.query.is_only_time:
             hits.sort(key=lambda hit: evidence.kinds.get(hit.id) in _LINES)
+        elif not then:
+            hits = self._once_more(hits, read.query, evidence, where, restated)
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
@@ -226,31 +229,51 @@ class Searcher:
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
         relevant = bearing_unasked(hits) if is_unasked else bearing(hits, asked)
-        threads = Threads()
-        if not (then or is_unasked or read.query.span or true_at is not None):  # A time asks for the state of it.
-            records = [hit for hit in relevant if hit.id in evidence.kinds]
-            threads = self._threads(records, hits, evidence.past, where)
-        later = {**threads.newest, **threads.reverts}
-        bears = (*first, *with_newest(relevant, hits, threads.newest, threads.reverts))
-        likely = chances(hits, asked)
-        likely |= {new: max(likely.get(new, 0.0), likely.get(best, 0.0)) for best, new in later.items()}
-        is_tied = bears and not (then or is_goal or is_unasked)
-        tie = self._ties(read.query, where, evidence.background) if is_tied else None
-        if tie:
-            bears = with_tie(bears, hits, tie.records)
-            likely |= dict.fromkeys(tie.records, max(likely.values(), default=0.0))
-        return Ranking(
+        ranking = Ranking(
             hits=(*first, *hits),
-            bearing=bears,
+            bearing=(*first, *relevant),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,
             unknown=() if then or where.include_inactive or answers else unknown,
             repeated=repeated,
             information=evidence.background.information,
-            chances=likely,
-            restated={**restated, **threads.reverts},
+            chances=chances(hits, asked),
+            restated=restated,
+        )
+        if then or is_unasked:
+            return ranking
+        if read.query.span is None and true_at is None:  # A time asks for the state of it.
+            ranking = self._with_threads(ranking, evidence, where)
+        return ranking if is_goal else self._with_tie(ranking, read.query, where, evidence.background)
+
+    def _with_threads(self, ranking: Ranking, evidence: Evidence, where: RecordFilter) -> Ranking:
+        """Add to what bears on the query the newest states of the same issues, and what reverts one of them."""
+        records = [hit for hit in ranking.bearing if hit.id in evidence.kinds]
+        threads = self._threads(records, ranking.hits, evidence.past, where)
+        likely = ranking.chances
+        later = {**threads.newest, **threads.reverts}
+        return replace(
+            ranking,
+            bearing=with_newest(ranking.bearing, ranking.hits, threads.newest, threads.reverts),
+            chances={
+                **likely,
+                **{new: max(likely.get(new, 0.0), likely.get(best, 0.0)) for best, new in later.items()},
+            },
+            restated={**ranking.restated, **threads.reverts},
             newest=threads.newest,
+        )
+
+    def _with_tie(self, ranking: Ranking, query: Query, where: RecordFilter, background: Background) -> Ranking:
+        """Add how two things that the query names are tied, with its records, as likely as the best of the others."""
+        tie = self._ties(query, where, background) if ranking.bearing else None
+        if tie is None:
+            return ranking
+        likely = dict.fromkeys(tie.records, max(ranking.chances.values(), default=0.0))
+        return replace(
+            ranking,
+            bearing=with_tie(ranking.bearing, ranking.hits, tie.records),
+            chances={**ranking.chances, **likely},
             tie=tie,
         )
 
@@ -265,6 +288,21 @@ class Searcher:
         texts |= {each: record.searchable_text for each, record in records.items()}
         return [texts[each] for each in ids if each in texts]
 
+    def _once_more(
+        self,
+        hits: list[Fused],
+        query: Query,
+        evidence: Evidence,
+        where: RecordFilter,
+        restated: Collection[str],
+    ) -> list[Fused]:
+        """Rank higher what shares a name with the first record that the query lacks."""
+        if not starts_hop(hits) or hits[0].id not in evidence.kinds:
+            return hits
+        names = self._graph.named_beside(hits[0].id, where.scopes, MOST_HOLDERS, where.hidden_branches)
+        fixed = {*evidence.superseded, *evidence.past, *restated}
+        return hopped(hits, names, query.terms, evidence.background.records, fixed) if names else hits
+
     def _behind_memory(
         self, hits: list[Fused], evidence: Evidence, where: RecordFilter, known: float
     ) -> tuple[list[Fused], Mapping[str, str]]:
@@ -275,7 +313,7 @@ class Searcher:
             with suppress(StoreUnavailable):  # It only orders what was found.
                 pairs = self._vectors.alike(where.scopes, best, SAME_COSINE)
                 hits = behind_stored(hits, evidence.kinds, pairs)
-        hits = by_own_evidence(hits, evidence.kinds)
+        hits = by_own_evidence(hits, evidence.kinds, evidence.turns)
         return once(hits, evidence.said, evidence.kinds, evidence.importance)
 
     def read(self, text: str) -> ParsedQuery:

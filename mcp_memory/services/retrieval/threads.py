@@ -52,7 +52,9 @@ class ThreadFinder:
         found = {hit.id for hit in hits[:REVERTING]}
         with suppress(StoreUnavailable):  # It only orders what was found.
             best, hidden = ranked[:BEST], where.hidden_branches
-            shared = self._graph.sharing(best, where.scopes, MOST_HOLDERS, hidden, is_exact)
+            shared = {
+                each: self._graph.named_beside(each, where.scopes, MOST_HOLDERS - 1, hidden, is_exact) for each in best
+            }
             related = {
                 each: (_of_issue(keys) & {*ranked} | {i for i in _all(keys) & found if i > each}) - {*past}
                 for each, keys in shared.items()

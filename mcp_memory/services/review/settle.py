@@ -20,6 +20,7 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.review.embedding import embedded
 from mcp_memory.services.review.enqueue import changed_in
 from mcp_memory.services.review.supersede import supersede
 from mcp_memory.services.tasks.branch_visibility import require_own
@@ -130,7 +131,7 @@ class Settle:
         kept = self._records.get([settling.keep], caller.scopes).get(settling.keep)
         if kept is None or kept.text == settling.text:
             return None
-        return self._embedder.embed(searchable_text(settling.text, kept.speaker, kept.details))
+        return embedded(self._embedder, searchable_text(settling.text, kept.speaker, kept.details))
 
     def _ended(self, review: Review, settling: Settling, caller: Caller, change: int) -> Review:
         if settling.settle == "ask":

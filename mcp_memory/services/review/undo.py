@@ -18,6 +18,7 @@ from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Embedder, Vectors
 from mcp_memory.ports.transaction import Transaction, VersionReader
+from mcp_memory.services.review.embedding import embedded
 from mcp_memory.services.review.enqueue import changed_in
 from mcp_memory.services.tasks.branch_visibility import require_own
 
@@ -89,7 +90,7 @@ class Undo:
             if (record := self._records.get([record_id], caller.scopes).get(record_id))
             and (old := _before(record, versions)).text != record.text
         }
-        return {record_id: self._embedder.embed(old.searchable_text) for record_id, old in texts.items()}
+        return {record_id: embedded(self._embedder, old.searchable_text) for record_id, old in texts.items()}
 
 
 def _require(

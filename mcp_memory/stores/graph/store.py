@@ -130,16 +130,16 @@ class LinkGraphStore:
         with self._view(scopes, hidden) as view:
             return topics(view.narrowed(None, ()), most)
 
-    def sharing(
+    def named_beside(
         self,
-        record_ids: Collection[str],
+        record_id: str,
         scopes: Sequence[str],
         most: int,
-        hidden: Collection[str],
-        is_key: Callable[[str], bool],
-    ) -> Mapping[str, Mapping[str, Collection[str]]]:
+        hidden: Collection[str] = (),
+        is_key: Callable[[str], bool] = bool,
+    ) -> Mapping[str, Sequence[str]]:
         with self._view(scopes, hidden) as view:
-            return {each: view.sharing(each, most, is_key) for each in record_ids}
+            return view.named_beside(record_id, most, is_key)
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
         with self._view(scopes, hidden) as view:

@@ -146,6 +146,19 @@ class GraphView:
                 taken = end
         return list(keys)
 
+    def named_beside(self, record_id: str, most: int, is_key: Callable[[str], bool]) -> Mapping[str, Sequence[str]]:
+        """Return the keys of the entities that a record mentions, with the other records of each; at most `most`."""
+        start: GraphNode = ("record", record_id)
+        beside: dict[str, Sequence[str]] = {}
+        for node in self.neighbours(start) if self.sees(start) else ():
+            # Most names that many mention are told by their links alone, which are quicker counted than read.
+            if node[0] != "entity" or not is_key(node[1]) or sum(graph.degree(node) for graph in self.graphs) > MAX_FAN:
+                continue
+            others = [far[1] for far in self.neighbours(node) if far[0] == "record" and far != start]
+            if 0 < len(others) <= most:
+                beside[node[1]] = others
+        return beside
+
     def weights(self, keys: Sequence[str]) -> Mapping[str, float]:
         """Weight the keys and their aliases by how few records mention their entity, in (0, 1]."""
         everyone = sum(self.visible.values())
@@ -163,17 +176,6 @@ class GraphView:
                 if count:
                     weights[name] = max(weights.get(name, 0.0), unit * count)
         return weights
-
-    def sharing(self, record_id: str, most: int, is_key: Callable[[str], bool]) -> Mapping[str, Collection[str]]:
-        """Map keys that a visible record mentions to the others that do, where they are at most `most` together."""
-        record: GraphNode = ("record", record_id)
-        found: dict[str, Collection[str]] = {}
-        for kind, key in self.neighbours(record) if self.sees(record) else ():
-            if kind == "entity" and is_key(key):
-                holders = [far for far_kind, far in self.neighbours((kind, key)) if far_kind == "record"]
-                if 1 < len(holders) <= most:
-                    found[key] = [each for each in holders if each != record_id]
-        return found
 
     def summary(self) -> GraphSummary:
         nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}

@@ -20,12 +20,15 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
+from mcp_memory.domain.retrieval.turns import Turn
 
 USUAL = 5.0
 KINDS: Mapping[str, Kind] = {
     "fact": "fact", "decision": "decision", "line": "message", "other": "message", "output": "tool_result",
     "event": "event",
 }  # fmt: skip
+
+ASSISTANTS = {"line": Turn(only_asks=True), "other": Turn(is_assistant=True)}
 
 
 def hit(record_id: str, nats: float, **parts: float) -> Fused:
@@ -119,9 +122,18 @@ def test_a_stored_record_goes_before_a_line_that_says_the_same() -> None:
 def test_what_stands_beside_a_question_is_behind_the_best_stored_record() -> None:
     """W8.1, R5: unless its own words are better, or nothing stored is better than chance."""
     looked_up, told = hit("line", 9, neighbours=5, session=2), hit("other", 8, neighbours=1)
-    assert ids(by_own_evidence([looked_up, told, hit("fact", 6)], KINDS)) == ["other", "fact", "line"]
+    stored = [looked_up, told, hit("fact", 6)]
+    assert ids(by_own_evidence(stored, KINDS, ASSISTANTS)) == ["other", "fact", "line"]
     weak = [looked_up, told, hit("fact", 4)]
-    assert by_own_evidence(weak, KINDS) == weak
+    assert by_own_evidence(weak, KINDS, ASSISTANTS) == weak
+    output = [hit("output", 9, neighbours=7), hit("fact", 6)]
+    assert ids(by_own_evidence(output, KINDS, {})) == ["fact", "output"]
+
+
+def test_what_people_say_beside_a_question_keeps_its_place() -> None:
+    """R5: among 40,000 stored records one is always near by chance, and the answer stands beside the question."""
+    ranking = [hit("line", 9, neighbours=5, session=2), hit("fact", 6)]
+    assert by_own_evidence(ranking, KINDS, {}) == ranking
 
 
 HITS = st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.floats(0, 40)), unique_by=lambda each: each[0])
@@ -136,7 +148,7 @@ def test_every_order_goes_by_score_and_loses_only_what_repeats(
     texts = {each: TextDigests(word, 0) for each, word in zip(KINDS, words, strict=True)}
     for shown in (
         behind_answers(ranking, asking, ()),
-        by_own_evidence(ranking, KINDS),
+        by_own_evidence(ranking, KINDS, ASSISTANTS),
         once(ranking, texts, KINDS, {})[0],
     ):
         scores = [inf, *(each.score for each in shown)]

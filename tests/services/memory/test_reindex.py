@@ -18,6 +18,7 @@ from mcp_memory.services.memory.reindex import REINDEXED_AT_ONCE, Reindex
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.review.embedding import embedded
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.records.database import Database
 from tests.contract.conftest import BLANK
@@ -31,6 +32,7 @@ class Choosy:
     def __init__(self, inner: MiniLMEmbedder) -> None:
         self._inner = inner
         self.refused: frozenset[str] = frozenset()
+        self.refuses_alone = ""
         self.is_away = False
         self.requests = 0
         self.id, self.dimensions, self.embed_query = inner.id, inner.dimensions, inner.embed_query
@@ -43,7 +45,7 @@ class Choosy:
         self.requests += 1
         if self.is_away:
             raise StoreUnavailable("The embedder is away.")
-        if any(word in text for word in self.refused for text in texts):
+        if self.refuses_alone in texts or any(word in text for word in self.refused for text in texts):
             raise TextRefused("The embedder refused the text.")
         return self._inner.embed_many(texts)
 
@@ -237,3 +239,38 @@ def test_what_was_erased_while_it_waited_is_waited_for_no_longer(
     assert [record_id for record_id, _, _ in app.records.awaiting_vectors(9)] == [record.id]
     app.forget([record.id], "erase", app.caller())
     assert (app.reindex.catch_up(), app.records.awaiting_vectors(9)) == (0, [])
+
+
+INSTRUCTION = "Always name the version when I ask about software libraries."
+CONDITION = "software libraries"
+
+
+def cosine_of_condition(app: App, record_id: str) -> float:
+    """How near an instruction is to its condition."""
+    read = app.searcher.read(CONDITION)
+    assert read.query.vector is not None
+    return app.index.similarities(read.query.vector, app.caller().scopes, [record_id])[record_id]
+
+
+def test_a_standing_instruction_is_found_by_its_condition(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """R5: however it was stored: as it is, while the embedder was away, or by a revision."""
+    stored, revised = remember(INSTRUCTION), remember("Be brief.")
+    app.revise(Revision(id=revised.id, text=f"{INSTRUCTION} Be brief."), app.caller())
+    embedder.is_away = True
+    waiting = remember(f"user: {INSTRUCTION}")
+    embedder.is_away = False
+    app.reindex.catch_up()
+    for record_id in (stored.id, revised.id, waiting.id):
+        assert cosine_of_condition(app, record_id) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_an_instruction_whose_condition_is_refused_is_found_by_its_text(app: App, embedder: Choosy) -> None:
+    """R5: and one whose text is refused, by neither."""
+    vectors = embedded(embedder, INSTRUCTION)
+    assert len(vectors) == len(embedder.embed(INSTRUCTION)) + 1
+    embedder.refused = frozenset([INSTRUCTION])
+    with pytest.raises(TextRefused):
+        embedded(embedder, INSTRUCTION)
+    embedder.refused = frozenset()
+    embedder.refuses_alone = CONDITION
+    assert len(embedded(embedder, INSTRUCTION)) == len(vectors) - 1

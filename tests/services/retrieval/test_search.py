@@ -18,13 +18,11 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
-from mcp_memory.services.retrieval.threads import ThreadFinder
 from mcp_memory.services.review.corrections import Corrections
 from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -105,7 +103,6 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
             pool,
             lambda: 0.0,
             Corrections(app.records, app.records.reviews(), vectors, embedder),
-            ThreadFinder(LinkGraphStore(Follower(app.records)), app.records),
         )
         return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 
@@ -190,6 +187,40 @@ def test_what_somebody_says_of_themselves_ranks_before_what_others_say(
         hits = app.searcher.rank(read, visible_to(app.records, app.caller())).hits
         assert [hit.id for hit in hits] == [ids[asked], ids[other]]
         assert [hit.parts.get("speaker", 0.0) < 0 for hit in hits] == [False, True]
+
+
+QUESTION = "What does the person who directed the Kranich documentary film collect?"
+FILM = "The Kranich documentary film was directed by Adriana Trigiani, a person who likes cranes."
+DIRECTOR = "Adriana Trigiani keeps old maps in a barn."
+
+
+def asked_once_more(app: App, text: str) -> list[str]:
+    read = app.searcher.read(text)
+    ranking = app.searcher.rank(read, visible_to(app.records, app.caller()))
+    return [hit.id for hit in ranking.hits if hit.parts.get("hop")]
+
+
+def test_what_the_first_result_names_is_asked_once_more(app: App, remember: Callable[..., Remembered]) -> None:
+    """R5: the film names its director, whom the question does not."""
+    for number in range(12):
+        remember(f"A documentary film about harbour {number} collects dust.")
+    remember(FILM)
+    director = remember(DIRECTOR)
+    assert asked_once_more(app, QUESTION) == [director.id]
+
+
+def test_what_a_task_or_an_uncertain_result_names_is_not_asked(app: App, remember: Callable[..., Remembered]) -> None:
+    """R5: a chain hangs on its first link."""
+    remember(FILM)
+    remember(DIRECTOR)
+    assert asked_once_more(app, "What do people collect?") == []
+    app.tasks.push(PushRequest(goal=QUESTION), app.caller())
+    read = app.searcher.read(QUESTION)
+    where = visible_to(app.records, app.caller())
+    work = app.searcher.open_work(read, where, app.caller())
+    hits = app.searcher.rank(read, where, work=work).hits
+    assert hits[0].id.startswith("t")
+    assert not any(hit.parts.get("hop") for hit in hits)
 
 
 def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., Remembered]) -> None:
