@@ -251,15 +251,13 @@ class Searcher:
         """Add to what bears on the query the newest states of the same issues, and what reverts one of them."""
         records = [hit for hit in ranking.bearing if hit.id in evidence.kinds]
         threads = self._threads(records, ranking.hits, evidence.past, where)
-        likely = ranking.chances
-        later = {**threads.newest, **threads.reverts}
+        likely = dict(ranking.chances)
+        for best, new in {**threads.newest, **threads.reverts}.items():
+            likely[new] = max(likely.get(new, 0.0), likely.get(best, 0.0))
         return replace(
             ranking,
             bearing=with_newest(ranking.bearing, ranking.hits, threads.newest, threads.reverts),
-            chances={
-                **likely,
-                **{new: max(likely.get(new, 0.0), likely.get(best, 0.0)) for best, new in later.items()},
-            },
+            chances=likely,
             restated={**ranking.restated, **threads.reverts},
             newest=threads.newest,
         )

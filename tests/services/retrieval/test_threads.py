@@ -80,16 +80,16 @@ def test_what_was_replaced_or_erased_is_no_state(
     remember("The leak is mended.", supersedes=(gone,))
     assert threads([old, gone]) == Threads()
 
-    def sharing(*_: object) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        return {"r00zzzz": {"crane-142": [old]}, old: {"crane-142": ["r00zzzz"]}}
+    def beside(_: LinkGraphStore, record_id: str, *__: object) -> Mapping[str, Sequence[str]]:
+        return {"crane-142": [old if record_id == "r00zzzz" else "r00zzzz"]}
 
-    monkeypatch.setattr(LinkGraphStore, "sharing", sharing)
+    monkeypatch.setattr(LinkGraphStore, "named_beside", beside)
     assert threads([old, "r00zzzz"]) == Threads()
 
     def fails(*_: object) -> None:
         raise StoreUnavailable("graph: not now")
 
-    monkeypatch.setattr(LinkGraphStore, "sharing", fails)
+    monkeypatch.setattr(LinkGraphStore, "named_beside", fails)
     assert threads([old, gone]) == Threads()
 
 
