@@ -299,8 +299,11 @@ class GraphStore(Protocol):
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
+        holders: Callable[[str], Collection[str]] = lambda key: (),
     ) -> Sequence[GraphNode]:
         """Return how two of these entities are tied that no short record mentions together: the strongest path.
+
+        `holders` returns the records whose texts have a rare entity's name, by its key, whatever the graph knows.
 
         The rarest are tried first. Entities and records take turns, both ends are part of it; empty where there is
         none. What is superseded, not in `only` or in `exclude` is no part of it, nor what is mentioned everywhere.

@@ -168,7 +168,7 @@ class Searcher:
         self._threads = ThreadFinder(graph, records)
         self.work = WorkFinder(records, embedder)
         """Finds open tasks by their meaning."""
-        self._ties = TieFinder(records, filters, graph)
+        self._ties = TieFinder(records, keywords, filters, graph)
 
     def open_work(self, read: ParsedQuery, where: RecordFilter, caller: Caller) -> OpenWork | None:
         """Return the open tasks that may stand among the hits; None where there are none, or only records are asked."""

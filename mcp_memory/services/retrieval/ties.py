@@ -1,9 +1,12 @@
 """Ties: paths between two things that a query names, where no record reports on both."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LASTING_KINDS
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import Background, Fused
@@ -13,7 +16,10 @@ from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.words import entity_key, query_terms
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore
+from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, KeywordStore
+
+HOLDERS = 12
+"""Records that are looked through for a rare name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +36,9 @@ class Tie:
 class TieFinder:
     """Asks the graph for the tie of two things. Thread-safe."""
 
-    def __init__(self, records: MemoryReader, filters: FilterIndex, graph: GraphStore) -> None:
+    def __init__(self, records: MemoryReader, keywords: KeywordStore, filters: FilterIndex, graph: GraphStore) -> None:
         self._records = records
+        self._keywords = keywords
         self._filters = filters
         self._graph = graph
 
@@ -49,8 +56,16 @@ class TieFinder:
         if len(named) < 2 or not kinds:
             return None
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
-        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude)
+        holders = partial(self._holders, where.scopes, passing)
+        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
         return in_words(path, self._records) if path else None
+
+    def _holders(self, scopes: Sequence[str], passing: RecordSet, key: str) -> Collection[str]:
+        """Return the records whose texts have a name, as a whole."""
+        found = self._keywords.search(query_terms(key), scopes, HOLDERS, passing)
+        records = self._records.get([*found], scopes).values() if found else ()
+        name = re.compile(rf"(?<![\w-]){re.escape(key)}(?![\w-])")
+        return [each.id for each in records if name.search(entity_key(each.text))]
 
 
 def is_name(key: str, weight: float, background: Background) -> bool:

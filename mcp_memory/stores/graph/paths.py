@@ -6,7 +6,7 @@ It is imported with the first of these questions, in a tenth of a second, which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from math import log
@@ -29,27 +29,34 @@ MAX_MET = 1_500
 """Links read from either end, a few milliseconds: four records away where names are rare."""
 MAX_TOPIC_ENTITIES, TOPIC_RECORDS = 200, 3
 """Entities that topics are made of, the most linked ones, and records that two must share to be of one topic."""
+FEW_LINKS = 10
+"""Links up to which an entity's name is looked for in texts, too: such a name is rare, and its records are few."""
+Holders = Callable[[str], Collection[str]]
+"""Returns the records whose texts have an entity's name, by its key."""
 _STATED_COST = log(2)
 """The cost of a relation of weight 1, below that of any record that mentions two things."""
 
 
-def tie_among(view: GraphView, keys: Sequence[str]) -> Sequence[GraphNode]:
+def tie_among(view: GraphView, keys: Sequence[str], holders: Holders) -> Sequence[GraphNode]:
     """Return the strongest path between two of the entities that no short record mentions together.
 
     Empty where there are no such two, or nothing ties them.
     """
     for one, other in combinations(_rarest(view, keys), 2):
-        path = () if _are_together(view, one, other) else strongest_path(view, one, other)
+        path = () if _are_together(view, one, other) else strongest_path(view, one, other, holders)
         if LEAST_PATH <= len(path) <= MAX_PATH:
             return path
     return ()
 
 
-def strongest_path(view: GraphView, ones: Sequence[GraphNode], others: Sequence[GraphNode]) -> Sequence[GraphNode]:
+def strongest_path(
+    view: GraphView, ones: Sequence[GraphNode], others: Sequence[GraphNode], holders: Holders = lambda key: ()
+) -> Sequence[GraphNode]:
     """Return the path that costs least from one thing to another, each given by its nodes; empty where there is none.
 
-    A node costs the logarithm of its links: what many records mention ties nothing, as a record that mentions many
-    things. Between two entities that a relation joins stands the record that states it. Tasks are no part of it.
+    What the rules for texts do not find may still be named in one: `ntp-brae`, which somebody gave with another record.
+    A node costs the square of the logarithm of its links: what many records mention ties nothing, as a record that
+    mentions many things, and two rare things tie more than one of these. Between two entities that a relation joins stands the record that states it. Tasks are no part of it.
     """
     start, end = ones[0], others[0]
     same: dict[GraphNode, GraphNode] = {**dict.fromkeys(others, end), **dict.fromkeys(ones, start)}
@@ -57,7 +64,7 @@ def strongest_path(view: GraphView, ones: Sequence[GraphNode], others: Sequence[
         return ()
     met: dict[GraphNode, Mapping[GraphNode, float]] = {}
     for names in (ones, others):
-        _meet(view, names, same, met)
+        _meet(view, names, same, met, holders)
     # The outermost ones lead nowhere, but where both ends met them.
     outer = Counter(far for near in met.values() for far in near if far not in met)
     for node, times in sorted(outer.items()):
@@ -138,6 +145,7 @@ def _meet(
     names: Sequence[GraphNode],
     same: Mapping[GraphNode, GraphNode],
     met: dict[GraphNode, Mapping[GraphNode, float]],
+    holders: Holders,
 ) -> None:
     """Add what is met from one end, the cheapest first, each with its neighbours; `same` names both ends once."""
     left, done, start = MAX_MET, set[GraphNode](), same[names[0]]
@@ -151,6 +159,9 @@ def _meet(
             every = (view.neighbours(name) for name in (names if node == start else (node,)))
             near = {same.get(far, far): weight for each in every for far, weight in each.items() if far[0] != "task"}
             near.pop(node, None)
+            if node[0] == "entity" and 0 < len(near) <= FEW_LINKS:
+                also: list[GraphNode] = [("record", each) for each in holders(node[1])]
+                near |= {record: 1.0 for record in also if record not in near and view.sees(record)}
             if not near:  # Too many have it.
                 continue
             met[node] = near
@@ -162,7 +173,7 @@ def _meet(
 
 
 def _cost(near: Collection[GraphNode]) -> float:
-    return log(1 + len(near))
+    return log(1 + len(near)) ** 2
 
 
 def _with_records(

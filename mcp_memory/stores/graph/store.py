@@ -115,16 +115,17 @@ class LinkGraphStore:
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
+        holders: Callable[[str], Collection[str]] = lambda key: (),
     ) -> Sequence[GraphNode]:
         with self._view(scopes, hidden) as view:
-            return tie_among(view.narrowed(only, exclude), keys)
+            return tie_among(view.narrowed(only, exclude), keys, holders)
 
     def path(
         self, one: GraphNode, other: GraphNode, scopes: Sequence[str], hidden: Collection[str] = ()
     ) -> Sequence[GraphNode]:
         with self._view(scopes, hidden) as view:
             narrow = view.narrowed(None, ())
-            return strongest_path(narrow, *(all_names(narrow, node) for node in (one, other)))
+            return strongest_path(narrow, all_names(narrow, one), all_names(narrow, other))
 
     def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
         with self._view(scopes, hidden) as view:

@@ -55,6 +55,19 @@ def line(chain: list[str]) -> str:
     return f"Acme Foods → {chain[0]} → tide-api → {chain[1]} → Dana → {chain[2]} → INC-7"
 
 
+def test_a_rare_name_that_was_given_once_ties_the_texts_that_have_it(
+    app: App, noise: None, remember: RememberOne
+) -> None:
+    """O4.2: no rule finds "brae clock" in a text; part of another word it is not the name."""
+    del noise
+    remember("Acme Foods runs Copperline.", entities=(Entity(name="Acme Foods"), Entity(name="Copperline")))
+    middle = remember("Copperline takes its time from the brae clock.", entities=(Entity(name="Copperline"),))
+    last = remember("The leap second came with INC-7.", entities=(Entity(name="brae clock"), Entity(name="INC-7")))
+    remember("The brae clockwork was sold by Acme Foods.")
+    found = asked(app)
+    assert found.tie.endswith(f"→ Copperline → {middle.id} → brae clock → {last.id} → INC-7")
+
+
 def test_the_whole_path_is_among_the_results_and_said_in_a_line(app: App, chain: list[str]) -> None:
     """O4.2: behind the best, in recall and in a block, whatever their words."""
     found = asked(app)
