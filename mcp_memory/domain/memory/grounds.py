@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Details, Json, Kind
-from mcp_memory.domain.text.exact_forms import STANDARD
+from mcp_memory.domain.text.entity_extraction import STANDARD
 from mcp_memory.domain.text.lexicon import spaced, unspaced
 from mcp_memory.domain.text.words import letters_in_common, query_terms, stems
 

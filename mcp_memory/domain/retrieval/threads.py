@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.text.exact_forms import STANDARD
+from mcp_memory.domain.text.entity_extraction import STANDARD
 
 MOST_HOLDERS = 10
 """An entity that more records mention is a topic, no key."""

@@ -151,6 +151,12 @@ MAX_SCANNED = 20_000
 MAX_LENGTH = 160
 """Longest found name, in characters."""
 
+# "UTF-8", "SHA-256", "e.g"
+STANDARD = re.compile(
+    r"(?:UTF|utf|SHA|sha|base|ISO|RFC|HTTP|GPT|MD|AES|TLS|X|UTC|GMT|CP|WINDOWS|COVID|PEP|TODO|STEP)-\d|(?:e\.g|i\.e)$"
+)
+"""What looks like an issue or a code, and names a standard."""
+
 _Patterns: TypeAlias = tuple[tuple[FoundType, re.Pattern[str]], ...]
 _EXTENSIONS = lexicon.spaced("file_endings")
 # e.g. the place before "/" in " /etc/hosts", but not in "a/etc"

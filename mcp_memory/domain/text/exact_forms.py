@@ -159,7 +159,3 @@ STAMP = re.compile(
     r"|\[?\d\d:\d\d:\d\d[\d.,]{0,8}\]?|(?:[\w./-]+\.\w{1,8}):\d+(?::\d+)?:)+"
 )
 """The prefix of an output line: its number, its time, its place."""
-# "UTF-8", "SHA-256", "e.g"
-STANDARD = re.compile(
-    r"(?:UTF|utf|SHA|sha|base|ISO|RFC|HTTP|GPT|MD|AES|TLS|X|UTC|GMT|CP|WINDOWS|COVID|PEP|TODO|STEP)-\d|(?:e\.g|i\.e)$"
-)

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 from mcp_memory.domain.text import exact_forms as forms
-from mcp_memory.domain.text.entity_extraction import formed_mentions
+from mcp_memory.domain.text.entity_extraction import STANDARD, formed_mentions
 from mcp_memory.domain.text.words import REDACTED
 
 Sort = Literal["files", "commands", "identifiers", "values"]
@@ -142,7 +142,7 @@ def _mentioned(text: str) -> Iterator[Exact]:
         chunk = text[begin : begin + _CHUNK]
         for kind, name in formed_mentions(chunk):
             place = chunk.find(name)
-            if kind == "name" or place < 0 or forms.STANDARD.match(name):
+            if kind == "name" or place < 0 or STANDARD.match(name):
                 continue
             sort: Sort = {"url": "values", "path": "files"}.get(kind, "identifiers")  # pyright: ignore[reportAssignmentType]
             yield from _exact(text, begin + place, begin + place + len(name), 1.0, sort)
@@ -190,7 +190,7 @@ def _codes(text: str) -> Iterator[Exact]:
     for match in islice(forms.DIGIT_WORD.finditer(text), MAX_WORDS):
         word = match.group().rstrip(".:/+@-")
         form = forms.FORM.fullmatch(word)
-        if form and form.lastgroup and not forms.STANDARD.match(word):
+        if form and form.lastgroup and not STANDARD.match(word):
             yield from _coded(text, match.start(), match.start() + len(word), form.lastgroup)
     for match in forms.NAMED_CODE.finditer(text):
         if not _goes_on(text, match.start()):

@@ -125,6 +125,21 @@ def text_stems(text: str) -> list[str]:
     return stems(split_words(text))
 
 
+def has_name(text: str, name: str) -> bool:
+    """Return True where a text has a name as it is written, not as a part of a longer one: "ntp-brae"."""
+    at = text.find(name)
+    while at >= 0:
+        before, after = text[at - 1 : at] if at else "", text[at + len(name) : at + len(name) + 1]
+        if not _goes_on(before) and not _goes_on(after):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _goes_on(sign: str) -> bool:
+    return sign.isalnum() or sign in ("_", "-")
+
+
 def index_terms(text: str) -> list[str]:
     """Return the terms that the keyword index keeps of a text, one for each word in order, repeats included.
 

@@ -1,6 +1,5 @@
 """Ties: paths between two things that a query names, where no record reports on both."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +13,7 @@ from mcp_memory.domain.retrieval.gate import BEST_HITS
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.domain.text.words import entity_key, query_terms
+from mcp_memory.domain.text.words import entity_key, has_name, query_terms
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, KeywordStore
 
@@ -64,8 +63,7 @@ class TieFinder:
         """Return the records whose texts have a name, as a whole."""
         found = self._keywords.search(query_terms(key), scopes, HOLDERS, passing)
         records = self._records.get([*found], scopes).values() if found else ()
-        name = re.compile(rf"(?<![\w-]){re.escape(key)}(?![\w-])")
-        return [each.id for each in records if name.search(entity_key(each.text))]
+        return [each.id for each in records if has_name(entity_key(each.text), key)]
 
 
 def is_name(key: str, weight: float, background: Background) -> bool:

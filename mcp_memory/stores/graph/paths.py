@@ -56,7 +56,8 @@ def strongest_path(
 
     What the rules for texts do not find may still be named in one: `ntp-brae`, which somebody gave with another record.
     A node costs the square of the logarithm of its links: what many records mention ties nothing, as a record that
-    mentions many things, and two rare things tie more than one of these. Between two entities that a relation joins stands the record that states it. Tasks are no part of it.
+    mentions many things, and two rare things tie more than one of these. Between two entities that a relation joins
+    stands the record that states it. Tasks are no part of it.
     """
     start, end = ones[0], others[0]
     same: dict[GraphNode, GraphNode] = {**dict.fromkeys(others, end), **dict.fromkeys(ones, start)}

@@ -13,6 +13,7 @@ from mcp_memory.domain.text.words import (
     MAX_QUERY_TERMS,
     asked_terms,
     content_hash,
+    has_name,
     index_terms,
     latin_language,
     normal_hash,
@@ -207,3 +208,18 @@ def test_a_text_with_no_more_accents_than_letters_bear_has_the_form_that_unicode
     """R2: what was stored before is recognised."""
     for form in ("NFC", "NFD", "NFKC"):
         assert normalized(form, f"{text} ─ {'─' * 40}") == unicodedata.normalize(form, f"{text} ─ {'─' * 40}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It takes its time from ntp-brae.", True),
+        ("ntp-brae", True),
+        ("The ntp-braes are two; (ntp-brae) is one.", True),
+        ("The ntp-brae-2 and my-ntp-brae are others.", False),
+        ("", False),
+    ],
+)
+def test_a_name_stands_whole_in_a_text(text: str, expected: bool) -> None:
+    """R7: not as a part of a longer one."""
+    assert has_name(text, "ntp-brae") is expected
