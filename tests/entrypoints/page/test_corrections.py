@@ -57,6 +57,7 @@ def test_open_work_stands_among_what_is_found(beside: Beside) -> None:
     assert "Migrate the crane <slot> service to gRPC task active" in words_of(page)
     assert at < page.text.index("port 7001")
     assert task not in beside.person.get("/").text
+    pop(beside.memory, "It is moved.")
 
 
 def test_a_search_asks_what_was_true_at_a_time(beside: Beside) -> None:
@@ -495,7 +496,7 @@ def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None
     drawing = page.partition('<svg class="graph"')[2].partition("</svg>")[0]
     assert drawing.count("<a ") == page.partition("</svg>")[2].count("by way of") == 12
     assert ">Marlowe</text>" in drawing
-    assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Nobody waits.')[0]}").text
+    assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
     assert len(drawing) < 6_000
 
 
