@@ -46,11 +46,11 @@ class Settlements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A pair, whether the answer named its stored record a conflict or similar, and the other conflicts it named."""
+    """A pair, whether the answer named its stored record a conflict or to look at, and the other conflicts it named."""
 
     pair: Mapping[str, str]
     conflict: bool
-    similar: bool
+    shown: bool
     others: Sequence[str]
 
 
@@ -74,20 +74,21 @@ def answered(app: App, pairs: Sequence[Mapping[str, str]]) -> Iterator[Answered]
         told = app.remember([NewRecord(text=pair["new"])], caller)[0]
         others = [f"{each.text} ({each.why})" for each in told.conflicts if each.id != record.id]
         is_conflict = len(others) < len(told.conflicts)
-        yield Answered(pair=pair, conflict=is_conflict, similar=record.id in told.similar, others=others)
+        is_shown = record.id in (*told.similar, *(each.id for each in told.near))
+        yield Answered(pair=pair, conflict=is_conflict, shown=is_shown, others=others)
         if told.status == "stored":
             app.forget([told.id], "erase", caller)
 
 
 def print_pairs(told: Sequence[Answered], *, misses: bool) -> None:
     """Print the shares by kind and language, and on request each wrong answer."""
-    print("kind       language  pairs  conflict  similar  unrelated named")
+    print("kind       language  pairs  conflict  to look at  unrelated named")
     for kind in sorted({each.pair["kind"] for each in told}):
         for language in (*sorted({each.pair["language"] for each in told}), "all"):
             of_kind = [e for e in told if e.pair["kind"] == kind and language in (e.pair["language"], "all")]
             counts = [
                 sum(e.conflict for e in of_kind),
-                sum(e.similar for e in of_kind),
+                sum(e.shown for e in of_kind),
                 sum(bool(e.others) for e in of_kind),
             ]
             shown = "  ".join(f"{count:3} {count / max(len(of_kind), 1):6.1%}" for count in counts)

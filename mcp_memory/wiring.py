@@ -405,7 +405,15 @@ class Wiring:
         """Finds what a record contradicts or repeats."""
         from mcp_memory.services.review.near_records import NearRecords
 
-        return NearRecords(self.records, self.follower, self.index, self.filters, self._embedder, self._corrections)
+        return NearRecords(
+            self.records,
+            self.follower,
+            self.index,
+            self.keywords,
+            self.filters,
+            self._embedder,
+            self._corrections,
+        )
 
     @made_once
     def _forget(self) -> Forget:

@@ -1,27 +1,18 @@
 """No pattern costs more than linear time, whatever the text; and what counts the steps finds those that do."""
 
 import re
-from itertools import chain
-from types import ModuleType
-from typing import cast
 
 import pytest
 
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
-from mcp_memory.domain.text import claims, quantities, time_phrases
+from mcp_memory.domain.text import time_phrases
 from mcp_memory.domain.text.passages import inflections_of
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""
 KNOWN, UNKNOWN = written_patterns()
-
-
-def made_in(module: ModuleType) -> list[tuple[re.Pattern[str], Method]]:
-    """The patterns that a module holds, alone and in tuples."""
-    held = [cast("tuple[object, ...]", each) if isinstance(each, tuple) else (each,) for each in vars(module).values()]
-    return [(cast("re.Pattern[str]", each), "search") for each in chain(*held) if isinstance(each, re.Pattern)]
 
 
 BOUNDED = {
@@ -30,12 +21,10 @@ BOUNDED = {
 }
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
-    "mcp_memory.domain.text.claims": made_in(claims),
     "mcp_memory.domain.text.passages": [
         (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
-    "mcp_memory.domain.text.quantities": made_in(quantities),
     "mcp_memory.domain.text.time_phrases": [(pattern, "search") for pattern in time_phrases.patterns()],
 }
 """Patterns that a call makes, by their module."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from mcp_memory.domain.model.reviews import Review, ReviewKind
@@ -27,6 +27,13 @@ class ReviewStore(Protocol):
 
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         """Return those of the records that are in a group of this kind, waiting or settled."""
+        ...
+
+    def contradicting(self, record_ids: Collection[str]) -> Mapping[str, str]:
+        """Map those of the records that a waiting group says to contradict another one to the latest such one.
+
+        Both hold, and say what they said then. It checks no scope.
+        """
         ...
 
     def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:

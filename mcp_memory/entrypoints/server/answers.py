@@ -9,7 +9,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.domain.text.times import iso
+from mcp_memory.domain.text.times import iso, iso_day
 from mcp_memory.services.retrieval.results import record_result
 from mcp_memory.services.tasks.task_owners import told_changes
 
@@ -20,7 +20,7 @@ MAX_SHOWN_CHARS = 2000
 """A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""
 MAX_TASKS = 300
 """The most tasks shown; a longer tree shows open tasks and those that ended recently."""
-MAX_LISTED, MAX_LISTED_CHARS = 100, 200
+MAX_LISTED, MAX_LISTED_CHARS, MAX_NEAR_CHARS = 100, 200, 80
 
 
 def show_task(task: Task) -> dict[str, Json]:
@@ -103,6 +103,14 @@ def show_record(record: Record, caller: Caller) -> dict[str, Json]:
 def show_conflicts(conflicts: "Iterable[ConflictingRecord]") -> list[Json]:
     """Records that another one may contradict: which, their text or its beginning, and why."""
     return [{"id": each.id, "text": _beginning(each.text, MAX_LISTED_CHARS), "why": each.why} for each in conflicts]
+
+
+def show_near(near: "Iterable[Record]") -> list[Json]:
+    """Records of the same thing that its agent should look at: which, their beginning, and from when they are."""
+    return [
+        {"id": each.id, "text": _beginning(each.text, MAX_NEAR_CHARS), "occurred_at": iso_day(each.occurred_at)}
+        for each in near
+    ]
 
 
 def show_cleaned(*texts: str) -> dict[str, Json]:

@@ -51,6 +51,7 @@ from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
 from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.review.unsettled import unsettled
 from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
@@ -87,7 +88,8 @@ class ItemBuilder:
         # As of a time, what was replaced since was still true, and no task had ended yet.
         shown = () if question.then else self._shown()
         self._earlier = earlier_values(shown, question.where, records)
-        self._marks = task_marks(shown, question.stack, question.caller, records)
+        marks = task_marks(shown, question.stack, question.caller, records)
+        self._marks = {**marks, **unsettled(shown, question.where, records, records.reviews())}
 
     def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.

@@ -24,7 +24,7 @@ from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPrepare
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import GroundFinder, require_grounds
 from mcp_memory.services.review.near_records import MOST_SIMILAR, NearRecords
-from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Reviews, group_of
+from mcp_memory.services.review.reviews import ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import successors, supersede
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
 
@@ -36,7 +36,8 @@ _TAKEN_BACK = frozenset({"kind", "details", "occurred_at"})
 class Remembered:
     """The result for one item.
 
-    `similar` lists near-duplicates, `conflicts` records that it may contradict; `superseded_by` is the newer valid one.
+    `similar` lists near-duplicates, `conflicts` records that it may contradict, `near` those of the same thing that its
+    agent should look at; `superseded_by` is the newer valid one.
 
     `redacted` and `cleaned` count the secrets and the control characters removed from it; `degraded` explains why a
     stored record is not found by meaning yet. `review` is the group that waits with it, offered once a session.
@@ -49,6 +50,7 @@ class Remembered:
     status: Literal["stored", "confirmed", "superseded"]
     similar: tuple[str, ...] = ()
     conflicts: tuple[ConflictingRecord, ...] = ()
+    near: tuple[Record, ...] = ()
     redacted: int = 0
     cleaned: int = 0
     superseded_by: str | None = None
@@ -121,11 +123,8 @@ class Remember:
         return outcomes
 
     def _queued(self, outcomes: Sequence[Remembered], caller: Caller) -> list[Remembered]:
-        """Let each new record wait for a review together with what it may contradict, else with what it repeats."""
-        found = [
-            group_of(one.id, Advice(conflicts=one.conflicts, similar=one.similar)) if one.status == "stored" else None
-            for one in outcomes
-        ]
+        """Let each new record wait for a review together with what it contradicts beyond doubt."""
+        found = [group_of(one.id, one.conflicts) if one.status == "stored" else None for one in outcomes]
         if not any(found):
             return list(outcomes)
         offered = self._reviews.queue(found, caller)
@@ -315,7 +314,9 @@ class Remember:
             where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(alike))
             visible = self._records.matching_ids(where)
             alike = tuple(record_id for record_id in alike if record_id in visible)
-        return replace(outcome, similar=(*alike, *advice.similar)[:MOST_SIMILAR], conflicts=advice.conflicts)
+        return replace(
+            outcome, similar=(*alike, *advice.similar)[:MOST_SIMILAR], conflicts=advice.conflicts, near=advice.near
+        )
 
 
 def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:

@@ -32,7 +32,7 @@ from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import drop_outdated
 from mcp_memory.services.review.embedding import embedded
-from mcp_memory.services.review.reviews import Advice, ConflictingRecord, Reviews, group_of
+from mcp_memory.services.review.reviews import ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import reinstate, supersede
 from mcp_memory.services.tasks.branch_visibility import require_own
 
@@ -161,7 +161,7 @@ class Revise:
         conflicts = self._near.conflicts(outcome.record, corrected, caller)
         if not conflicts:
             return outcome
-        (review,) = self._reviews.queue([group_of(outcome.record.id, Advice(conflicts=conflicts))], caller)
+        (review,) = self._reviews.queue([group_of(outcome.record.id, conflicts)], caller)
         return replace(outcome, conflicts=conflicts, review=review)
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:

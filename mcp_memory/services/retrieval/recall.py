@@ -36,6 +36,7 @@ from mcp_memory.services.retrieval.results import (
 )
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.review.unsettled import unsettled
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
 from mcp_memory.services.tasks.task_marks import task_marks
 
@@ -148,6 +149,7 @@ class Recall:
         asked = [] if then else [*records.values()]
         earlier = earlier_values(asked, where, self._records)
         tasks = task_marks(asked, stack, caller, self._records)
+        open_conflicts = unsettled(asked, where, self._records, self._records.reviews())
         at = then.at if then else self._clock()
 
         def result(record_id: str, room: int) -> Result:
@@ -155,7 +157,10 @@ class Recall:
                 return open_task_result(work.tasks[record_id], work.above[record_id], caller, at)
             record = records[record_id]
             excerpt = self._excerpt(record, read, request, room)
-            marks = {"earlier": earlier.get(record_id, ""), "task": tasks.get(record_id, "")}
+            marks = {
+                "earlier": earlier.get(record_id, ""),
+                "task": open_conflicts.get(record_id, "") or tasks.get(record_id, ""),
+            }
             return result_of(record, request.detail, caller, at, excerpt=excerpt, **marks)
 
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.

@@ -23,6 +23,9 @@ COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "c
 """Kinds that say what holds. An episode tells what happened once, which another one does not contradict."""
 SETTLED_READ = 1_000
 """The latest settled groups that are looked through for one that says that both records are true."""
+MAYBE_AGAIN_COSINE, AGAIN_CERTAINTY = 0.6, 0.6
+"""Least cosine of corrected words and a text that may say them again, and the certainty that it does."""
+SAYS_AGAIN, MAY_SAY_AGAIN = ", whose former words it says again", ", whose former words it may say again"
 _BOTH_STAY = ("both-true", "unrelated")
 
 
@@ -66,7 +69,10 @@ class Corrections:
     def restated(
         self, text: str, vector: Vector, found: Sequence[Record], where: RecordFilter
     ) -> Iterator[ConflictingRecord]:
-        """Yield those of the found records that said, until they were corrected, what a text with this vector says."""
+        """Yield those of the found records that said, until they were corrected, what a text with this vector says.
+
+        What only may say it is told, and no more: it waits for no review and keeps its place.
+        """
         from mcp_memory.domain.text.conflicts import OUTDATED_CERTAINTY, says_again, says_dropped
 
         compared = {each.id: each for each in found if each.kind in COMPARED_KINDS}
@@ -75,9 +81,12 @@ class Corrections:
             for each in formers:
                 if says_dropped(text, each.text, record.text):
                     cosine = float(self._embedder.embed(each.text)[0] @ vector)
+                    certainty, why = AGAIN_CERTAINTY, MAY_SAY_AGAIN
                     if says_again(text, each.text, cosine):
-                        why = f"corrected on {iso_day(each.until)} to {record_id}, whose former words it says again"
-                        yield ConflictingRecord(id=record_id, text=record.text, why=why, certainty=OUTDATED_CERTAINTY)
+                        certainty, why = OUTDATED_CERTAINTY, SAYS_AGAIN
+                    if cosine >= MAYBE_AGAIN_COSINE:
+                        told = f"corrected on {iso_day(each.until)} to {record_id}{why}"
+                        yield ConflictingRecord(id=record_id, text=record.text, why=told, certainty=certainty)
                         break
 
     def _former(

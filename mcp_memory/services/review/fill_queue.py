@@ -97,7 +97,7 @@ class FillQueue:
             others = dict(islice((each for each in nearest.items() if each[0] != record_id), NEAREST))
             found = [each for each in near(others, self._records, (scope,)) if each[0].status != NOTED]
             record = self._records.get([record_id], (scope,)).get(record_id) if found else None
-            if record and (group := group_of(record_id, compared(record, scope, found, self._embedder))):
+            if record and (group := group_of(record_id, compared(record, scope, found, self._embedder).conflicts)):
                 yield group
 
     def _outdated(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,7 @@
-"""Compares a record with those near it: which it contradicts, and which say the same. It changes nothing."""
+"""Compares a record with those near it: which it contradicts, which say the same, which its agent should judge.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +11,44 @@ from heapq import nlargest
 from itertools import islice
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import NewRecord, Record, Relation, may_both_hold
+from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Vector
-from mcp_memory.domain.text.claims import claims_of
 from mcp_memory.domain.text.conflicts import (
     ALIKE_COSINE,
-    LEAST_CERTAINTY,
     OUTDATED_CERTAINTY,
-    OUTDATED_COSINE,
     RELATION_CERTAINTY,
+    Contradiction,
+    changes_named,
+    contradiction,
     has_one_target,
-    is_outdated,
-    judge_texts,
+    is_near,
+    is_same,
+    otherwise,
+    says_again,
+    says_dropped,
 )
-from mcp_memory.domain.text.words import entity_key
+from mcp_memory.domain.text.words import entity_key, query_terms
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.retrieval import FilterIndex, VectorStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, VectorStore
 from mcp_memory.ports.text import Embedder
-from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
+from mcp_memory.services.review.corrections import AGAIN_CERTAINTY, COMPARED_KINDS, Corrections
 from mcp_memory.services.review.reviews import Advice, ConflictingRecord
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NEAREST, LEAST_COSINE = 5, 0.45
-"""Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
+"""Records to compare word by word."""
 REACHED = 10
-"""Records among which restatements of a contradicted one, and corrections of what is restated, are looked for."""
+"""Records among which restatements of a corrected one, and those to judge, are looked for."""
 LEAST_REACHED = 0.3
 """Least cosine of a restatement and the corrected words: "hosted on Fly.io" and "runs on Hetzner" have 0.44."""
-MOST_CONFLICTS, MOST_SIMILAR = 3, 5
+HOLDERS = 20
+"""Records that are looked through for a name or a title which a text says to be gone."""
+MOST_CONFLICTS, MOST_SIMILAR, MOST_NEAR = 2, 5, 2
 MOST_RELATIONS = 20
-FIRM_CERTAINTY = 0.85
-"""Least certainty of a contradiction whose restatements are looked for too."""
 STILL_SAYS = "it may still say what was corrected"
+_Nearby = Sequence[tuple[Record, float]]
 
 
 class NearRecords:
@@ -52,6 +59,7 @@ class NearRecords:
         records: MemoryReader,
         snapshots: Snapshots,
         vectors: VectorStore,
+        keywords: KeywordStore,
         filters: FilterIndex,
         embedder: Embedder,
         corrections: Corrections,
@@ -59,12 +67,13 @@ class NearRecords:
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
+        self._keywords = keywords
         self._filters = filters
         self._embedder = embedder
         self._corrections = corrections
 
     def conflicts(self, record: Record, corrected: Sequence[str], caller: Caller) -> tuple[ConflictingRecord, ...]:
-        """Return at most three records that this one contradicts, the most certain first. It embeds its text.
+        """Return at most two records that this one contradicts, the most certain first. It embeds its text.
 
         `corrected` are the texts that it takes the place of. Raises StoreUnavailable where the search fails or no
         embedder answers.
@@ -88,26 +97,44 @@ class NearRecords:
     ) -> Advice:
         """Compare a record with the nearest ones outside `exclude`; `relations` are those that its caller gave.
 
-        What says the same is looked for in its own scope; what still says what the record corrects, in all that its
-        caller may change. Raises StoreUnavailable where the search fails.
+        What says the same is looked for in its own scope; all else, in what its caller may change. Raises
+        StoreUnavailable where the search fails.
         """
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
         visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
-        passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
+        passing = self._filters.passing(replace(visible, kinds=LASTING_KINDS))
         cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
-        nearest = dict(islice(cosines.items(), NEAREST))
-        advice = compared(said, scope, near(nearest, self._records, scopes), self._embedder)
-        if said.kind not in COMPARED_KINDS:
-            return advice
-        reached = [record for record, _ in near(cosines, self._records, scopes, LEAST_REACHED)]
-        told = {each.id: each for each in self._corrections.restated(said.text, vector, reached, visible)}
-        told |= {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
-        firm = {each.id: each.text for each in advice.conflicts if each.certainty >= FIRM_CERTAINTY}
-        restated = self._restated(firm, said.text, [*cosines] if firm else (), scopes)
-        for each in (*advice.conflicts, *self._by_relations(relations, visible), *restated):
-            told.setdefault(each.id, each)
+        reached = near(cosines, self._records, scopes, LEAST_REACHED)
+        advice = compared(said, scope, [each for each in reached[:NEAREST] if each[1] >= LEAST_COSINE], self._embedder)
+        told = {each.id: each for each in self._gone(said.text, vector, passing, scopes)}
+        if said.kind in COMPARED_KINDS:
+            among = [record for record, _ in reached]
+            told |= {each.id: each for each in self._corrections.restated(said.text, vector, among, visible)}
+            told |= {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
+            told |= {each.id: each for each in self._by_relations(relations, visible)}
+        told = {each.id: each for each in advice.conflicts} | told
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
-        return Advice(conflicts=tuple(best), similar=tuple(each for each in advice.similar if each not in told))
+        similar = tuple(each for each in advice.similar if each not in told)
+        to_judge = (record for record, cosine in reached if is_near(record.text, said.text, cosine))
+        others = (each for each in to_judge if each.id not in told and each.id not in similar)
+        return Advice(conflicts=tuple(best), similar=similar, near=tuple(islice(others, MOST_NEAR)))
+
+    def _gone(
+        self, text: str, vector: Vector, passing: RecordSet, scopes: Sequence[str]
+    ) -> Iterator[ConflictingRecord]:
+        """Yield what a text says to be gone by its name or title, however far its meaning."""
+        ids = {
+            each: None
+            for named in changes_named(text)
+            for each in self._keywords.search(query_terms(named), scopes, HOLDERS, passing)
+        }
+        if not ids:
+            return
+        cosines = self._vectors.similarities(vector, scopes, [*ids])
+        records = self._records.get([*ids], scopes)
+        for record in (records[each] for each in ids if each in records and records[each].holds):
+            if found := contradiction(record.text, text, cosines.get(record.id, 0.0)):
+                yield _conflicting(record, found.why, found.certainty + cosines.get(record.id, 0.0) / 100)
 
     def _outdated(
         self, corrected: Sequence[str], text: str, passing: RecordSet, scopes: Sequence[str]
@@ -115,29 +142,10 @@ class NearRecords:
         """Yield the records that still say, in other words, what a text corrects."""
         for old in corrected:
             cosines = self._vectors.search(self._embedder.embed(old)[0], scopes, NEAREST, only=passing)
-            for record, cosine in near(cosines, self._records, scopes, OUTDATED_COSINE):
-                is_compared = record.kind in COMPARED_KINDS
-                if is_compared and is_outdated(claims_of(record.text), claims_of(old), claims_of(text), cosine):
-                    yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY)
-
-    def _restated(
-        self, old: Mapping[str, str], text: str, among: Sequence[str], scopes: Sequence[str]
-    ) -> Iterator[ConflictingRecord]:
-        """Yield those of the records that say again what a text contradicts, as far as a rule can tell."""
-        # The stored vectors are compared: embedding the old texts again would double what storing costs.
-        pairs = self._vectors.alike(scopes, among, OUTDATED_COSINE) if among else ()
-        beside = [
-            (one, other, cosine) if one in old else (other, one, cosine)
-            for one, other, cosine in pairs
-            if (one in old) != (other in old)
-        ]
-        found = near({other: cosine for _, other, cosine in beside}, self._records, scopes, OUTDATED_COSINE)
-        records = {record.id: record for record, _ in found if record.kind in COMPARED_KINDS}
-        told = [(records[other], old[one], cosine) for one, other, cosine in beside if other in records]
-        for record, contradicted, cosine in told:
-            claims = claims_of(record.text), claims_of(contradicted), claims_of(text)
-            if is_outdated(*claims, cosine, is_guessed=True):
-                yield _conflicting(record, STILL_SAYS, LEAST_CERTAINTY)
+            for record, cosine in near(cosines, self._records, scopes):
+                if record.kind in COMPARED_KINDS and says_dropped(record.text, old, text):
+                    is_sure = says_again(record.text, old, cosine)
+                    yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY if is_sure else AGAIN_CERTAINTY)
 
     def _by_relations(self, relations: Sequence[Relation], where: RecordFilter) -> Iterator[ConflictingRecord]:
         """Yield the records that give a source another target of a relation that has but one."""
@@ -160,24 +168,23 @@ def near(
     return [(found[each], cosine) for each, cosine in enough.items() if each in found and found[each].holds]
 
 
-def compared(
-    said: NewRecord | Record, scope: str, others: Sequence[tuple[Record, float]], embedder: Embedder
-) -> Advice:
+def compared(said: NewRecord | Record, scope: str, others: _Nearby, embedder: Embedder) -> Advice:
     """Compare a record with others, given with their cosines: what it contradicts, and what of its scope repeats it.
 
-    What is true at different times alone does not contradict. Where the embedder's model knows few of the words, no
-    cosine tells what repeats it: words do. Raises StoreUnavailable where the model cannot run.
+    What is true at different times alone does not contradict, nor does an episode, which tells what happened once.
+    Where the embedder's model knows few of the words, no cosine tells what repeats it: words do. Raises
+    StoreUnavailable where the model cannot run.
     """
     conflicts: list[ConflictingRecord] = []
     similar: list[str] = []
     most = 1.0 if not others or embedder.share_known(said.text) >= LEAST_KNOWN else ALIKE_COSINE
     for record, near_as in others:
-        cosine = min(near_as, most)
-        judged = judge_texts(record.text, said.text, cosine)
-        found = judged.contradiction if may_both_hold(said, record) else None
-        if found and found.certainty >= LEAST_CERTAINTY and {said.kind, record.kind} <= COMPARED_KINDS:
+        found: Contradiction | None = None
+        if {said.kind, record.kind} <= COMPARED_KINDS and may_both_hold(said, record):
+            found = otherwise(record.text, said.text)
+        if found:
             conflicts.append(_conflicting(record, found.why, found.certainty))
-        elif judged.is_same and record.scope == scope:
+        elif record.scope == scope and is_same(record.text, said.text, min(near_as, most)):
             similar.append(record.id)
     best = nlargest(MOST_CONFLICTS, conflicts, key=lambda each: each.certainty)
     return Advice(conflicts=tuple(best), similar=tuple(similar[:MOST_SIMILAR]))

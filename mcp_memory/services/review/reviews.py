@@ -19,8 +19,8 @@ from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visi
 if TYPE_CHECKING:
     from mcp_memory.services.review.settle import Settled
 
-ALMOST_THE_SAME = "They say almost the same."
-"""The reason to review near-duplicates."""
+SURE_CERTAINTY = 0.85
+"""The certainty from which a contradiction waits for a review, and is marked where its records are shown."""
 OFFERS_KEPT = 10_000
 """Offers remembered, the latest: none is made twice in a session."""
 Found = tuple[ReviewKind, Sequence[str], str]
@@ -47,10 +47,11 @@ class ConflictingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A record's contradictions, the most certain first, and the ids of records that say the same."""
+    """A record's contradictions, the most certain first, the ids of records that say the same, and those to judge."""
 
     conflicts: tuple[ConflictingRecord, ...] = ()
     similar: tuple[str, ...] = ()
+    near: tuple[Record, ...] = ()
 
 
 class Reviews:
@@ -128,9 +129,10 @@ class Reviews:
         return True
 
 
-def group_of(record_id: str, advice: Advice) -> Found | None:
-    """Return the group that a record should wait in: with what it may contradict, else with what says the same."""
-    if advice.conflicts:
-        why = f"The first may contradict: {'; '.join(each.why for each in advice.conflicts)}."
-        return "contradictions", (record_id, *(each.id for each in advice.conflicts)), why
-    return ("duplicates", (record_id, *advice.similar), ALMOST_THE_SAME) if advice.similar else None
+def group_of(record_id: str, conflicts: Sequence[ConflictingRecord]) -> Found | None:
+    """Return the group that a record should wait in, with what it contradicts beyond doubt; None where nothing is."""
+    sure = [each for each in conflicts if each.certainty >= SURE_CERTAINTY]
+    if not sure:
+        return None
+    why = f"The first may contradict: {'; '.join(each.why for each in sure)}."
+    return "contradictions", (record_id, *(each.id for each in sure)), why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
@@ -43,6 +43,9 @@ class SqliteReviews:
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
         return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))
+
+    def contradicting(self, record_ids: Collection[str]) -> Mapping[str, str]:
+        return dict(self._database.rows(statement("contradicting"), (json.dumps(list(record_ids)),)))
 
     def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
         rows = self._database.rows(statement("newly_doubted"), {"since": since, "until": until})

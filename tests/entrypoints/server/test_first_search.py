@@ -6,7 +6,7 @@ from pathlib import Path
 
 SLOW = {
     "dateparser",
-    "mcp_memory.domain.text.claims",
+    "mcp_memory.domain.text.conflicts",
     "mcp_memory.domain.text.exact_forms",
     "mcp_memory.domain.text.micro_and_summary",
     "mcp_memory.domain.text.statements",

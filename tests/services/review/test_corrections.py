@@ -13,7 +13,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.review.corrections import Corrections
+from mcp_memory.services.review.corrections import SAYS_AGAIN, Corrections
 from mcp_memory.services.review.settle import Settling
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def test_what_says_something_else_is_left_alone(
     """W5.4: another subject, both values, an end, no value, the new value."""
     correct(LIMIT, LIMIT_NOW)
     answer = remember(other)
-    assert not [each for each in answer.conflicts if each.why.startswith("corrected on")]
+    assert not [each for each in answer.conflicts if each.why.endswith(SAYS_AGAIN)]
+    assert answer.review == ""
     assert found(app, other)[0] == answer.id
 
 

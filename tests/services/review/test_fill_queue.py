@@ -24,6 +24,7 @@ ALIKE = (
     "The database listens on the port 5432.",
     "The database listens on port 5432 !",
 )
+UNLIKE = tuple(f"The database listens on port {port}." for port in (5432, 5433, 5434))
 
 
 def waiting(app: App, caller: Caller | None = None) -> list[tuple[str, Sequence[str]]]:
@@ -39,15 +40,16 @@ def unadvised(app: App, *texts: str) -> list[str]:
     return [each.id for each in app.remember([NewRecord(text=text) for text in texts], app.caller(), advise=False)]
 
 
-def test_a_near_duplicate_waits_with_its_like_and_is_offered(app: App, remember: RememberOne) -> None:
-    """N2.1, R3: with the group's id, once in a session; a third one joins them."""
-    first = remember(ALIKE[0])
-    second = remember(ALIKE[1])
-    assert (first.review, second.similar) == ("", (first.id,))
+def test_a_contradiction_waits_and_is_offered(app: App, remember: RememberOne) -> None:
+    """N2.1, R3: with the group's id, once in a session; a third one joins them. A near-duplicate waits for nobody."""
+    first = remember(UNLIKE[0])
+    second = remember(UNLIKE[1])
+    assert first.review == ""
     assert second.review
-    third = remember(ALIKE[2])
-    assert waiting(app) == [("duplicates", (third.id, *third.similar))]
-    assert set(third.similar) == {first.id, second.id}
+    third = remember(UNLIKE[2])
+    assert [(kind, {*ids}) for kind, ids in waiting(app)] == [("contradictions", {first.id, second.id, third.id})]
+    assert remember("Tea is at four o'clock.").review == ""
+    assert remember("Tea is at four o'clock !").review == ""
 
 
 def test_what_is_offered_once_is_not_offered_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +69,7 @@ def test_what_is_offered_once_is_not_offered_again(app: App, monkeypatch: pytest
 
 def test_a_task_that_ends_is_offered_its_own_group(app: App) -> None:
     """N2.1: or its session's; others wait for theirs."""
-    one, other = unadvised(app, *ALIKE[:2])
+    one, other = unadvised(app, *UNLIKE[:2])
     fill(app)
     ann, bob = app.caller("ann"), app.caller("bob")
     assert app.reviews.next_of("t000001", bob) is None
@@ -85,10 +87,10 @@ def test_a_task_that_ends_is_offered_its_own_group(app: App) -> None:
 def test_upkeep_finds_what_nobody_compared(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """N2.1: a bounded number of changes at a time, each once; what is of the log is left alone."""
     monkeypatch.setattr(fill_queue, "LOOKED_AT", 2)
-    one, other = unadvised(app, *ALIKE[:2])
-    app.remember([NewRecord(text=ALIKE[0], kind="message", role="user") for _ in range(2)], app.caller())
+    one, other = unadvised(app, *UNLIKE[:2])
+    app.remember([NewRecord(text=UNLIKE[0], kind="message", role="user") for _ in range(2)], app.caller())
     assert fill(app) == 2
-    assert waiting(app) == [("duplicates", (one, other))]
+    assert waiting(app) == [("contradictions", (one, other))]
     assert fill(app) == 0
     group = app.reviews.waiting(app.caller())[0].review.id
     app.settle(Settling(id=group, settle="supersedes", keep=one), app.caller())

@@ -99,10 +99,10 @@ def test_a_revision_is_taken_back_and_stays_in_the_history(app: App, remember: R
 def test_a_group_that_a_revision_let_wait_goes_with_it(app: App, remember: RememberOne) -> None:
     """N2.1: the values that its new words contradict; a group that waited before stays."""
     there = remember("The staging database of the shop listens on port 8081.")
-    here = remember("The staging database of the shop is on port 8081.")
+    here = remember("The staging database of the shop listens on the port 8081.")
     waiting = group_of(app, there.id, here.id)
     before = exported(app)
-    write = revise(app, here.id, text="The staging database of the shop is on port 8082.")
+    write = revise(app, here.id, text="The staging database of the shop listens on port 8082.")
     with app.records.write() as transaction:
         assert {each.id for each in transaction.reviews_of([here.id])} > {waiting}
     app.undo(write, app.caller())

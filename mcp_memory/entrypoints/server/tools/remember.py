@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
-from mcp_memory.entrypoints.server.answers import show_conflicts, unless_empty
+from mcp_memory.entrypoints.server.answers import show_conflicts, show_near, unless_empty
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.request_arguments import given, request_of
@@ -81,6 +81,7 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
     }
     return shown | unless_empty(
         conflicts=show_conflicts(remembered.conflicts),
+        near=show_near(remembered.near),
         cleaned=remembered.cleaned,
         superseded_by=remembered.superseded_by,
         group=remembered.review,
