@@ -1,7 +1,7 @@
 """Tells by their words alone that a newer text contradicts an older one, or says the same again.
 
 Only what leaves no doubt about the subject counts: a change that was taken back by its title, a name that is said to be
-gone, and the same words with one other value, or denied. Whoever reads both judges the rest.
+gone, and the same words with one other value, or denied. The agent that reads both judges the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ they have in common. One of nine records of real histories is as near to an earl
 AGAIN_COSINE, AGAIN_SHARE = 0.65, 0.35
 """Least cosine and share of words of a text and corrected words whose dropped value it has."""
 GONE_COSINE = 0.55
-"""Least cosine of a text that says that a name is gone, and one that tells of it: others only mention it."""
+"""Least cosine of a text that says that a name is gone, and one that reports on it: others only mention it."""
 MOST_READ = 4_000
 """Characters in which a text is searched for what it says to be gone."""
 MOST_ALIGNED = 60
@@ -87,7 +87,7 @@ class Contradiction:
 
 
 class _Difference(NamedTuple):
-    """The words of two texts in the one place where they differ, and what stands around it in both."""
+    """The words of two texts in the one place where they differ, and the words around it in both."""
 
     old: Sequence[str]
     new: Sequence[str]
@@ -105,7 +105,7 @@ def contradiction(old: str, new: str, cosine: float) -> Contradiction | None:
         return Contradiction(why="the newer takes it back by its title", certainty=REVERTED)
     held = [name for name in names_gone(new) if has_name(old, name)] if cosine >= GONE_COSINE else []
     for name in held:
-        # "We replaced .jsono; .jsono still works" tells of it all the same.
+        # "We replaced .jsono; .jsono still works" reports on it all the same.
         if name not in names_gone(old) or old.count(name) > 1:
             return Contradiction(why=f'"{name}" is said to hold no longer', certainty=GONE)
     return None
@@ -131,9 +131,10 @@ def otherwise(old: str, new: str) -> Contradiction | None:
 def _leads_to_value(before: Sequence[str]) -> bool:
     """Return True where what follows is a value of which there is one: "the flag is", "under the flag of".
 
-    "Ann is the lead of" may be followed by several things that she leads.
+    "Ann is the lead of" may be followed by several things that she leads, "leave out drafts of" by many.
     """
-    return bool(before) and (before[-1] in _COPULAS or (before[-1] == "of" and _COPULAS.isdisjoint(before)))
+    is_of_one = len(before) > 2 and before[-3] == "the" and before[-1] == "of" and _COPULAS.isdisjoint(before)
+    return is_of_one or (bool(before) and before[-1] in _COPULAS)
 
 
 def changes_named(text: str) -> Sequence[str]:
@@ -173,7 +174,7 @@ def is_same(old: str, new: str, cosine: float) -> bool:
 
 
 def is_near(old: str, new: str, cosine: float) -> bool:
-    """Return True where two texts are likely of the same thing, so that whoever reads both should judge them."""
+    """Return True where two texts are likely of the same thing, so that the agent should read both."""
     if cosine >= NEAR_COSINE or cosine < SHORT_COSINE:
         return cosine >= NEAR_COSINE
     one, other = _words(old), _words(new)
@@ -183,7 +184,7 @@ def is_near(old: str, new: str, cosine: float) -> bool:
 def says_dropped(text: str, old: str, new: str) -> bool:
     """Return True where a text has a word that `new` dropped from `old`, and none that `new` brought.
 
-    Where numbers stand in the place of others, it is one of these. What says that it ended does not count: "Fly.io was
+    Where numbers stand instead of others, it is one of these. What says that it ended does not count: "Fly.io was
     too slow, so we moved to Hetzner".
     """
     said, former, present = (frozenset(_content(each)) for each in (text, old, new))
@@ -197,7 +198,7 @@ def says_dropped(text: str, old: str, new: str) -> bool:
 def says_again(text: str, old: str, cosine: float) -> bool:
     """Return True where a text, by the cosine and the words of both, says what an older one says.
 
-    Another word in the place of one names another subject: "downloads" for "uploads may have 20 MB".
+    Another word instead of one names another subject: "downloads" for "uploads may have 20 MB".
     """
     one, other = _words(old), _words(text)
     if cosine < AGAIN_COSINE or bool(_DENIAL.search(old)) != bool(_DENIAL.search(text)):

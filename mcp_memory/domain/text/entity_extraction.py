@@ -155,7 +155,7 @@ MAX_LENGTH = 160
 STANDARD = re.compile(
     r"(?:UTF|utf|SHA|sha|base|ISO|RFC|HTTP|GPT|MD|AES|TLS|X|UTC|GMT|CP|WINDOWS|COVID|PEP|TODO|STEP)-\d|(?:e\.g|i\.e)$"
 )
-"""What looks like an issue or a code, and names a standard."""
+"""A name that looks like an issue or a code, and is a standard's."""
 
 _Patterns: TypeAlias = tuple[tuple[FoundType, re.Pattern[str]], ...]
 _EXTENSIONS = lexicon.spaced("file_endings")

@@ -50,8 +50,8 @@ from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandi
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
+from mcp_memory.services.retrieval.results import both_marks
 from mcp_memory.services.review.supersede import earlier_values
-from mcp_memory.services.review.unsettled import unsettled
 from mcp_memory.services.tasks.task_marks import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
@@ -88,8 +88,9 @@ class ItemBuilder:
         # As of a time, what was replaced since was still true, and no task had ended yet.
         shown = () if question.then else self._shown()
         self._earlier = earlier_values(shown, question.where, records)
-        marks = task_marks(shown, question.stack, question.caller, records)
-        self._marks = {**marks, **unsettled(shown, question.where, records, records.reviews())}
+        tasks = task_marks(shown, question.stack, question.caller, records)
+        marked = {**tasks, **gathered.unsettled}
+        self._marks = {each: both_marks(tasks.get(each, ""), gathered.unsettled.get(each, "")) for each in marked}
 
     def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.

@@ -80,6 +80,8 @@ class FoundCandidates:
 
     `work` is open work that the question found, best first.
 
+    `unsettled` marks what contradicts another record, and nobody settled.
+
     `found` counts each source's finds, `unknown` are names in the query that no record holds, `tie` says how two that
     it names are tied, `degraded` names each failed source and why. `is_cut` is True where the limits left out relevant
     records.
@@ -96,6 +98,7 @@ class FoundCandidates:
     note: str = ""
     omitted: list[Omission] = field(default_factory=list[Omission])
     found: Mapping[str, int] = field(default_factory=dict[str, int])
+    unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: tuple[str, ...] = ()
     tie: str = ""
     degraded: tuple[str, ...] = ()
@@ -158,6 +161,7 @@ class CandidateFinder:
             for each in gathered.omitted
         )
         entities, relations = self._known(question)
+        unsettled = dict[str, str]() if question.then else self._searcher.unsettled(shown, question.where)
         return replace(
             gathered,
             candidates=list(kept.values()),
@@ -165,6 +169,7 @@ class CandidateFinder:
             focus=focus,
             since=since,
             notes=notes,
+            unsettled=unsettled,
             entities=entities,
             relations=relations,
             note=self._calibration(question),

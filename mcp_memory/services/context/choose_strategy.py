@@ -85,7 +85,7 @@ def _asked(query: str, read: ParsedQuery | None, stack: Stack) -> tuple[str, Pic
     """Return the query, and the strategy that `auto` picks for it.
 
     Without a query, or with one that names no subject ("what next?") and no time, the query is the goals of the
-    caller's tasks; outside any task nothing is asked, and the block tells where things stood.
+    caller's tasks; outside any task it is empty, and the block shows where things stood.
     """
     pick = pick_strategy(query, read.query.vector, read.query.embedder) if read else pick_strategy(query)
     if query and (pick.strategy != "recent" or asks_of_a_time(query)):

@@ -36,7 +36,6 @@ from mcp_memory.services.retrieval.results import (
 )
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
-from mcp_memory.services.review.unsettled import unsettled
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
 from mcp_memory.services.tasks.task_marks import task_marks
 
@@ -149,7 +148,7 @@ class Recall:
         asked = [] if then else [*records.values()]
         earlier = earlier_values(asked, where, self._records)
         tasks = task_marks(asked, stack, caller, self._records)
-        open_conflicts = unsettled(asked, where, self._records, self._records.reviews())
+        open_conflicts = self._searcher.unsettled([each.id for each in asked], where)
         at = then.at if then else self._clock()
 
         def result(record_id: str, room: int) -> Result:
@@ -159,7 +158,8 @@ class Recall:
             excerpt = self._excerpt(record, read, request, room)
             marks = {
                 "earlier": earlier.get(record_id, ""),
-                "task": open_conflicts.get(record_id, "") or tasks.get(record_id, ""),
+                "task": tasks.get(record_id, ""),
+                "unsettled": open_conflicts.get(record_id, ""),
             }
             return result_of(record, request.detail, caller, at, excerpt=excerpt, **marks)
 

@@ -63,21 +63,29 @@ def result_of(
     excerpt: "Excerpt | None" = None,
     earlier: str = "",
     task: str = "",
+    unsettled: str = "",
 ) -> Result:
     """Return a record as a result, told as of `now`: by its excerpt where one is given.
 
     In full its text is word for word, and its details follow; else the text says all that the line does.
     """
     data = record_result(record, detail, caller, now)
-    data |= {name: value for name, value in (("earlier", earlier), ("task", task)) if value}
+    marks = (("earlier", earlier), ("task", task), ("unsettled", unsettled))
+    data |= {name: value for name, value in marks if value}
     before = head(record, now=now, author=author(record.author, caller))
-    marks = in_brackets(earlier) + markers(record, now) + in_brackets(task)
+    task = both_marks(task, unsettled)
+    behind = in_brackets(earlier) + markers(record, now) + in_brackets(task)
     if detail == "full":
         told = f" details: {value_line(data['details'], DETAILS_CHARACTERS)}" if "details" in data else ""
-        return Result(data=data, head=before, ending=marks + told, words=record.text)
+        return Result(data=data, head=before, ending=behind + told, words=record.text)
     words, place = (excerpt.text, excerpt.place) if excerpt and excerpt.text else (str(data["text"]), "")
     data["text"] = said(record, words, detail, now=now, place=place, earlier=earlier, task=task)
     return Result(data=data, head=before, words=words)
+
+
+def both_marks(task: str, unsettled: str) -> str:
+    """Return the marks of a record's task and of what it contradicts as one."""
+    return "; ".join(filter(None, (task, unsettled)))
 
 
 def record_result(record: Record, detail: Detail, caller: Caller, at: Instant | None = None) -> dict[str, Json]:

@@ -247,6 +247,10 @@ class Searcher:
             ranking = self._with_threads(ranking, evidence, where)
         return ranking if is_goal else self._with_tie(ranking, read.query, where, evidence.background)
 
+    def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
+        """Map records that contradict another one which the reader sees, and that nobody settled, to their marks."""
+        return self._corrections.unsettled(record_ids, where)
+
     def _with_threads(self, ranking: Ranking, evidence: Evidence, where: RecordFilter) -> Ranking:
         """Add to what bears on the query the newest states of the same issues, and what reverts one of them."""
         records = [hit for hit in ranking.bearing if hit.id in evidence.kinds]

@@ -1,4 +1,4 @@
-"""Corrections: what a record said before it was corrected, and which others say that again in other words."""
+"""Corrections: what a record said before it was corrected, which others say that again, and what is not settled."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ class Corrections:
             if not _is_affirmed(other, versions.get(other.id, ()), each.until)
         }
         return self._unsettled(restated, where) if restated else {}
+
+    def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
+        """Map records that contradict another one, as long as nobody settled it: "contradicts r00001x, not settled".
+
+        Only what the reader sees is named.
+        """
+        others = self._reviews.contradicting(record_ids)
+        if not others:
+            return {}
+        seen = self._records.matching_ids(replace(RecordFilter(scopes=where.scopes), only=frozenset(others.values())))
+        return {each: f"contradicts {other}, not settled" for each, other in others.items() if other in seen}
 
     def restated(
         self, text: str, vector: Vector, found: Sequence[Record], where: RecordFilter

@@ -77,7 +77,7 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
     app.tasks.pop(PopRequest(result="It hung.", status="failed"), caller)
     assert " 5 seconds." in found(app, query)[0]
     told = {
-        str(each["text"]).partition(" (task")[0]: each.get("task")
+        str(each["text"]).partition(" (task")[0].partition(" (contradicts")[0]: each.get("task")
         for each in app.recall(RecallRequest(query=query), caller).results
     }
     assert told["The geocoder timeout is 30 seconds."] == "task: Call the geocoder at night"
@@ -85,14 +85,14 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
     assert [task for text, task in told.items() if "It hung." in text] == [None]
     app.tasks.pop(PopRequest(result="Done."), caller)
     told = {
-        str(each["text"]).partition(" (task")[0]: each.get("task")
+        str(each["text"]).partition(" (task")[0].partition(" (contradicts")[0]: each.get("task")
         for each in app.recall(RecallRequest(query=query), caller).results
     }
     assert told["The geocoder timeout is 30 seconds."] is None
     assert told["The geocoder timeout is 5 seconds."] is None
     app.tasks.push(PushRequest(goal="Something else"), caller)
     told = {
-        str(each["text"]).partition(" (task")[0]: each.get("task")
+        str(each["text"]).partition(" (task")[0].partition(" (contradicts")[0]: each.get("task")
         for each in app.recall(RecallRequest(query=query), caller).results
     }
     assert told["The geocoder timeout is 5 seconds."] == "task: Call the geocoder from the form"

@@ -7,10 +7,12 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record, Relation
+from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.review.near_records import STILL_SAYS
 from mcp_memory.services.review.reviews import ConflictingRecord
+from mcp_memory.services.review.settle import Settling
 from mcp_memory.services.tasks.task_stack import PushRequest
 
 RememberOne = Callable[..., Remembered]
@@ -199,3 +201,22 @@ def test_upkeep_files_what_was_stored_without_advice(app: App) -> None:
     assert app.fill_queue.step() is False
     (waiting,) = app.reviews.waiting(app.caller())
     assert waiting.review.kind == "contradictions"
+
+
+def test_what_is_not_settled_is_marked_where_it_is_shown(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """W5.3: in recall and in a block, both of them, until somebody settles it; a reader hears of nothing hidden."""
+    query = "after how many minutes do sessions expire"
+    old = remember("Sessions expire after 15 minutes.")
+    new = remember("Sessions expire after 30 minutes.", visibility="private")
+    found = [each.line for each in app.recall(RecallRequest(query=query), app.caller()).shown]
+    assert sorted(line.rpartition(" (")[2] for line in found) == [
+        f"contradicts {each}, not settled)" for each in (old.id, new.id)
+    ]
+    block = app.assemble_context(ContextRequest(query=query), app.caller()).text
+    assert block.count("not settled)") == 2
+    other = open_memory(agent="bob")
+    assert "settled" not in other.recall(RecallRequest(query=query), other.caller()).shown[0].line
+    app.settle(Settling(id=new.review, settle="both-true"), app.caller())
+    assert "settled" not in app.assemble_context(ContextRequest(query=query), app.caller()).text
