@@ -186,12 +186,36 @@ _RELEVANCE_OFFSET, _RELEVANCE_SCORE = -8.9, 11.4
 
 
 def relevance_of(score: float) -> float:
-    """Return the chance in [0, 1] that a hit of this score bears on its query, as measured: 0.04 of 0.5, 0.5 of 0.78.
+    """Return the chance in [0, 1] that a hit of this score bears on its query, among all hits of all ranks.
 
-    Of results shown with p, about p are relevant, in conversations, code, and three kinds of notes alike
-    (docs/decisions/0061; `python -m benchmarks.retrieval --calibration`).
+    What fills a block is weighed by it (docs/decisions/0061). A reader is told `relevances`, which know the ranks.
     """
     return _logistic(_RELEVANCE_OFFSET + _RELEVANCE_SCORE * score)
+
+
+_SAID_OFFSET, _SAID_SCORE, _SAID_LEAD, _SAID_BEHIND = -4.1, 4.5, 21.7, -13.5
+"""A logistic regression over half of 1,791 questions to six memories, each memory with equal weight
+(docs/decisions/0090): the score, how far the best one is ahead of the second, and how far another is behind the best."""
+CHANCE_SCORE = 0.5
+"""The score that chance reaches once in a store: where nothing else is found, the best one is ahead of that."""
+
+
+def relevances(shown: Sequence[Fused], hits: Sequence[Fused]) -> tuple[float, ...]:
+    """Return the chance in [0, 1] of each hit `shown` to be relevant, by its score and its distance to the best `hits`.
+
+    Of results that are told p, about p are relevant (`python -m benchmarks.retrieval DATA_DIR --calibration`). What is
+    certain leads nothing, and what a hit replaces is not second to it.
+    """
+    replaced = {old for hit in hits for old in hit.replaces}
+    scores = sorted((hit.score for hit in hits if not hit.is_certain and hit.id not in replaced), reverse=True)
+    best, second, *_ = (*scores, 0.0, 0.0)
+    lead = best - max(second, CHANCE_SCORE)
+    return tuple(relevance_of(hit.score) if hit.is_certain else _said(hit.score, best, lead) for hit in shown)
+
+
+def _said(score: float, best: float, lead: float) -> float:
+    distance = _SAID_LEAD * max(lead, 0.0) if score >= best else _SAID_BEHIND * (best - score)
+    return _logistic(_SAID_OFFSET + _SAID_SCORE * score + distance)
 
 
 def _logistic(nats: float) -> float:
