@@ -222,3 +222,13 @@ def test_what_is_certain_or_replaced_takes_no_lead_from_the_best() -> None:
     newer = [task, alone[0]._replace(replaces=("r9",)), old]
     certain, best, _ = relevances(newer, newer)
     assert (certain, best) == (relevance_of(0.99), relevances(alone, alone)[0])
+
+
+def test_a_record_in_another_language_bears_by_its_distance_from_the_background() -> None:
+    """F4.1: words cannot match across languages, and cosines are lower; so a fact is known by meaning alone."""
+    asked = AskedQuery(records=120, words=6, information=20.0, seeks_fact=True, names_unknown=True)
+    near, far = (Fused(id="r1", score=0.5, raw={"vector": 0.36}, parts={"vector": nats}) for nats in (4.5, 3.5))
+    across = AskedQuery(records=120, words=6, information=20.0, seeks_fact=True, names_unknown=True, is_across=True)
+    assert [is_known([each], asked) for each in (near, far)] == [False, False]
+    assert [is_known([each], across) for each in (near, far)] == [True, False]
+    assert chance([near], across) > BEARS > chance([near], asked)
