@@ -53,10 +53,10 @@ _FOREIGN_OFFSET, _ALIKE, _LEAD = -4.92, 8.9, 15.0
 one of the best records, and how far the best score is ahead of the fifth. The offset is that of forty German and
 Chinese questions, whose words are further from those of their records."""
 _ACROSS_OFFSET, _ACROSS_STRENGTH = -8.0, 16.6
-"""The same for a record in another language, over 829 questions with `e5`: how far the best cosine is above the
-store's own ones, on the scale of scores. Between languages cosines are lower than within one (docs/decisions/0090)."""
+"""The same for a record in another language, over 829 questions with `e5`: how far the best cosine is above those of
+the other records, on the scale of scores. Between languages cosines are lower than within one (docs/decisions/0090)."""
 BEARS, BEARS_ON_FACT, BEARS_ACROSS = 0.14, 0.2, 0.34
-"""Least chances: below them nothing stored bears on the query, on one that seeks a fact, and on one in another language.
+"""Least chances: below them nothing stored bears on the query, on one that seeks a fact, and on one across languages.
 
 Of questions in their record's words none is below, of those made to share no word with it a quarter, and of foreign
 ones about the memory's own subjects half.
@@ -206,8 +206,8 @@ def relevance_of(score: float) -> float:
 
 
 _SAID_OFFSET, _SAID_SCORE, _SAID_LEAD, _SAID_BEHIND = -4.1, 4.5, 21.7, -13.5
-"""A logistic regression over half of 1,791 questions to six memories, each memory with equal weight
-(docs/decisions/0090): the score, how far the best one is ahead of the second, and how far another is behind the best."""
+"""A logistic regression over half of 1,791 questions to six sets, each with equal weight (docs/decisions/0090): the
+score, how far the best one is ahead of the second, and how far another is behind the best."""
 CHANCE_SCORE = 0.5
 """The score that chance reaches once in a store: where nothing else is found, the best one is ahead of that."""
 

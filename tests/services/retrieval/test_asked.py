@@ -98,5 +98,5 @@ def test_where_nothing_passes_the_filter_no_language_is_compared(open_memory: Ca
     """F4.1."""
     app = open_memory(embedder=Translating(1.0))
     app.remember([NewRecord(text="Das fahren in der Halle nur Leute mit Schein.")], app.caller())
-    request = RecallRequest(query="Which trolley may you drive?", kinds=frozenset({"decision"}))
+    request = RecallRequest(query="Which trolley may you drive?", kinds=("decision",))
     assert app.recall(request, app.caller()).results == ()
