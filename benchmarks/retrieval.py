@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, lines, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, SourceTraits, fuse
-from mcp_memory.domain.retrieval.gate import relevance_of
+from mcp_memory.domain.retrieval.gate import relevances
 from mcp_memory.domain.retrieval.log_lines import behind_answers, once
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.retrieval.search import Evidence
@@ -252,10 +252,10 @@ def calibration(asked: Sequence[Asked]) -> Table:
     table = Table("data", *(f"{low:.0%} to {high:.0%}" for low, high in pairwise(BANDS)), "mean error")
     for dataset in dict.fromkeys(each.dataset for each in asked):
         pairs = [
-            (relevance_of(hit.score), hit.id in each.gold)
+            (said, hit.id in each.gold)
             for each in asked
             if each.dataset == dataset
-            for hit in each.hits[:10]
+            for hit, said in zip(each.hits[:10], relevances(each.hits[:10], each.hits), strict=True)
         ]
         cells, error = list[str](), 0.0
         for low, high in pairwise(BANDS):

@@ -299,6 +299,10 @@ def _in_nats(
     return {record_id: weight * score for record_id, score in scores.items()}
 
 
+def strength(nats: float, records: int) -> float:
+    """Return the nats on a scale from 0 to 1; the best of n chance matches has about log n of them: 0.5."""
+    return _strength(nats, log(1 + records + PRIOR_RECORDS))
+
+
 def _strength(nats: float, usual: float) -> float:
-    """Return the nats on a scale from 0 to 1; the best of n chance matches has about log n of them (`usual`)."""
     return nats / (nats + usual) if nats > 0 else 0.0

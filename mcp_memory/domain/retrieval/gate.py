@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
 
-from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Fused
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Fused, strength
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class AskedQuery:
     fact answers, such as "which port", and False for a request, a goal or a search. `names_unknown` is True where it
     names what no record does, `names_rare` where it names what hardly any other record does. `is_goal` is True for
     a task's goal, which asks nothing: earlier work that is only near helps all the same. `is_past` is True where it
-    asks what happened with a subject at a time which is over.
+    asks what happened with a subject at a time which is over. It is `is_across` where the nearest record is in another
+    language, which the embedder's model knows as well as the query's: then their words say nothing.
     """
 
     records: int = 0
@@ -30,6 +31,7 @@ class AskedQuery:
     names_rare: bool = False
     is_goal: bool = False
     is_past: bool = False
+    is_across: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -50,8 +52,11 @@ _FOREIGN_OFFSET, _ALIKE, _LEAD = -4.92, 8.9, 15.0
 """The same for languages that the model hardly knows, over 1,400 Spanish and Russian ones: the share of the words in
 one of the best records, and how far the best score is ahead of the fifth. The offset is that of forty German and
 Chinese questions, whose words are further from those of their records."""
-BEARS, BEARS_ON_FACT = 0.14, 0.2
-"""Least chances: below them nothing stored bears on the query, and on one that seeks a fact.
+_ACROSS_OFFSET, _ACROSS_STRENGTH = -8.0, 16.6
+"""The same for a record in another language, over 829 questions with `e5`: how far the best cosine is above those of
+the other records, on the scale of scores. Between languages cosines are lower than within one (docs/decisions/0090)."""
+BEARS, BEARS_ON_FACT, BEARS_ACROSS = 0.14, 0.2, 0.34
+"""Least chances: below them nothing stored bears on the query, on one that seeks a fact, and on one across languages.
 
 Of questions in their record's words none is below, of those made to share no word with it a quarter, and of foreign
 ones about the memory's own subjects half.
@@ -114,6 +119,8 @@ def is_known(hits: Sequence[Fused], asked: AskedQuery) -> bool:
     is_sought = asked.names_rare or asked.words < FEW_WORDS
     if is_sought and any(hit.raw.get("keyword") or hit.raw.get("graph") for hit in best):
         return True
+    if asked.is_across:
+        return chance(hits, asked) >= BEARS_ACROSS
     return chance(hits, asked) >= (BEARS_ON_FACT if asked.seeks_fact else BEARS)
 
 
@@ -135,7 +142,12 @@ def chance(hits: Sequence[Fused], asked: AskedQuery) -> float:
     nats = _OFFSET + _COSINE * cosine + _SHARE * share + _SIZE * log(asked.records + PRIOR_RECORDS)
     if asked.seeks_fact:
         nats += _SEEKS_FACT + _UNKNOWN_NAME * asked.names_unknown
-    return _logistic(nats)
+    return max(_logistic(nats), _chance_across(best, asked)) if asked.is_across else _logistic(nats)
+
+
+def _chance_across(best: Sequence[Fused], asked: AskedQuery) -> float:
+    meaning = max((hit.parts.get("vector", 0.0) for hit in best), default=0.0)
+    return _logistic(_ACROSS_OFFSET + _ACROSS_STRENGTH * strength(meaning, asked.records))
 
 
 def chances(hits: Sequence[Fused], asked: AskedQuery) -> dict[str, float]:
@@ -186,12 +198,36 @@ _RELEVANCE_OFFSET, _RELEVANCE_SCORE = -8.9, 11.4
 
 
 def relevance_of(score: float) -> float:
-    """Return the chance in [0, 1] that a hit of this score bears on its query, as measured: 0.04 of 0.5, 0.5 of 0.78.
+    """Return the chance in [0, 1] that a hit of this score bears on its query, among all hits of all ranks.
 
-    Of results shown with p, about p are relevant, in conversations, code, and three kinds of notes alike
-    (docs/decisions/0061; `python -m benchmarks.retrieval --calibration`).
+    What fills a block is weighed by it (docs/decisions/0061). A reader is told `relevances`, which know the ranks.
     """
     return _logistic(_RELEVANCE_OFFSET + _RELEVANCE_SCORE * score)
+
+
+_SAID_OFFSET, _SAID_SCORE, _SAID_LEAD, _SAID_BEHIND = -4.1, 4.5, 21.7, -13.5
+"""A logistic regression over half of 1,791 questions to six sets, each with equal weight (docs/decisions/0090): the
+score, how far the best one is ahead of the second, and how far another is behind the best."""
+CHANCE_SCORE = 0.5
+"""The score that chance reaches once in a store: where nothing else is found, the best one is ahead of that."""
+
+
+def relevances(shown: Sequence[Fused], hits: Sequence[Fused]) -> tuple[float, ...]:
+    """Return the chance in [0, 1] of each hit `shown` to be relevant, by its score and distance to the best `hits`.
+
+    Of results that are told p, about p are relevant (`python -m benchmarks.retrieval DATA_DIR --calibration`). What is
+    certain leads nothing, and what a hit replaces is not second to it.
+    """
+    replaced = {old for hit in hits for old in hit.replaces}
+    scores = sorted((hit.score for hit in hits if not hit.is_certain and hit.id not in replaced), reverse=True)
+    best, second, *_ = (*scores, 0.0, 0.0)
+    lead = best - max(second, CHANCE_SCORE)
+    return tuple(relevance_of(hit.score) if hit.is_certain else _said(hit.score, best, lead) for hit in shown)
+
+
+def _said(score: float, best: float, lead: float) -> float:
+    distance = _SAID_LEAD * max(lead, 0.0) if score >= best else _SAID_BEHIND * (best - score)
+    return _logistic(_SAID_OFFSET + _SAID_SCORE * score + distance)
 
 
 def _logistic(nats: float) -> float:

@@ -1,17 +1,19 @@
 """Reads what a query asks for, and names what it names and no record does: what the gate needs beside the hits."""
 
 import re
-from collections.abc import Callable, Sequence, Set
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from math import log
 
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, Background, Fused
-from mcp_memory.domain.retrieval.gate import BEST_HITS, FEW_WORDS, AskedQuery, is_known
+from mcp_memory.domain.retrieval.gate import BEST_HITS, FEW_WORDS, UNDERSTOOD, AskedQuery, is_known
 from mcp_memory.domain.retrieval.queries import Query, coverage
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.lexicon import FOREIGN
-from mcp_memory.domain.text.query_names import MOST_WORDS, is_unspaced, names_in
-from mcp_memory.domain.text.words import letters_in_common, normalized, query_terms
+from mcp_memory.domain.text.query_names import MOST_WORDS, is_english, is_unspaced, names_in
+from mcp_memory.domain.text.words import latin_language, letters_in_common, normalized, query_terms, split_words
 
 BEST_READ = 10
 """Records read where their words matter: for a language that the embedder hardly knows, or a name that is nowhere."""
@@ -25,12 +27,22 @@ LEAST_SHARED = 5
 """Letters at the beginning that two forms of a name share at least: "Redis" is no form of "redirect"."""
 
 
+LANGUAGE_READ = 500
+"""Characters that tell a text's language."""
+
+
 def asked_about(
-    query: Query, hits: Sequence[Fused], background: Background, best: Callable[[], Sequence[str]], *, is_goal: bool
+    query: Query,
+    hits: Sequence[Fused],
+    background: Background,
+    best: Callable[[], Mapping[str, str]],
+    share_known: Callable[[str], float],
+    *,
+    is_goal: bool,
 ) -> tuple[AskedQuery, tuple[str, ...]]:
     """Return the query as the gate sees it, and the names in it that nothing visible holds, at most three.
 
-    `best` reads the texts of the best hits, best first.
+    `best` reads the texts of the best hits by id, best first, `share_known` is the embedder's.
     """
     asked = AskedQuery(
         records=background.records,
@@ -42,7 +54,7 @@ def asked_about(
     )
     texts: list[str] = []
     if asked.is_foreign:
-        texts = [text[:READ_CHARACTERS] for text in best()]
+        texts = [text[:READ_CHARACTERS] for text in best().values()]
         asked = replace(asked, alike=_alike(query.terms, texts[:BEST_ALIKE], background))
     if is_goal or not background.records or len(query.terms) > MOST_WORDS:
         return asked, ()
@@ -56,14 +68,38 @@ def asked_about(
         unknown = []  # An entity's alias: "k8s" where the texts say Kubernetes.
     asked = replace(asked, names_rare=any(_is_rare(name, background) for name in names if name not in unknown))
     if unknown:
-        texts = texts or [text[:READ_CHARACTERS] for text in best()]
+        texts = texts or [text[:READ_CHARACTERS] for text in best().values()]
         said = _words_like(unknown, texts)
         unknown = [name for name in unknown if not _is_said(name, said)]
     strictest = replace(asked, seeks_fact=True, names_unknown=bool(unknown))
     if not asked.is_foreign and not is_known(hits, strictest):  # Most are: then the kind of question does not matter.
         seeks_fact = pick_strategy(query.text).strategy == "question"
         asked = replace(strictest, seeks_fact=seeks_fact)
+        if hits and not is_known(hits, asked):
+            asked = replace(asked, is_across=_is_across(query.text, hits, best(), share_known))
     return asked, tuple(unknown[:MOST_NAMED])
+
+
+def _is_across(
+    query: str, hits: Sequence[Fused], texts: Mapping[str, str], share_known: Callable[[str], float]
+) -> bool:
+    """Return True where the nearest record is in another language, which the embedder knows as well."""
+    nearest = max(hits[:BEST_HITS], key=lambda hit: hit.raw.get("vector", 0.0))
+    text = texts.get(nearest.id, "")[:LANGUAGE_READ]
+    return bool(text) and language_of(text) != language_of(query) and share_known(text) >= UNDERSTOOD
+
+
+def language_of(text: str) -> str:
+    """Return the language of a text in Latin letters (ISO 639-1), as far as its function words tell, or its script.
+
+    The script is that of most of its words; each character of Chinese counts as one.
+    """
+    words = [part for word in re.findall(r"[^\W\d_]+", text) for part in (word if is_unspaced(word) else [word])]
+    scripts = Counter(unicodedata.name(word[0], "").partition(" ")[0] for word in words)
+    script = max(scripts, key=scripts.__getitem__, default="LATIN")
+    if script == "LATIN":
+        return "en" if is_english(text) else latin_language(split_words(text))
+    return "ja" if {"HIRAGANA", "KATAKANA"} & scripts.keys() else script
 
 
 def _alike(terms: Sequence[str], texts: Sequence[str], background: Background) -> float:

@@ -14,7 +14,7 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.gate import relevance_of
+from mcp_memory.domain.retrieval.gate import relevances
 from mcp_memory.domain.text.prompt_safety import by, one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
@@ -165,7 +165,10 @@ class Recall:
 
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
         there = [hit for hit in shown if hit.id in records or (work and hit.id in work.tasks)]
-        found = (_ranked(hit, request, result(hit.id, budget >> place + 2)) for place, hit in enumerate(there))
+        found = (
+            _ranked(hit, told, request, result(hit.id, budget >> place + 2))
+            for place, (hit, told) in enumerate(zip(there, relevances(there, ranking.hits), strict=True))
+        )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
@@ -320,9 +323,9 @@ def is_account(request: RecallRequest) -> bool:
     return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
 
 
-def _ranked(hit: Fused, request: RecallRequest, result: Result) -> Result:
-    """Return the result with its score."""
-    data = {**result.data, "score": round(relevance_of(hit.score), 4)}
+def _ranked(hit: Fused, relevance: float, request: RecallRequest, result: Result) -> Result:
+    """Return the result with its score, the chance that it is relevant."""
+    data = {**result.data, "score": round(relevance, 4)}
     if request.explain:
         data["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
     return replace(result, data=data)

@@ -224,7 +224,8 @@ class Searcher:
         asked, unknown = AskedQuery(), tuple[str, ...]()
         if not is_unasked:
             best = partial(self._best, hits, where, then, work)
-            asked, unknown = asked_about(read.query, hits, evidence.background, best, is_goal=is_goal)
+            knows = self._embedder.share_known
+            asked, unknown = asked_about(read.query, hits, evidence.background, best, knows, is_goal=is_goal)
         answers = answering(work, read.query, evidence.background.absent)
         first = [Fused(id=each, score=ANSWERING, is_certain=True) for each in answers]
         hits = [hit for hit in hits if not (answers and work and hit.id in work.tasks)]
@@ -281,14 +282,14 @@ class Searcher:
 
     def _best(
         self, hits: Sequence[Fused], where: RecordFilter, then: PastView | None, work: OpenWork | None
-    ) -> list[str]:
-        """Return the texts of the best hits, as they were then."""
+    ) -> Mapping[str, str]:
+        """Return the texts of the best hits by id, best first, as they were then."""
         ids = [hit.id for hit in hits[:BEST_READ]]
         records = reader_at(self._records, then).get(ids, where.scopes)
         tasks: Mapping[str, Task] = work.tasks if work else {}
         texts = {each: searched_text(tasks[each]) for each in ids if each in tasks}
         texts |= {each: record.searchable_text for each, record in records.items()}
-        return [texts[each] for each in ids if each in texts]
+        return {each: texts[each] for each in ids if each in texts}
 
     def _once_more(
         self,

@@ -17,6 +17,7 @@ from mcp_memory.domain.retrieval.gate import (
     noise_score,
     nothing_names,
     relevance_of,
+    relevances,
 )
 from mcp_memory.domain.retrieval.queries import coverage
 
@@ -191,3 +192,43 @@ def test_a_score_tells_the_chance_that_a_result_bears_on_the_query() -> None:
     chances = [relevance_of(score / 10) for score in range(10)]
     assert chances == sorted(chances)
     assert (round(relevance_of(0.5), 2), round(relevance_of(0.78), 1)) == (0.04, 0.5)
+
+
+def ranked(*scores: float) -> list[Fused]:
+    return [Fused(id=f"r{n}", score=score) for n, score in enumerate(scores)]
+
+
+def test_what_is_said_of_a_result_depends_on_the_others() -> None:
+    """F4.1: the same score says much where it leads by far, less where it is one of several, little behind a better."""
+    leading, among, behind = ranked(0.75, 0.5), ranked(0.75, 0.74, 0.73), ranked(0.9, 0.75)
+    said = relevances(leading, leading)[0], relevances(among, among)[0], relevances(behind, behind)[1]
+    assert [round(each, 2) for each in said] == [0.99, 0.38, 0.06]
+    assert relevances(among[1:], among) == relevances(among, among)[1:]  # A later page says the same.
+
+
+def test_what_is_said_falls_down_the_ranking_and_needs_no_second_result() -> None:
+    """F4.1: alone, a result leads what chance finds; one that is worse than that leads nothing."""
+    many = ranked(0.8, 0.7, 0.6, 0.5, 0.4)
+    assert list(relevances(many, many)) == sorted(relevances(many, many), reverse=True)
+    [alone], [weak] = relevances(ranked(0.7), ranked(0.7)), relevances(ranked(0.4), ranked(0.4))
+    assert (round(alone, 2), round(weak, 2)) == (0.97, 0.09)
+    assert relevances([], []) == ()
+
+
+def test_what_is_certain_or_replaced_takes_no_lead_from_the_best() -> None:
+    """F4.1: the old words of the best result stand behind it, and a task that is asked for is no rival."""
+    alone = ranked(0.75)
+    task, old = Fused(id="t1", score=0.99, is_certain=True), Fused(id="r9", score=0.75)
+    newer = [task, alone[0]._replace(replaces=("r9",)), old]
+    certain, best, _ = relevances(newer, newer)
+    assert (certain, best) == (relevance_of(0.99), relevances(alone, alone)[0])
+
+
+def test_a_record_in_another_language_bears_by_its_distance_from_the_background() -> None:
+    """F4.1: words cannot match across languages, and cosines are lower; so a fact is known by meaning alone."""
+    asked = AskedQuery(records=120, words=6, information=20.0, seeks_fact=True, names_unknown=True)
+    near, far = (Fused(id="r1", score=0.5, raw={"vector": 0.36}, parts={"vector": nats}) for nats in (4.5, 3.5))
+    across = AskedQuery(records=120, words=6, information=20.0, seeks_fact=True, names_unknown=True, is_across=True)
+    assert [is_known([each], asked) for each in (near, far)] == [False, False]
+    assert [is_known([each], across) for each in (near, far)] == [True, False]
+    assert chance([near], across) > BEARS > chance([near], asked)

@@ -565,6 +565,19 @@ def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app
     assert all(score < 0.5 for score in stray)
 
 
+def test_a_score_says_less_where_another_record_matches_as_well(app: App, remember: RememberOne) -> None:
+    """F4.1: of two signing keys, a question that names neither can mean either; a later page says the same of it."""
+    for number in range(30):
+        remember(f"Lunch menu of day {number}: soup and bread.")
+    remember("The signing key of the mobile app expires in June.")
+    alone = recall(app, "when does the app's signing key expire?").results[0]["score"]
+    remember("The signing key of the desktop app expires in May.")
+    first, second, *_ = recall(app, "when does the app's signing key expire?").results
+    assert float(str(alone)) > 0.8 > 0.6 > float(str(first["score"])) >= float(str(second["score"]))
+    [page] = recall(app, "when does the app's signing key expire?", limit=1, offset=1).results
+    assert page["score"] == second["score"]
+
+
 def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., App]) -> None:
     """E7: a file of thousands of lines, read once, is found by a name that only it holds."""
     app = open_memory(embedder=HashingEmbedder())
