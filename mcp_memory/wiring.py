@@ -473,7 +473,7 @@ class Wiring:
 
     @made_once
     def extracting(self) -> Extractor:
-        """What sessions taught, as records of their own."""
+        """The service that makes records of what sessions taught."""
         from mcp_memory.services.memory.extract import Extractor
 
         return Extractor(self.records, self.counter, self._clock, self.call_priority.pause, self.tokens.person_of)

@@ -58,7 +58,7 @@ class BitmapFilterIndex:
         self._follower = follower
         self._columns = _Columns()
         self._noted: dict[str, frozenset[str]] = {}
-        """What is noted elsewhere, by the session that was asked about since the last change."""
+        """The ids of what is noted elsewhere, by the session that was asked about since the last change."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:

@@ -1,7 +1,7 @@
 """Finds what a session taught that may be trusted without being read: by who says it, or by what was done.
 
-That is an error with its fix in the client's own summary, what the user says in so many words, and an outcome: a commit, a step of
-a plan that was done, a check that failed and passed. No other sentence counts. Pure; in any language where it says so.
+That is an error with its fix in the client's own summary, what the user says in so many words, and an outcome: a
+commit, a step of a plan that was done, a check that failed and passed. No other sentence counts. Pure.
 """
 
 import re
@@ -26,7 +26,7 @@ LEAST_WORDS, LEAST_UNSPACED, MOST_CHARACTERS = 5, 10, 600
 """Words or, in scripts without spaces, characters of what makes sense alone; and the characters of one item."""
 _OPENERS = rf"(?:(?:{lexicon.spaced('lead_ins')})[,:]?\s+|{lexicon.unspaced('lead_ins')}[，,]?){{0,2}}"
 _NOW = rf"(?:(?:{lexicon.spaced('from_now_on')})\b|{lexicon.unspaced('from_now_on')})"
-# "From now on, use pnpm", "Please remember that staging is db2", "以后请记住，端口是 8443"
+# "From now on, use pnpm", "Please remember that staging is db2", "我们决定使用 SQLite"
 _SAID: Mapping[Section, re.Pattern[str]] = {
     "decisions": re.compile(
         rf"{_OPENERS}(?:(?:{lexicon.spaced('we_decided')})\b|{lexicon.unspaced('we_decided')})", re.IGNORECASE
@@ -39,9 +39,15 @@ _SAID: Mapping[Section, re.Pattern[str]] = {
 # "Use tabs from now on."
 _NOW_LAST = re.compile(rf"(?:^|[\s,，、]){_NOW}[.!。！]{{0,3}}$", re.IGNORECASE)
 # "From now on, do it like this."
-_VAGUE_END = re.compile(rf"(?:\b(?:{lexicon.spaced('vague_ends')})|{lexicon.unspaced('vague_ends')})[.!。！]{{0,3}}$", re.I)
-# "**`countLines` redeclared**: it exists in common.go; renamed", "Compiler error: …"
-_LABELLED = re.compile(r"\*\*[^*]{3,200}\*\*\s{0,3}\S|[^:.→]{3,160}(?::\s|\s→\s)\S")
+_VAGUE_END = re.compile(
+    rf"(?:\b(?:{lexicon.spaced('vague_ends')})|{lexicon.unspaced('vague_ends')})[.!。！]{{0,3}}$", re.IGNORECASE
+)
+# "**`countLines` redeclared**: renamed", "Compiler error in app.py: a missing import"; "Fix: …" is half an item
+_LABELLED = re.compile(
+    r"(?!\W{0,3}(?:errors?|fix|fixed|cause|root cause|solution|user feedback)\s?\W{0,2}:)"
+    r"(?:\*\*[^*]{3,200}\*\*\s{0,3}\S|[^:.→]{3,160}(?::\s|\s→\s)\S)",
+    re.IGNORECASE,
+)
 
 
 def learnt_from(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
@@ -85,18 +91,28 @@ def _section(sentence: str) -> Section | None:
 def _outcomes(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
-    committed = {title.partition(": ")[2]: (title, source) for title, source in deeds.commits if _is_commit(title)}
-    done = [(title, source) for title, source in committed.values()]  # Of an amended one, the last.
-    # A step that names nothing tells no other session anything: "Run the tests".
-    done += [(f"Done: {each.text}", each.source) for each in deeds.plan if each.state == "done" and _names(each.text)]
-    found: list[tuple[Section, str, str]] = [("completed", text, source) for text, source in done]
-    for failure in deeds.failures:
-        if failure.did.checks and failure.fixed_at is not None and (text := _red_then_green(failure, deeds, entries)):
-            found.append(("fixes", text, failure.did.entry.id))
-    for section, text, source in found:
+    for section, text, source in (*_done(deeds), *_repaired(deeds, entries)):
         yield FilledSlot(
             section=section, text=text, source=source, place=places[source], provenance=Provenance.DONE, state="done"
         )
+
+
+def _done(deeds: AgentActions) -> Iterator[tuple[Section, str, str]]:
+    """Yield commits, and the closed steps of the plan, each with its section and the call's id."""
+    commits = {text.partition(": ")[2]: (text, source) for text, source in deeds.commits if _is_commit(text)}
+    for text, source in commits.values():  # Of an amended one the last.
+        yield "completed", text, source
+    for step in deeds.plan:
+        # A step that names nothing tells no other session anything: "Run the tests".
+        if step.state == "done" and _names(step.text):
+            yield "completed", f"Done: {step.text}", step.source
+
+
+def _repaired(deeds: AgentActions, entries: Sequence[Entry]) -> Iterator[tuple[Section, str, str]]:
+    for failure in deeds.failures:
+        text = _red_then_green(failure, deeds, entries) if failure.did.checks and failure.fixed_at is not None else ""
+        if text:
+            yield "fixes", text, failure.did.entry.id
 
 
 def _is_commit(title: str) -> bool:
@@ -109,7 +125,7 @@ def _names(text: str) -> bool:
 
 
 def _red_then_green(failure: Failure, deeds: AgentActions, entries: Sequence[Entry]) -> str:
-    """Return a failed check with what was wrong, as said directly behind it, and the files whose change mended it.
+    """Return a failed check with what was wrong, as said directly behind it, and the files that were changed for it.
 
     "" where nobody said what was wrong, by a name: which files were changed for it tells no other session anything.
     """

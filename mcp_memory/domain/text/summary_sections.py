@@ -85,11 +85,11 @@ def whole_items(text: str, section: Section) -> Iterator[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         title, rest = (None, "") if line[:1].isspace() else _heading(line)
-        if title or _NUMBERED_TITLE.match(line):
+        is_title = title is not None or _NUMBERED_TITLE.match(line)
+        if is_title:
             yield from _whole(lines)
             now, lines = title, []
-            line = rest
-        lines += [line] if now == section else []
+        lines += [rest if is_title else line] if now == section else []
     yield from _whole(lines)
 
 

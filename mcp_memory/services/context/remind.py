@@ -180,9 +180,7 @@ class Remind:
     def _filter(self, known: Collection[str], stack: Stack, caller: Caller) -> RecordFilter:
         visible = visible_to(self._records, caller)
         exclude = frozenset(known) | excluded(self._records, stack, caller)
-        return replace(
-            visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated, noted_in=NO_SESSION
-        )
+        return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated, noted_in=NO_SESSION)
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], lines: _Lines, max_tokens: int, factor: ModelFactor

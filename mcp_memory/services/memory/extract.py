@@ -34,7 +34,7 @@ _KINDS: Mapping[Section, Kind] = {"decisions": "decision", "completed": "episode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntDraft:
-    """What a session taught, prepared outside the transaction. `source` is the record that it comes from."""
+    """One thing that a session taught, prepared outside the transaction. `source` is the record that it comes from."""
 
     source: Record
     learnt: FilledSlot

@@ -1,4 +1,4 @@
-"""Commits the plans of passes for a session's log, extracts what may be trusted of what they remove, and undoes them."""
+"""Commits the plans of passes for a session's log, notes what the removed entries taught, and undoes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from mcp_memory.services.review.supersede import reinstate
 
 if TYPE_CHECKING:  # Its patterns take a tenth of a start.
     from mcp_memory.services.memory.extract import Extractor
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,6 +123,8 @@ SUMMARY = """\
      ```
    - Compiler error after the change: updated `Store`
    - No other errors so far, only planning
+   - **Fix**: an item of another
+   - Error: another
    - None
    - **Long**: {long}
 5. Problem Solving:

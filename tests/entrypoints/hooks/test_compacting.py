@@ -74,7 +74,9 @@ def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App
 
 def test_the_clients_summary_teaches_errors_and_their_fixes(memory: "App", run_hook: "RunHook") -> None:
     """D10.1, R9: noted for its session alone, once, and erased with it."""
-    said = "<summary>\n4. Errors and fixes:\n   - **Port taken**: `serve` found 8443 in use\n     - Fix: 8444\n</summary>"
+    said = (
+        "<summary>\n4. Errors and fixes:\n   - **Port taken**: `serve` found 8443 in use\n     - Fix: 8444\n</summary>"
+    )
     for _ in range(2):
         run_hook("PostCompact", trigger="auto", compact_summary=said)
     _, summary = kept(memory, "client-summary")
