@@ -6,6 +6,7 @@ commit, a step of a plan that was done, a check that failed and passed. No other
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from mcp_memory.domain.memory.harness import heard
 from mcp_memory.domain.model.session_log import Entry
@@ -22,6 +23,8 @@ from mcp_memory.domain.text.summary_sections import Section, whole_items
 
 MOST_TYPED = 1_000
 """Characters of a user's message: a longer one was mostly pasted."""
+MOST_ITEMS = 30
+"""Items of a summary that are read: a client lists a dozen at most."""
 LEAST_WORDS, LEAST_UNSPACED, MOST_CHARACTERS = 5, 10, 600
 """Words or, in scripts without spaces, characters of what makes sense alone; and the characters of one item."""
 _OPENERS = rf"(?:(?:{lexicon.spaced('lead_ins')})[,:]?\s+|{lexicon.unspaced('lead_ins')}[，,]?){{0,2}}"
@@ -62,7 +65,7 @@ def learnt_from_summary(text: str, source: str) -> Iterator[FilledSlot]:
 
     What it calls pending was done a minute later in nearly all cases, and decisions no client lists by themselves.
     """
-    for item in whole_items(text, "fixes"):
+    for item in islice(whole_items(text, "fixes"), MOST_ITEMS):
         if _LABELLED.match(item) and len(item) <= MOST_CHARACTERS:  # "No errors so far, only planning" has no label.
             yield FilledSlot(section="fixes", text=item, source=source, place=0, provenance=Provenance.CONCLUDED)
 

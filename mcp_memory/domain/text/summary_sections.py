@@ -94,7 +94,7 @@ def whole_items(text: str, section: Section) -> Iterator[str]:
 
 
 def _whole(lines: Iterable[str]) -> Iterator[str]:
-    item, depth, is_code = "", -1, False
+    parts, depth, is_code = list[str](), -1, False
     for line in lines:
         shown = line.strip()
         is_fence = shown.startswith("```")
@@ -102,13 +102,13 @@ def _whole(lines: Iterable[str]) -> Iterator[str]:
         if is_code or is_fence or not shown:
             continue
         indent = len(line) - len(line.lstrip())
-        begins = _ITEM.match(line) and (depth < 0 or indent <= depth)
-        if begins and item:
-            yield item
-        depth = indent if begins else depth
-        item = f"{'' if begins else item} {_ITEM.sub('', line, count=1).strip()}".strip()
-    if item:
-        yield item
+        if _ITEM.match(line) and (depth < 0 or indent <= depth):
+            if parts:
+                yield " ".join(parts)
+            parts, depth = [], indent
+        parts.append(_ITEM.sub("", line, count=1).strip())
+    if parts:
+        yield " ".join(parts)
 
 
 def _gathered(blocks: Iterable[tuple[_Heading, list[str]]]) -> dict[Section, list[str]]:

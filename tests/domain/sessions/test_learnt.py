@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_memory.domain.sessions.learnt import MOST_TYPED, learnt_from, learnt_from_summary
+from mcp_memory.domain.sessions.learnt import MOST_ITEMS, MOST_TYPED, learnt_from, learnt_from_summary
 from tests.domain.sessions.made_sessions import Line, run, session
 
 RED, GREEN = run("pytest -q", "!E   assert 174 == 180\n1 failed"), run("pytest -q", "12 passed")
@@ -144,3 +144,5 @@ def test_a_clients_summary_counts_by_its_errors_and_fixes() -> None:
     told = "**Errors and fixes:** Clock error: the host's ran ahead; the database's counts"
     assert [each.text for each in learnt_from_summary(told, "r1")] == [told.partition(" fixes:** ")[2]]
     assert [*learnt_from_summary("The port is 5433.", "r1")] == []
+    many = "Errors and fixes:\n" + "- **Clock**: repaired\n" * 100
+    assert len([*learnt_from_summary(many, "r1")]) == MOST_ITEMS
