@@ -55,6 +55,18 @@ def test_what_a_session_taught_is_kept_by_itself(app: App, sessions: Sessions, c
     assert [each["text"] for each in found] == [f"{COMMIT} → success (noted, not confirmed)"]
 
 
+def test_a_clients_summary_teaches_its_errors_and_fixes(app: App, remember: RememberOne, sessions: Sessions) -> None:
+    """D10.1: without the tags of the summary; a second time nothing is new."""
+    said = remember("4. Errors and fixes:\n- **Port taken**: 8443 was in use, now 8444", kind="summary", tags=("own",))
+    summary = next(each for each in everything(app) if each.id == said.id)
+    (noted,) = sessions.extracting.note([*sessions.extracting.drafts_of_summary(summary)])
+    (fact,) = extracted(app).values()
+    assert (fact.id, fact.text, fact.kind, fact.status, fact.tags) == (
+        noted, "**Port taken**: 8443 was in use, now 8444", "fact", "noted", (),
+    )  # fmt: skip
+    assert sessions.extracting.note([*sessions.extracting.drafts_of_summary(summary)]) == ()
+
+
 def test_nothing_is_taken_from_other_sentences(app: App, remember: RememberOne, sessions: Sessions) -> None:
     """D10.1: whoever says them, and of whatever kind; no rule for them is right often enough."""
     said = "The port is 5432. Never push to main. Raising the timeout did not help. Let's go with SQLite."
