@@ -27,7 +27,7 @@ from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, Span, applied
-from mcp_memory.domain.sessions.slots import outcomes_of, slots_of
+from mcp_memory.domain.sessions.learnt import learnt_from
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
@@ -148,7 +148,7 @@ def summary_of(case: Case, log: SessionLog) -> StructuredSummary:
 
 def extraction(case: Case) -> tuple[Kept, Kept, list[str], list[str]]:
     """The yield and the precision of what is learnt from the session."""
-    learnt = [one.text for one in outcomes_of(slots_of(case.log.entries))]
+    learnt = [one.text for one in learnt_from(case.log.entries)]
     expected = case.expected
     wanted = [*expected["facts_worth_remembering"], *expected["decisions"], *expected["dead_ends"]]
     also = [*wanted, *expected["instructions"], *expected["fixes"]]

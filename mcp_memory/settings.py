@@ -210,7 +210,7 @@ class Settings(BaseSettings):
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
     """Minutes without a call after which a session's log is compacted, if it is at least 70 % full."""
     noted_days: Annotated[float, Field(gt=0, le=3_650)] = 14.0
-    """Days after which an outcome that was extracted from a session is retired, unless somebody confirmed it."""
+    """Days after which what was extracted from a session is retired, unless somebody confirmed it."""
     expired_days: Annotated[float, Field(ge=0, le=36_500)] | None = None
     """Days after its `valid_until` until a record is retired (docs/validity.md); by default it stays, shown as past."""
     file_max_mb: Annotated[float, Field(ge=0, le=1_000)] = 10.0

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.echo_filter import EchoFilter
+    from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
     from mcp_memory.services.memory.prepare_record import RecordPreparer
@@ -479,15 +480,20 @@ class Wiring:
         return Attachments(self.records, files_in(self.settings.data_dir / FILES_FOLDER), self.settings)
 
     @made_once
+    def extracting(self) -> Extractor:
+        """The service that makes records of what sessions taught."""
+        from mcp_memory.services.memory.extract import Extractor
+
+        return Extractor(self.records, self.counter, self._clock, self.call_priority.pause, self.tokens.person_of)
+
+    @made_once
     def _compact(self) -> Compact:
         from mcp_memory.domain.model.session_log import PRESETS
-        from mcp_memory.services.memory.extract import Extractor
         from mcp_memory.services.sessions.commit_plan import PlanCommitter
         from mcp_memory.services.sessions.compact import Compact
         from mcp_memory.services.sessions.summarize_span import SummingUp
 
         settings, counter, pause = self.settings, self.counter, self.call_priority.pause
-        extracting = Extractor(counter, pause, self.tokens.person_of)
         summarizers = extensions.summarizers(settings, counter)
         others = extensions.added(settings.compaction_extensions)
 
@@ -503,7 +509,7 @@ class Wiring:
         return Compact(
             self.records,
             self.logs,
-            PlanCommitter(self.records, self.logs, self._drafting, extracting, self._clock),
+            PlanCommitter(self.records, self.logs, self._drafting, self.extracting, self._clock),
             SummingUp(self.records, summarizers, counter),
             lambda write: extensions.passes(count_patiently, pause, write, others),
             settings,

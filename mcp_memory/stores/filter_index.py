@@ -57,8 +57,8 @@ class BitmapFilterIndex:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._columns = _Columns()
-        self._noted: tuple[str | None, frozenset[str]] = (None, frozenset())
-        """The session that was last asked about, and what is noted in others."""
+        self._noted: dict[str, frozenset[str]] = {}
+        """The ids of what is noted elsewhere, by the session that was asked about since the last change."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
@@ -76,12 +76,10 @@ class BitmapFilterIndex:
 
     def noted_elsewhere(self, session: str) -> frozenset[str]:
         with self._follower.reading(self):
-            asked, noted = self._noted
-            if asked != session:  # Kept until the next change: each source of a recall asks.
+            if session not in self._noted:  # Each source of a recall asks.
                 numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
-                noted = frozenset(make_id(RECORD, number) for number in numbers)
-                self._noted = (session, noted)
-        return noted
+                self._noted[session] = frozenset(make_id(RECORD, number) for number in numbers)
+            return self._noted[session]
 
     def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
@@ -101,7 +99,7 @@ class BitmapFilterIndex:
         return [make_id(RECORD, number) for number in best]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
-        self._noted = (None, frozenset())
+        self._noted.clear()
         if not since:
             self._columns = _Columns()
         for columns in truth.index_rows("columns", since):

@@ -309,13 +309,13 @@ def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS, expired_d
     """Return an episode in the stage that its age calls for; others unchanged.
 
     Its age is that of its storing or last opening: a history of years that is imported today is new here.
-    What was noted so many days ago is retired, and so is what ceased to be true `expired_days` ago.
-    Extract the facts and decisions of an episode before it becomes archived.
+    What was noted or last changed so many days ago is retired, and so is what ceased to be true `expired_days` ago.
     """
     if record.valid_until is not None and record.holds and now - record.valid_until >= expired_days * DAY_SECONDS:
         return moved_to(record, "retired")
     if stage_of(record) == NOTED:
-        return moved_to(record, "retired") if now - record.created_at >= noted_days * DAY_SECONDS else record
+        since = max(record.created_at, record.updated_at)  # What an upgrade quarantined is older.
+        return moved_to(record, "retired") if now - since >= noted_days * DAY_SECONDS else record
     days = (now - max(record.created_at, record.accessed_at)) / DAY_SECONDS
     if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:
         record = moved_to(record, "summarized")

@@ -79,10 +79,10 @@ class RecordFilter:
 
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
     `ISOLATED_KINDS` in `isolated_tasks` do not pass. With `noted_in`, a `session_key`, neither does what is noted in
-    any other session. `own_of` names an agent: its records pass, and so do its person's own. `authors`
-    are the agents that wrote the present texts, `event_types` are in the details of events: no other kind has one. A
-    record passes with any of `tags`, with each of `all_tags` and with none of `without_tags`. Of `statuses`, those out
-    of search pass with `include_inactive` alone.
+    any other session; with `NO_SESSION`, nothing that is noted. `own_of` names an agent: its records pass, and so do
+    its person's own. `authors` are the agents that wrote the present texts, `event_types` are in the details of events:
+    no other kind has one. A record passes with any of `tags`, with each of `all_tags` and with none of `without_tags`.
+    Of `statuses`, those out of search pass with `include_inactive` alone.
     """
 
     scopes: tuple[str, ...]
@@ -127,6 +127,8 @@ class RecordFilter:
 
 
 _UNUSED: Mapping[str, object] = {each.name: each.default for each in fields(RecordFilter) if each.name != "scopes"}
+NO_SESSION = "-"
+"""As `noted_in`, no `session_key`: what is noted passes nowhere, as in contexts."""
 _BROAD = frozenset({"hidden_branches", "noted_in", "exclude", "passing"})
 """Fields by which nearly every record passes, and the result that is computed already."""
 _SIGNS = {"+": "all_tags", "-": "without_tags"}

@@ -69,7 +69,7 @@ class DeedSlots:
         What was edited for it without another run is open, and says so.
         """
         did, end = failure.did, failure.fixed_at
-        files, wrong = self._files(failure), _wrong(did)
+        files, wrong = self._files(failure), what_failed(did)
         if end is None:
             if did.checks or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
@@ -86,7 +86,7 @@ class DeedSlots:
         """Return changes that did not help: what was said before the last of them, and the error that stayed."""
         said = self._concluded(failure.did.place, failure.edits[-1])[-1:]
         why = "; ".join([*(one_line(text, FIX_CHARACTERS) for text in said), f"edited {self._files(failure)}"])
-        return self._slot("dead_ends", f"{why} → still {_wrong(failure.did)}", failure.did.entry.id)
+        return self._slot("dead_ends", f"{why} → still {what_failed(failure.did)}", failure.did.entry.id)
 
     def _files(self, failure: Failure) -> str:
         return ", ".join(each.path for each in self.deeds.changes if set(each.edits) & set(failure.edits))
@@ -143,7 +143,8 @@ class DeedSlots:
         )
 
 
-def _wrong(did: AgentAction) -> str:
+def what_failed(did: AgentAction) -> str:
+    """Describe a failed call: "`pytest -q` failed: 1 failed"."""
     return f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
 
 

@@ -35,7 +35,6 @@ PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
 LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
-_OUTCOMES: frozenset[Section] = frozenset({"dead_ends", "fixes"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
@@ -48,7 +47,7 @@ _DIGIT = re.compile(r"\d")
 
 def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     """Return the slots of these entries in their order, each once; superseded ones are left out."""
-    entries = [entry for entry in entries if _is_of_work(entry)]
+    entries = [entry for entry in entries if is_of_work(entry)]
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
@@ -84,18 +83,10 @@ def _files_in(text: str, known: str) -> list[str]:
     return [path for path in found if path not in known]
 
 
-def _is_of_work(entry: Entry) -> bool:
+def is_of_work(entry: Entry) -> bool:
     """Return False for what is the client's, and for calls of this memory's own tools."""
     arguments = entry.text if entry.kind == "tool_call" else None
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
-
-
-def outcomes_of(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
-    """Return the slots that are worth knowing in other sessions: fixes and dead ends that deeds show.
-
-    What a sentence says is none: such rules are right in less than nine of ten cases.
-    """
-    return tuple(slot for slot in slots if slot.provenance is Provenance.DONE and slot.section in _OUTCOMES)
 
 
 def _names_something(text: str) -> bool:

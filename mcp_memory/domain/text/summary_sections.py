@@ -30,6 +30,8 @@ _BOLD = re.compile(r"\s{0,3}(?:\*\*|__)(?P<title>[^*_\n]{1,60})(?:\*\*|__)(?P<re
 _PLAIN_HEADING = re.compile(r"\s{0,3}(?P<title>(?:\d{1,2}[.)]\s?)?[A-Za-z][A-Za-z' /-]{1,40}):(?P<rest>.*)$")
 # "3. Next steps"
 _NUMBERED = re.compile(r"\s{0,3}\d{1,2}[.)]\s+(?P<title>[A-Za-z][A-Za-z' /-]{1,40})(?P<rest>)$")
+# "5. Problem Solving:", of another writer
+_NUMBERED_TITLE = re.compile(r"\d{1,2}[.)]\s+[^\W\d][\w' /&-]{2,50}:?\s{0,9}$")
 # "3. Next steps (open)" → "Next steps"
 _AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s{0,80}\([^)]{0,80}\)\s{0,80}$|[*_:\s]{1,80}$")
 # "- add the index", "2) add the index"
@@ -72,6 +74,41 @@ def stated(text: str) -> dict[Section, list[str]]:
     Lines before the first heading are left out; lines under an unknown heading are facts.
     """
     return _gathered(_blocks(text, with_items=False)) or _gathered(_blocks(text, with_items=True))
+
+
+def whole_items(text: str, section: Section) -> Iterator[str]:
+    """Yield the items of a section, each in one line with what is indented under it, without code.
+
+    The section ends at the next title: a known one, one behind "#", or a numbered line of a few words.
+    """
+    now: _Heading | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        title, rest = (None, "") if line[:1].isspace() else _heading(line)
+        is_title = title is not None or _NUMBERED_TITLE.match(line)
+        if is_title:
+            yield from _whole(lines)
+            now, lines = title, []
+        lines += [rest if is_title else line] if now == section else []
+    yield from _whole(lines)
+
+
+def _whole(lines: Iterable[str]) -> Iterator[str]:
+    parts, depth, is_code = list[str](), -1, False
+    for line in lines:
+        shown = line.strip()
+        is_fence = shown.startswith("```")
+        is_code ^= is_fence
+        if is_code or is_fence or not shown:
+            continue
+        indent = len(line) - len(line.lstrip())
+        if _ITEM.match(line) and (depth < 0 or indent <= depth):
+            if parts:
+                yield " ".join(parts)
+            parts, depth = [], indent
+        parts.append(_ITEM.sub("", line, count=1).strip())
+    if parts:
+        yield " ".join(parts)
 
 
 def _gathered(blocks: Iterable[tuple[_Heading, list[str]]]) -> dict[Section, list[str]]:

@@ -210,7 +210,7 @@ def before_compaction(hook: HookCall) -> str:
 
 
 def after_compaction(hook: HookCall) -> None:
-    """Store the client's summary of this session; it supersedes the earlier one, from which the client made it.
+    """Store the client's summary of this session, and note what it teaches; it supersedes the earlier one.
 
     Raises StoreUnavailable.
     """
@@ -228,7 +228,10 @@ def after_compaction(hook: HookCall) -> None:
         tags=(CLIENT_SUMMARY_TAG,),
         supersedes=(former.id,) if former else (),
     )
-    hook.app.remember([item], hook.caller)
+    app = hook.app
+    stored = app.remember([item], hook.caller)[0].id
+    summary = app.records.get([stored], hook.caller.scopes)[stored]
+    app.extracting.note([*app.extracting.drafts_of_summary(summary)])
 
 
 def _summary(said: str) -> str:

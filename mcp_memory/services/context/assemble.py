@@ -15,7 +15,7 @@ from mcp_memory.domain.context.scoring import CLUSTER_COSINE, Scored, clustered,
 from mcp_memory.domain.model.contexts import ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.requests import ContextRequest, Occasion
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
@@ -250,6 +250,7 @@ class AssembleContext:
             since=since,
             until=until,
             isolated_tasks=stack.isolated,
+            noted_in=NO_SESSION,  # Nobody confirmed it.
         )
 
     def _distinct(

@@ -11,7 +11,7 @@ from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.rendering import Line, head, render, said
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
 from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
@@ -180,7 +180,7 @@ class Remind:
     def _filter(self, known: Collection[str], stack: Stack, caller: Caller) -> RecordFilter:
         visible = visible_to(self._records, caller)
         exclude = frozenset(known) | excluded(self._records, stack, caller)
-        return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated)
+        return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated, noted_in=NO_SESSION)
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], lines: _Lines, max_tokens: int, factor: ModelFactor

@@ -1,6 +1,6 @@
 """Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, get_args
@@ -9,7 +9,7 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Json, Record
 from mcp_memory.domain.model.requests import RecallRequest
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, filtered_by
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
@@ -139,8 +139,9 @@ class Recall:
         # One more than is shown tells whether there are more.
         # What was replaced stands in brackets behind its successor.
         shows_replaced = request.include_inactive or true_at is not None
-        replaced = set[str]() if shows_replaced else {i for hit in ranking.bearing for i in hit.replaces}
-        relevant = (hit for hit in ranking.bearing if hit.id not in replaced)
+        left_out = set[str]() if shows_replaced else {i for hit in ranking.bearing for i in hit.replaces}
+        left_out |= self._beside_their_sources({hit.id for hit in ranking.bearing}, caller)
+        relevant = (hit for hit in ranking.bearing if hit.id not in left_out)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
@@ -181,6 +182,12 @@ class Recall:
             tie=ranking.tie.line if ranking.tie and not request.offset else "",
         )
 
+    def _beside_their_sources(self, ids: Collection[str], caller: Caller) -> set[str]:
+        """Return those that are only noted and whose source is among the ids: what was said or done stands alone."""
+        noted = self._filters.noted_elsewhere(NO_SESSION).intersection(ids)
+        records = self._records.get([*noted], caller.scopes) if noted else {}
+        return {record.id for record in records.values() if record.details.get("source") in ids}
+
     def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> "Excerpt | None":
         """Return the passages of a long text that bear on the query; None where its own form says it."""
         if request.detail != "summary" or not record.is_shortened:
@@ -196,12 +203,17 @@ class Recall:
         where, then = self._asked(request, caller)
         records = self._reader(then).list(where, "occurred", request.limit + 1, request.offset)
         at = then.at if then else self._clock()
-        shown = (result_of(each, request.detail, caller, at) for each in records[: request.limit])
-        results = fit(shown, budget, self._counter)
-        more = len(results) < len(records)
+        listed = self._listed(records[: request.limit], caller)
+        results = fit((result_of(each, request.detail, caller, at) for each in listed), budget, self._counter)
+        more = len(results) < len(listed) or len(records) > request.limit
+        end = records.index(listed[len(results)]) if len(results) < len(listed) else request.limit
         return RecallAnswer(
-            shown=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
+            shown=results, truncated=more, next_offset=request.offset + end if more and results else None
         )
+
+    def _listed(self, records: Sequence[Record], caller: Caller) -> list[Record]:
+        beside = self._beside_their_sources({each.id for each in records}, caller)
+        return [each for each in records if each.id not in beside]
 
     def _newest(self, before: str, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         """List from a position on, which stays where it is whatever is stored meanwhile; the work is bounded."""
@@ -210,10 +222,11 @@ class Recall:
             self._filters.passing(where), request.limit + 1, _position(before) if before else None
         )
         records = [*self._records.get(found, where.scopes).values()]
-        shown = [result_of(each, request.detail, caller, self._clock()) for each in records[: request.limit]]
+        listed = self._listed(records[: request.limit], caller)
+        shown = [result_of(each, request.detail, caller, self._clock()) for each in listed]
         results = fit(shown, budget, self._counter)
-        is_more = len(results) < len(records)
-        last = records[len(results) - 1] if is_more else None
+        is_more = len(results) < len(listed) or len(records) > request.limit
+        last = listed[len(results) - 1] if is_more else None
         return RecallAnswer(
             shown=results, truncated=is_more, next_before=f"{last.occurred_at!r}~{last.id}" if last else None
         )

@@ -1,4 +1,4 @@
-"""Commits the plans of passes for a session's log, extracts the outcomes of what they remove, and undoes them."""
+"""Commits the plans of passes for a session's log, notes what the removed entries taught, and undoes them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPrepare
 from mcp_memory.services.review.supersede import reinstate
 
 if TYPE_CHECKING:  # Its patterns take a tenth of a start.
-    from mcp_memory.services.memory.extract import Extractor, OutcomeDraft
-
-EXTRACTED_AT_ONCE = 100
-"""Records of one transaction: other processes wait for the write lock meanwhile."""
+    from mcp_memory.services.memory.extract import Extractor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +70,7 @@ class PlanCommitter:
         self._clock = clock
 
     def __call__(self, plan: PassPlan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
-        """Commit the plan, after storing the fixes and dead ends of the entries it removes.
+        """Commit the plan, after noting what the entries it removes taught.
 
         Raises:
             Conflict: what it replaces has been replaced meanwhile; the log is as it was.
@@ -82,7 +79,7 @@ class PlanCommitter:
         gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
         drafts = [*self._extracting.drafts(self._originals(log, gone, begun.caller))]
         summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
-        extracted = self._extract(drafts)
+        extracted = self._extracting.note(drafts)
         with self._records.write(begun.caller) as transaction:
             now = self._clock()
             number = begun.number or transaction.begin_compaction(begun.caller, begun.trigger, now, begun.tokens_before)
@@ -106,16 +103,6 @@ class PlanCommitter:
                 if summary and summary.status != "retired":
                     transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
         return undone
-
-    def _extract(self, drafts: Sequence[OutcomeDraft]) -> tuple[str, ...]:
-        """Store the outcomes in batches, so that others can write meanwhile; they stay if the plan fails."""
-        extracted: list[str | None] = []
-        for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
-            with self._records.write() as transaction:
-                now = self._clock()
-                some = drafts[begin : begin + EXTRACTED_AT_ONCE]
-                extracted += [self._extracting.store(draft, now, transaction) for draft in some]
-        return tuple(filter(None, extracted))
 
     def _originals(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
         """Return what the removed entries cover, where messages are among them. Masks remove no words.

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
-from mcp_memory.domain.sessions.slots import outcomes_of, slots_of
+from mcp_memory.domain.sessions.slots import slots_of
 from tests.domain.sessions.made_sessions import Line, run, session, told
 
 
@@ -259,20 +259,6 @@ def test_what_is_put_off_is_open_in_any_of_six_languages(text: str) -> None:
         ("user", "Look after the release of the tidebook, please."), ("assistant", text), *[("assistant", "Fine.")] * 4
     )
     assert [*told(entries, "open_items"), *told(entries, "next_steps")] == [text]
-
-
-def test_only_outcomes_count_in_other_sessions() -> None:
-    """D10.1: what deeds show; no demand, decision, talk or conclusion, which a rule would read out of a sentence."""
-    entries = session(
-        ("user", "Never touch the legacy_sailings table, the import needs it."),
-        ("assistant", "We decided to use Redis, because Memcached would lose data. Raising the timeout did not help."),
-        run("pytest -q", "!E   assert 174 == 180\n1 failed"),
-        ("Edit", '{"file_path": "src/clock.py", "old_string": "a", "new_string": "expires_at > now()"} => ok'),
-        run("pytest -q", "12 passed"),
-    )
-    assert [one.text for one in outcomes_of(slots_of(entries))] == [
-        "`pytest -q` failed: assert 174 == 180 → edited src/clock.py"
-    ]
 
 
 def test_nothing_said_and_nothing_done_fills_no_slot() -> None:

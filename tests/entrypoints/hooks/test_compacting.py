@@ -72,6 +72,23 @@ def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App
     assert len(kept(memory, "client-summary")) == 2
 
 
+def test_the_clients_summary_teaches_errors_and_their_fixes(memory: "App", run_hook: "RunHook") -> None:
+    """D10.1, R9: noted for its session alone, once, and erased with it."""
+    said = (
+        "<summary>\n4. Errors and fixes:\n   - **Port taken**: `serve` found 8443 in use\n     - Fix: 8444\n</summary>"
+    )
+    for _ in range(2):
+        run_hook("PostCompact", trigger="auto", compact_summary=said)
+    _, summary = kept(memory, "client-summary")
+    where = RecordFilter(scopes=memory.caller().scopes, kinds=frozenset({"fact"}))
+    (fact,) = memory.records.list(where, "created", 10)
+    assert fact.text == "**Port taken**: `serve` found 8443 in use Fix: 8444"
+    assert (fact.status, fact.details, fact.tags, fact.session_id) == (
+        "noted", {"source": summary.id}, (), summary.session_id,
+    )  # fmt: skip
+    assert memory.forget([summary.id], "erase", memory.caller(summary.session_id)).extracted == (fact.id,)
+
+
 def test_without_a_transcript_the_checkpoint_says_where_the_tasks_stand(memory: "App", run_hook: "RunHook") -> None:
     memory.tasks.push(PushRequest(goal="Stream the rows"), memory.caller())
     assert run_hook("PreCompact", trigger="auto").endswith('"Stream the rows".')

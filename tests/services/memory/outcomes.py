@@ -1,4 +1,4 @@
-"""Sessions that came to something: a failure with its fix, and calls that the user refused."""
+"""Sessions that taught something: a check that failed and was mended, a commit, and what the user said outright."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,48 +8,54 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.services.memory.extract import Extractor, OutcomeDraft
+from mcp_memory.services.memory.extract import Extractor, LearntDraft
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
 
-REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-FIX = "`pytest -q` failed: assert 174 == 180 → edited src/clock.py"
+WHY = "`expires_at` is compared with the clock of the host."
+FIX = f"`pytest -q` failed: assert 174 == 180 → {WHY}; edited src/clock.py"
 """What `mended` comes to."""
-DEAD_END = "Refused: Ran `composer require csv` → No new dependency for that."
-"""What `refused` comes to."""
+COMMIT = "Committed 3f2a1bc: Compare with the clock of the database"
+"""What `committed` comes to."""
+RULE = "From now on, use the clock of the database."
+"""What `told` comes to."""
 _EDIT = {"file_path": "src/clock.py", "old_string": "a", "new_string": "expires_at > now()"}
 
 
 class Sessions:
-    """Stores the log of sessions, an entry a second, and extracts what they came to."""
+    """Stores the log of sessions, an entry a second, and extracts what they taught."""
 
     def __init__(self, app: App, clock: "Clock") -> None:
         self._app = app
         self._clock = clock
-        self.extracting = Extractor(TiktokenCounter(), person_of=app.tokens.person_of)
+        self.extracting = Extractor(app.records, TiktokenCounter(), clock, person_of=app.tokens.person_of)
 
     def mended(self, caller: Caller, **given: Any) -> str:
         """Log a test that fails, an edit, and the test that passes; return the id of the first call."""
         call = self._called("Bash", {"command": "pytest -q"}, "E   assert 174 == 180\n1 failed", caller, **given)
+        self._say("message", WHY, caller, role="assistant", **given)
         self._called("Edit", _EDIT, "ok", caller, **given)
         self._called("Bash", {"command": "pytest -q"}, "12 passed", caller, **given)
         return call
 
-    def refused(self, caller: Caller, **given: Any) -> str:
-        """Log a call that the user refuses, and why; return its id."""
-        call = self._called("Bash", {"command": "composer require csv"}, REFUSED, caller, **given)
-        self._say("message", "No new dependency for that.", caller, role="user", **given)
-        return call
+    def committed(self, caller: Caller, **given: Any) -> str:
+        """Log a commit; return the call's id."""
+        title = COMMIT.partition(": ")[2]
+        return self._called("Bash", {"command": f"git commit -m '{title}'"}, f"[main 3f2a1bc] {title}", caller, **given)
+
+    def told(self, caller: Caller, **given: Any) -> str:
+        """Log what the user says in so many words; return its id."""
+        return self._say("message", f"Fine. {RULE} What is next?", caller, role="user", **given)
 
     def extract(self, caller: Caller, meanwhile: Callable[[], object] = lambda: None) -> list[str | None]:
-        """Store what the caller's session came to, in one write; return the ids."""
+        """Store what the caller's session taught, in one write; return the ids."""
         drafts = self.drafts(caller)
         meanwhile()
         with self._app.records.write() as transaction:
             return [self.extracting.store(draft, self._clock.now, transaction) for draft in drafts]
 
-    def drafts(self, caller: Caller) -> Sequence[OutcomeDraft]:
+    def drafts(self, caller: Caller) -> Sequence[LearntDraft]:
         where = RecordFilter(scopes=caller.scopes, session_id=caller.session_id, own_of=caller.agent)
         log = [each for each in reversed(self._app.records.list(where, "created", 100)) if "source" not in each.details]
         return [*self.extracting.drafts(log)]

@@ -1,4 +1,4 @@
-"""What sessions came to becomes records of its own."""
+"""What sessions taught becomes records of its own."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
-from tests.services.memory.outcomes import DEAD_END, FIX, Sessions, everything, extracted
+from tests.services.memory.outcomes import COMMIT, FIX, RULE, Sessions, everything, extracted
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -26,75 +26,90 @@ def sessions(app: App, clock: "Clock") -> Sessions:
     return Sessions(app, clock)
 
 
-def test_fixes_and_dead_ends_of_a_session_are_kept_by_themselves(app: App, sessions: Sessions, clock: "Clock") -> None:
-    """D4.1: with whose they are, when it was, and the call that they come from."""
+def test_what_a_session_taught_is_kept_by_itself(app: App, sessions: Sessions, clock: "Clock") -> None:
+    """D4.1: with whose it is, when it was, and the entry that it comes from."""
     here = app.caller("moving")
     app.tasks.push(PushRequest(goal="move the database"), here)
     given = {"speaker": "Ada", "visibility": "private", "importance": 9.0, "pinned": True, "tags": ("move",)}
-    sources = [sessions.mended(here, **given), sessions.refused(here, **given)]
+    sources = [sessions.mended(here, **given), sessions.committed(here, **given), sessions.told(here, **given)]
     clock.advance(hours=1)
     stored = sessions.extract(here)
     records = extracted(app)
     assert {each.text: (each.kind, each.status, each.outcome) for each in records.values()} == {
+        RULE: ("fact", "noted", None),
+        COMMIT: ("episode", "noted", "success"),
         FIX: ("fact", "noted", None),
-        DEAD_END: ("episode", "noted", "failure"),
     }
     assert [each.id for each in records.values()] == stored
     origins = {each.id: each for each in everything(app)}
-    for each, source in zip(records.values(), sources, strict=True):
-        assert each.details == {"source": source}
+    assert {each.details["source"] for each in records.values()} == set(sources)
+    for each in records.values():
+        source = origins[str(each.details["source"])]
         assert (each.scope, each.visibility, each.session_id, each.speaker, each.tags) == (
-            origins[source].scope, "private", "moving", "Ada", ("move",),
+            source.scope, "private", "moving", "Ada", ("move",),
         )  # fmt: skip
-        assert each.task_id == origins[source].task_id is not None
-        assert (each.occurred_at, each.created_at) == (origins[source].occurred_at, clock.now)
+        assert each.task_id == source.task_id is not None
+        assert (each.occurred_at, each.created_at) == (source.occurred_at, clock.now)
         assert (each.importance, each.pinned, each.role, each.tool, each.call_id) == (1.0, False, None, None, None)
-    found = app.recall(RecallRequest(query="composer csv", kinds=("episode",)), here).results
-    assert [each["text"] for each in found] == [f"{DEAD_END} → failure (noted, not confirmed)"]
+    found = app.recall(RecallRequest(query=COMMIT, kinds=("episode",)), here).results
+    assert [each["text"] for each in found] == [f"{COMMIT} → success (noted, not confirmed)"]
 
 
-def test_nothing_is_taken_from_sentences(app: App, remember: RememberOne, sessions: Sessions) -> None:
+def test_a_clients_summary_teaches_its_errors_and_fixes(app: App, remember: RememberOne, sessions: Sessions) -> None:
+    """D10.1: without the tags of the summary; a second time nothing is new."""
+    said = remember("4. Errors and fixes:\n- **Port taken**: 8443 was in use, now 8444", kind="summary", tags=("own",))
+    summary = next(each for each in everything(app) if each.id == said.id)
+    (noted,) = sessions.extracting.note([*sessions.extracting.drafts_of_summary(summary)])
+    (fact,) = extracted(app).values()
+    assert (fact.id, fact.text, fact.kind, fact.status, fact.tags) == (
+        noted, "**Port taken**: 8443 was in use, now 8444", "fact", "noted", (),
+    )  # fmt: skip
+    assert sessions.extracting.note([*sessions.extracting.drafts_of_summary(summary)]) == ()
+
+
+def test_nothing_is_taken_from_other_sentences(app: App, remember: RememberOne, sessions: Sessions) -> None:
     """D10.1: whoever says them, and of whatever kind; no rule for them is right often enough."""
-    said = "We decided to use SQLite. The port is 5432. Never push to main. Raising the timeout did not help."
+    said = "The port is 5432. Never push to main. Raising the timeout did not help. Let's go with SQLite."
     for role in ("user", "assistant"):
         remember(said, kind="message", role=role)
+    remember(RULE, kind="message", role="assistant")
     assert sessions.drafts(app.caller()) == []
 
 
 def test_what_happened_twice_is_kept_once(app: App, sessions: Sessions) -> None:
     """D4.1, R2."""
     here = app.caller("here")
-    sessions.refused(here)
-    assert len(sessions.extract(here)) == 1
-    assert sessions.extract(here) == [None]
-    assert list(extracted(app)) == [DEAD_END]
+    sessions.committed(here)
+    sessions.told(here)
+    assert len(set(sessions.extract(here))) == 2
+    assert sessions.extract(here) == [None, None]
+    assert list(extracted(app)) == [RULE, COMMIT]
 
 
 def test_what_was_remembered_or_corrected_is_not_stored(app: App, remember: RememberOne, sessions: Sessions) -> None:
     """D4.1, R8: by the words of it, as a record of any kind outside the log."""
     remember(FIX.upper())
-    old = remember("No new dependency for that.", visibility="user")
-    app.revise(Revision(id=old.id, text="A new dependency is fine."), app.caller())
+    old = remember(RULE, visibility="user")
+    app.revise(Revision(id=old.id, text="The clock of the host will do."), app.caller())
     for visibility in ("private", "shared"):
         here = app.caller(visibility)
         sessions.mended(here, visibility=visibility)
-        sessions.refused(here, visibility=visibility)
+        sessions.told(here, visibility=visibility)
         sessions.extract(here)
     assert {(each.visibility, each.text) for each in extracted(app).values()} == {("private", FIX)}
 
 
 @pytest.mark.parametrize("status", ["failed", "abandoned", "complete"])
-def test_of_a_task_that_failed_the_dead_ends_are_kept(app: App, sessions: Sessions, status: FinalStatus) -> None:
-    """D4.1, T1.3, T2.2: what mended it may be wrong; what did not work did not."""
+def test_of_a_task_that_failed_nothing_is_kept(app: App, sessions: Sessions, status: FinalStatus) -> None:
+    """D4.1, T1.3, T2.2: what mended it may be wrong."""
     here = app.caller("here")
     app.tasks.push(PushRequest(goal="try it"), here)
     sessions.mended(here)
-    sessions.refused(here)
     sessions.extract(here, lambda: app.tasks.pop(PopRequest(result="so it went", status=status), here))
-    assert list(extracted(app)) == ([FIX, DEAD_END] if status == "complete" else [DEAD_END])
+    assert list(extracted(app)) == ([FIX] if status == "complete" else [])
 
 
-def test_of_a_call_that_failed_the_dead_ends_are_kept(app: App, sessions: Sessions) -> None:
+def test_of_a_call_that_failed_nothing_is_kept(app: App, sessions: Sessions) -> None:
     """D4.1, T1.3."""
     here = app.caller("here")
     source = sessions.mended(here)
@@ -106,26 +121,26 @@ def test_of_a_call_that_failed_the_dead_ends_are_kept(app: App, sessions: Sessio
 def test_nothing_is_kept_of_what_is_forgotten(app: App, sessions: Sessions, mode: ForgetMode) -> None:
     """D4.1, R9: also where that happens while it is made ready."""
     here = app.caller("here")
-    sources = [sessions.mended(here), sessions.refused(here)]
+    sources = [sessions.mended(here), sessions.told(here)]
     assert sessions.extract(here, lambda: app.forget(sources, mode, app.caller())) == [None, None]
 
 
-def test_what_a_call_no_longer_says_is_not_kept(app: App, sessions: Sessions) -> None:
+def test_what_an_entry_no_longer_says_is_not_kept(app: App, sessions: Sessions) -> None:
     """D4.1."""
     here = app.caller("here")
-    source = sessions.refused(here)
+    source = sessions.told(here)
     assert sessions.extract(here, lambda: app.revise(Revision(id=source, text="Well."), app.caller())) == [None]
 
 
-def test_what_was_extracted_from_a_call_is_erased_with_it(app: App, sessions: Sessions) -> None:
+def test_what_was_extracted_from_an_entry_is_erased_with_it(app: App, sessions: Sessions) -> None:
     """D4.1, R9: of whatever kind, where it still has the words that it was extracted with."""
     here = app.caller("here")
-    sources = [sessions.mended(here), sessions.refused(here)]
-    fix, dead_end = sessions.extract(here)
+    sources = [sessions.mended(here), sessions.committed(here)]
+    commit, fix = sessions.extract(here)
+    assert commit
     assert fix
-    assert dead_end
     app.revise(Revision(id=fix, text="The clock is the database's."), here)
-    assert app.forget(sources, "erase", app.caller()).extracted == (dead_end,)
+    assert app.forget(sources, "erase", app.caller()).extracted == (commit,)
     assert list(extracted(app)) == ["The clock is the database's."]
 
 
@@ -135,7 +150,7 @@ def test_what_only_a_branch_knows_comes_out_of_it(app: App, sessions: Sessions) 
     app.tasks.push(PushRequest(goal="try", branch=True), inside)
     for here in (inside, outside):
         sessions.mended(here)
-        sessions.refused(here)
+        sessions.told(here)
     stored = sessions.extract(inside)
     assert all(each.branch_id for each in extracted(app).values())
     assert sessions.extract(outside) == stored

@@ -2,9 +2,10 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.domain.text.words import normal_hash
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
 from mcp_memory.stores.records.sql_files import migrations
 
@@ -100,6 +104,85 @@ def test_episodes_of_the_sixteenth_schema_are_as_old_as_they_are_stored(
     memory.close()
     memory = open_memory()
     assert caplog.messages.count(f"brought the memory up to date: {counted}") == 1
+
+
+def _with_old_extracts(app: App) -> tuple[list[str], list[str], list[str]]:
+    """Store what earlier rules extracted; return its ids, those of what is none or was vouched for, and the sources."""
+    ann = app.caller()
+    (episode,) = app.remember([NewRecord(text="We met. The port is 443.", kind="episode", occurred_at=5.0)], ann)
+    (prompt,) = app.remember([NewRecord(text="It failed.", kind="message", role="user", occurred_at=6.0)], ann)
+    (summary,) = app.remember([NewRecord(text="All of it.", kind="summary", occurred_at=5.0)], ann)
+
+    def of(source: Remembered, text: str, **given: Any) -> NewRecord:
+        return NewRecord(text=text, details={"source": source.id}, **{"occurred_at": 5.0, **given})
+
+    old = [
+        of(episode, "The port is 443."), of(episode, "We chose Redis.", kind="decision"),
+        of(prompt, "Tried make: failed.", kind="episode", occurred_at=6.0),
+    ]  # fmt: skip
+    other = [
+        of(episode, "Stored by hand.", occurred_at=7.0), of(episode, "An episode of its own.", kind="episode"),
+        of(summary, "Of a summary."), of(episode, "Pinned.", pinned=True),
+        *(of(episode, sort) for sort in ("Used.", "Corrected.", "Successor.", "Ground.", "Core.", "Settled.")),
+    ]  # fmt: skip
+    ids = [each.id for each in app.remember([*old, *other], ann)]
+    used, corrected, successor, ground, core, _ = ids[-6:]
+    app.revise(Revision(id=used, feedback="used"), ann)
+    app.revise(Revision(id=corrected, text="Corrected again."), ann)
+    app.revise(Revision(id=core, status="core"), ann)
+    stands, replaced = app.remember(
+        [NewRecord(text="Stands.", depends_on=(ground,)), NewRecord(text="Old value.")], ann
+    )
+    app.revise(Revision(id=successor, supersedes=(replaced.id,)), ann)
+    return ids[:3], [*ids[3:], stands.id], [episode.id, prompt.id, summary.id]
+
+
+def _as_of_eighteen(path: Path, sources: Sequence[str], settled: str) -> int:
+    """Take a store back to the eighteenth schema, stored long ago, with a settled group; return its change number."""
+    with closing(sqlite3.connect(path)) as connection:
+        stored = time.time() - 100 * DAY_SECONDS
+        connection.execute("UPDATE records SET created_at = ?, updated_at = ?", (stored, stored))
+        connection.executemany("UPDATE records SET created_at = 1 WHERE id = ?", [(each,) for each in sources])
+        group = ("g000001", "duplicate", "", 1.0, "", 0, "", "unrelated", 1, 1.0, "ann", "")
+        connection.execute(f"INSERT INTO reviews VALUES ({', '.join('?' * 12)})", group)
+        connection.execute("INSERT INTO review_records VALUES ('g000001', 0, ?, '')", (settled,))
+        connection.execute("PRAGMA user_version = 18")
+        connection.commit()
+        before: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+    return before
+
+
+def test_what_rules_read_out_of_sentences_is_noted(
+    open_memory: Callable[..., App], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1.1, D10.1: counted, with a version each, undone by its number, not expired yet; what was vouched for stays."""
+    memory = open_memory()
+    old, others, sources = _with_old_extracts(memory)
+    memory.close()
+    before = _as_of_eighteen(tmp_path / "data" / FILE_NAME, sources, others[-2])
+    memory = open_memory()
+    ann = memory.caller()
+
+    def statuses(ids: Sequence[str]) -> list[str]:
+        records = memory.records.get(ids, ann.scopes)
+        return [records[each].status for each in ids]
+
+    assert statuses(old) == ["noted"] * 3
+    assert "noted" not in statuses(others)
+    counted = "records that rules had read out of sentences, noted for their sessions alone until confirmed: 3"
+    assert memory.records.migrated() == counted
+    assert f"brought the memory up to date: {counted}" in caplog.messages
+    assert counted in " ".join(finding.says for finding in memory.examine(repair=False))
+    histories = memory.records.versions(old)
+    assert [[(v.agent, v.before) for v in histories[each]] for each in old] == [
+        [("upkeep", {"status": status})] for status in ("new", "recorded", "active")
+    ]
+    memory.maintain(lambda done, total: None)
+    assert statuses(old) == ["noted"] * 3
+    assert memory.recall(RecallRequest(query="port 443", kinds=("fact",)), memory.caller("another")).results == ()
+    memory.undo(before + 1, ann)
+    assert statuses(old) == ["new", "recorded", "active"]
+    assert memory.records.defects() == []
 
 
 def test_a_migration_that_counts_nothing_says_nothing(

@@ -65,7 +65,7 @@ WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
 SELECT count(*) FILTER (
         WHERE r.created_at >= :stored_since AND NOT EXISTS (
             SELECT 1 FROM records AS e
-            WHERE e.id = json_extract(r.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
+            WHERE e.id = json_extract(r.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
         )
     ) AS stored,
     count(*) FILTER (WHERE r.kind = 'fact') AS facts,

@@ -50,7 +50,7 @@ WHERE r.scope = :scope AND r.normal_hash = :digest
 -- name: extracted_from
 -- What was extracted from these episodes and entries of logs, and still says the words it was extracted with.
 SELECT r.id FROM json_each(:ids) AS i
-CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
+CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
 CROSS JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
 WHERE (r.kind IN ('fact', 'decision') OR r.kind = 'episode' AND e.kind <> 'episode') AND r.normal_hash = coalesce(
     (
@@ -198,7 +198,7 @@ WITH stored (row) AS (
     SELECT s.row FROM records AS s NOT INDEXED
     WHERE NOT EXISTS (
         SELECT 1 FROM records AS e
-        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
+        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
     )
     ORDER BY s.row DESC LIMIT :look_back
 )
