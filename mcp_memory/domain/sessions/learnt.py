@@ -87,8 +87,10 @@ def _section(sentence: str) -> Section | None:
     if is_short or is_open or len(sentence) > MOST_CHARACTERS or _VAGUE_END.search(sentence):
         return None
     own = unquoted(sentence)
-    found = next((section for section, pattern in _SAID.items() if pattern.match(own)), None)
-    return found or ("instructions" if _NOW_LAST.search(own) else None)
+    for section, pattern in _SAID.items():
+        if pattern.match(own):
+            return section
+    return "instructions" if _NOW_LAST.search(own) else None
 
 
 def _outcomes(entries: Sequence[Entry]) -> Iterator[FilledSlot]:

@@ -69,6 +69,8 @@ _DENIAL = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.spaced('not')})\b|{lexicon.DENIALS_UNSPACED}|不",
     re.IGNORECASE,
 )
+# "30", "10:15", "1,200"; not "elk-4", nor "5.2", which may be a release
+_AMOUNT = re.compile(r"\d+(?:[,:/-]\d+)*")
 # "no longer", "nicht mehr", "was too slow"
 _ENDED = re.compile(rf"\b(?:{lexicon.spaced('ended')})\b|(?:{lexicon.unspaced('ended')})", re.IGNORECASE)
 _COPULAS = lexicon.word_set("copulas")
@@ -120,7 +122,7 @@ def otherwise(old: str, new: str) -> Contradiction | None:
         extra = " ".join([*found.old, *found.new])
         is_denial = bool(_DENIAL.fullmatch(extra))
         return Contradiction(why="one denies what the other says", certainty=DENIED) if is_denial else None
-    is_amount = bool(_values(found.old)) and bool(_values(found.new)) and bool(found.before)
+    is_amount = bool(found.before) and all(any(map(_AMOUNT.fullmatch, words)) for words in (found.old, found.new))
     is_last = not found.after and _leads_to_value(found.before)
     if not is_amount and not is_last:
         return None

@@ -185,7 +185,7 @@ class Recall:
     def _beside_their_sources(self, ids: Collection[str], caller: Caller) -> set[str]:
         """Return those that are only noted and whose source is among the ids: what was said or done stands alone."""
         noted = self._filters.noted_elsewhere(NO_SESSION).intersection(ids)
-        records = self._records.get([*noted], caller.scopes) if noted else {}
+        records = self._records.get([*noted], caller.scopes) if noted else dict[str, Record]()
         return {record.id for record in records.values() if record.details.get("source") in ids}
 
     def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> "Excerpt | None":

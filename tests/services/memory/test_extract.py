@@ -42,7 +42,7 @@ def test_what_a_session_taught_is_kept_by_itself(app: App, sessions: Sessions, c
     }
     assert [each.id for each in records.values()] == stored
     origins = {each.id: each for each in everything(app)}
-    assert {each.details["source"] for each in records.values()} == set(sources)
+    assert {str(each.details["source"]) for each in records.values()} == set(sources)
     for each in records.values():
         source = origins[str(each.details["source"])]
         assert (each.scope, each.visibility, each.session_id, each.speaker, each.tags) == (

@@ -114,7 +114,8 @@ def _with_old_extracts(app: App) -> tuple[list[str], list[str], list[str]]:
     (summary,) = app.remember([NewRecord(text="All of it.", kind="summary", occurred_at=5.0)], ann)
 
     def of(source: Remembered, text: str, **given: Any) -> NewRecord:
-        return NewRecord(text=text, details={"source": source.id}, **{"occurred_at": 5.0, **given})
+        fields: dict[str, Any] = {"occurred_at": 5.0, **given}
+        return NewRecord(text=text, details={"source": source.id}, **fields)
 
     old = [
         of(episode, "The port is 443."), of(episode, "We chose Redis.", kind="decision"),
