@@ -12,7 +12,7 @@ from itertools import islice
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord, Record, Relation, may_both_hold
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Vector
 from mcp_memory.domain.text.conflicts import (
     ALIKE_COSINE,
@@ -101,7 +101,10 @@ class NearRecords:
         StoreUnavailable where the search fails.
         """
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
-        visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
+        # What is only noted contradicts nothing: nobody has vouched for it.
+        visible = replace(
+            visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude), noted_in=NO_SESSION
+        )
         passing = self._filters.passing(replace(visible, kinds=LASTING_KINDS))
         cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
         reached = near(cosines, self._records, scopes, LEAST_REACHED)

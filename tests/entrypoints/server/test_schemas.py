@@ -23,7 +23,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         costs[tool.name] = counter.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
     assert costs == snapshot(
         {
-            "remember": 562,
+            "remember": 578,
             "recall": 297,
             "assemble_context": 327,
             "push_task": 188,

@@ -98,6 +98,14 @@ def test_only_what_holds_is_compared(remember: RememberOne, kind: str) -> None:
     assert remember("Sessions expire after 60 minutes.", kind=kind).conflicts == ()
 
 
+def test_what_is_only_noted_is_no_conflict(app: App, remember: RememberOne) -> None:
+    """N1.1, D10.1: in the session that it was noted in, either."""
+    noted = remember("Sessions expire after 15 minutes.")
+    with app.records.write() as transaction:
+        transaction.update(replace(stored(app, noted.id), status="noted"))
+    assert remember("Sessions expire after 30 minutes.").conflicts == ()
+
+
 def test_what_was_replaced_is_no_conflict(app: App, remember: RememberOne) -> None:
     """N1.1: a record that this one supersedes, one superseded before, and a retired one."""
     old = remember("Sessions expire after 15 minutes.")

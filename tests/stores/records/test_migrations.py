@@ -13,12 +13,15 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
+from mcp_memory.domain.model.reviews import ReviewKind
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.domain.text.words import normal_hash
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.review.settle import Settling
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
 from mcp_memory.stores.records.sql_files import migrations
 
@@ -184,6 +187,27 @@ def test_what_rules_read_out_of_sentences_is_noted(
     memory.undo(before + 1, ann)
     assert statuses(old) == ["new", "recorded", "active"]
     assert memory.records.defects() == []
+
+
+def test_groups_that_a_rule_guessed_wait_no_more(open_memory: Callable[..., App], tmp_path: Path) -> None:
+    """N2.1, G1.1: counted; what waits for the user, what was settled and what changed its ground stays."""
+    memory = open_memory()
+    ids = [each.id for each in memory.remember([NewRecord(text=f"Gate {n}.") for n in range(5)], memory.caller())]
+    kinds: list[ReviewKind] = ["contradictions", "duplicates", "dependents", "contradictions", "duplicates"]
+    with memory.records.write() as transaction:
+        made = [enqueue(kind, [one], "Why.", 0.0, transaction) for kind, one in zip(kinds, ids, strict=True)]
+    groups = [each.id for each in made if each]
+    memory.settle(Settling(id=groups[3], settle="ask", reason="Which?"), memory.caller())
+    memory.settle(Settling(id=groups[4], settle="unrelated"), memory.caller())
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.execute("PRAGMA user_version = 19")
+        connection.commit()
+    memory = open_memory()
+    assert [each.review.id for each in memory.reviews.waiting(memory.caller())] == [groups[2], groups[3]]
+    assert [each.review.id for each in memory.reviews.settled(memory.caller(), 9)] == [groups[4]]
+    assert memory.records.migrated() == "groups that waited for a review because a rule guessed, and wait no more: 2"
+    memory.close()
 
 
 def test_a_migration_that_counts_nothing_says_nothing(

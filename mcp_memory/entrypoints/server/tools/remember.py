@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Use as soon as something is learnt that will matter later: a decision and why, a fact, a procedure that worked, a \
 mistake to avoid (censor), who someone is. One idea each, in words that stand alone. Equal text is stored once; \
-revise or supersede `similar` and `conflicts`."""
+revise or supersede `similar` and `conflicts`. If it replaces one of `near`, revise it with `supersedes`."""
 
 
 def build(app: "App") -> StrictTool:
