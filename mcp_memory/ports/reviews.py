@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from mcp_memory.domain.model.reviews import Review, ReviewKind
@@ -29,8 +29,8 @@ class ReviewStore(Protocol):
         """Return those of the records that are in a group of this kind, waiting or settled."""
         ...
 
-    def contradicting(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        """Map those of the records that a waiting group says to contradict another one to the latest such one.
+    def contradicting(self, record_ids: Collection[str]) -> Sequence[tuple[str, str]]:
+        """Return each of the records with each other one that a waiting group says to contradict it, the latest first.
 
         Both hold, and say what they said then. It checks no scope.
         """

@@ -311,7 +311,7 @@ async def test_a_group_is_settled_and_undone_over_stdio(environment: dict[str, s
             return json.loads(getattr(content, "text", ""))["waiting"]
 
         (first,) = (await call("remember", text="The database listens on port 5432."))["records"]
-        (second,) = (await call("remember", text="The database listens on the port 5432."))["records"]
+        (second,) = (await call("remember", text="The database listens on port 5433."))["records"]
         settled = await call("revise", id=second["group"], settle="supersedes", keep=first["id"])
         assert (settled["settled"], await waiting()) == ("supersedes", 0)
         undone = await call("revise", id=str(settled["change"]), settle="undo")

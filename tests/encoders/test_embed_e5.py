@@ -13,7 +13,7 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.context.scoring import CLUSTER_COSINE
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.text.conflicts import ALIKE_COSINE
+from mcp_memory.domain.text.conflicts import SHORT_COSINE
 from mcp_memory.encoders import embed_e5
 from mcp_memory.encoders.embed_e5 import MAX_WINDOWS, E5Embedder, can_run, windows_of
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
@@ -64,7 +64,7 @@ def test_a_question_finds_its_answer_in_its_own_language_and_in_english(language
 def test_cosines_are_on_the_scale_of_the_thresholds(language: str) -> None:
     """R1: the model's own are 0.8 between unrelated texts, which would all be near-duplicates."""
     assert cosine(KITCHEN[language], OFFICE[language]) < CLUSTER_COSINE
-    assert cosine(KITCHEN[language], KITCHEN[language] + " " + KITCHEN[language]) > ALIKE_COSINE
+    assert cosine(KITCHEN[language], KITCHEN[language] + " " + KITCHEN[language]) > SHORT_COSINE
     assert EMBEDDER.embed(OFFICE[language])[0] @ EMBEDDER.embed_query(ASKED[language]) < 0.3
 
 

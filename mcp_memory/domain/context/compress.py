@@ -1,6 +1,7 @@
 """Shortens texts, of the lowest score first, until all of them together fit a budget. Pure arithmetic."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from mcp_memory.domain.context.items import Measure
@@ -45,6 +46,11 @@ def compressed(items: Sequence[Mapping[str, Any]], target: int, measure: Measure
 
 def _checked(item: Mapping[str, Any]) -> dict[str, Any]:
     score = item.get("score") or 0
-    if not isinstance(item.get("text"), str) or isinstance(score, bool) or not isinstance(score, int | float):
+    if (
+        not isinstance(item.get("text"), str)
+        or isinstance(score, bool)
+        or not isinstance(score, int | float)
+        or not isfinite(score)
+    ):
         raise InvalidRequest('An item needs a text, and may have a number as its score: {"text": "…", "score": 0.5}.')
     return dict(item)

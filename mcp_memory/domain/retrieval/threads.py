@@ -43,6 +43,9 @@ def with_newest(
     """
     known, ranked = {hit.id: hit for hit in hits}, list(bearing)
     for best_id, newest_id in {**newest, **reverts}.items():
+        order = [hit.id for hit in ranked]
+        if newest_id in order[: order.index(best_id)]:  # What reverts it may rank before it by itself.
+            continue
         ranked = [hit for hit in ranked if hit.id != newest_id]
         place = next(place for place, hit in enumerate(ranked) if hit.id == best_id)
         best, found = ranked[place], known[newest_id]

@@ -65,10 +65,8 @@ _GONE_UNSPACED = re.compile(
 )
 _SIGN = re.compile(r"[\W_\d]|[a-z][A-Z]")
 _WORD = re.compile(rf"[{lexicon.UNSPACED}]|\d[\d.,:/-]*\d|[^\W{lexicon.UNSPACED}]+(?:['’.-][^\W{lexicon.UNSPACED}]+)*")
-_DENIAL = re.compile(
-    rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.spaced('not')})\b|{lexicon.DENIALS_UNSPACED}|不",
-    re.IGNORECASE,
-)
+_NOT = rf"{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.spaced('not')}"
+_DENIAL = re.compile(rf"\b(?:{_NOT})\b|{lexicon.DENIALS_UNSPACED}|不", re.IGNORECASE)
 # "30", "10:15", "1,200"; not "elk-4", nor "5.2", which may be a release
 _AMOUNT = re.compile(r"\d+(?:[,:/-]\d+)*")
 # "no longer", "nicht mehr", "was too slow"
@@ -77,6 +75,13 @@ _COPULAS = lexicon.word_set("copulas")
 # "る", "し"
 _KANA = re.compile(r"[\u3040-\u309f]")
 _RELATION_WORD = re.compile(r"[^\W_]+")
+_AMOUNT_HEADS, _OF_ONE = lexicon.word_set("amount_heads"), lexicon.word_set("of_one")
+# "not to", "if", "wenn"
+_HEDGED = re.compile(
+    rf"\b(?:{_NOT}|{lexicon.CONDITIONS}|when|whenever|wenn|falls|si|cuando|quand)\b[^.;\n]{{0,40}}\Z", re.IGNORECASE
+)
+# "removed from the logs each night"
+_GOES_ON = re.compile(r"[^.;\n]{0,40}\b(?:from|each|every|nightly|daily|jede[nr]?|chaque|cada)\b", re.IGNORECASE)
 _ONE_TARGET = lexicon.word_set("one_target")
 
 
@@ -114,29 +119,37 @@ def contradiction(old: str, new: str, cosine: float) -> Contradiction | None:
 
 
 def otherwise(old: str, new: str) -> Contradiction | None:
-    """Return that two statements of nearly the same words differ in one value, or that one denies the other."""
-    found = _one_difference(_LABEL.sub("", old, count=1), _LABEL.sub("", new, count=1))
+    """Return that two statements of the same words differ in a value of which there is one, or that one is denied."""
+    labels = [match.group() if match else "" for match in map(_LABEL.match, (old, new))]
+    found = _one_difference(old, new) if labels[0] == labels[1] else None
     if found is None:
         return None
     if not found.old or not found.new:
         extra = " ".join([*found.old, *found.new])
-        is_denial = bool(_DENIAL.fullmatch(extra))
+        is_denial = bool(_DENIAL.fullmatch(extra)) and not (found.after and found.after[0][0].isdigit())
         return Contradiction(why="one denies what the other says", certainty=DENIED) if is_denial else None
-    is_amount = bool(found.before) and all(any(map(_AMOUNT.fullmatch, words)) for words in (found.old, found.new))
-    is_last = not found.after and _leads_to_value(found.before)
-    if not is_amount and not is_last:
+    if not _leads_to_value(found):
         return None
     why = f'"{" ".join(found.old)}" there, "{" ".join(found.new)}" here'
     return Contradiction(why=why, certainty=VALUE)
 
 
-def _leads_to_value(before: Sequence[str]) -> bool:
-    """Return True where what follows is a value of which there is one: "the flag is", "under the flag of".
+def _leads_to_value(found: _Difference) -> bool:
+    """Return True where the words before lead to a value of which there is one: "expire after", "the flag of".
 
-    "Ann is the lead of" may be followed by several things that she leads, "leave out drafts of" by many.
+    "I ate 3 apples", "the cat is black" and "the music of Bach" do not: another day, another sentence.
     """
-    is_of_one = len(before) > 2 and before[-3] == "the" and before[-1] == "of" and _COPULAS.isdisjoint(before)
-    return is_of_one or (bool(before) and before[-1] in _COPULAS)
+    before = found.before
+    if not before:
+        return False
+    is_amount = all(any(map(_AMOUNT.fullmatch, words)) for words in (found.old, found.new))
+    same_unit = [word for word in found.old if not _AMOUNT.fullmatch(word)] == [
+        word for word in found.new if not _AMOUNT.fullmatch(word)
+    ]
+    names_one = not _OF_ONE.isdisjoint(before)
+    if is_amount and same_unit:
+        return before[-1] in _AMOUNT_HEADS or (names_one and before[-1] in _COPULAS)
+    return names_one and not found.after and (before[-1] in _COPULAS or before[-1] == "of")
 
 
 def changes_named(text: str) -> Sequence[str]:
@@ -146,7 +159,13 @@ def changes_named(text: str) -> Sequence[str]:
 
 def titles_taken_back(text: str) -> Sequence[str]:
     """Return the titles that a text takes back, in their words: 'Revert "Support for views"'."""
-    return _TAKEN_BACK.findall(text[:MOST_READ])
+    return [match.group(1) for match in _TAKEN_BACK.finditer(text[:MOST_READ]) if _is_told(match)]
+
+
+def _is_told(match: re.Match[str]) -> bool:
+    """Return False for what is denied, supposed, or happens again and again: "not to revert", "removed each night"."""
+    text, begin, end = match.string, match.start(), match.end()
+    return not _HEDGED.search(text[max(begin - 60, 0) : begin]) and not _GOES_ON.match(text, end)
 
 
 def _title(line: str) -> str:
@@ -163,16 +182,19 @@ def names_gone(text: str) -> tuple[str, ...]:
     patterns = (_GONE_BEFORE, _GONE_UNSPACED, *([_GONE_BEHIND] if _IS_GONE.search(read) else []))
     found = [match for pattern in patterns for match in pattern.finditer(read)]
     found += filter(None, [_GONE_TITLE.match(_LABEL.sub("", read, count=1))])
-    names = (next(each for each in match.groups() if each).rstrip(".,:;") for match in found)
+    told = (match for match in found if _is_told(match))
+    names = (next(each for each in match.groups() if each).rstrip(".,:;") for match in told)
     return tuple(dict.fromkeys(name for name in names if _SIGN.search(name)))  # "`title`" is a word like others.
 
 
 def is_same(old: str, new: str, cosine: float) -> bool:
     """Return True where two texts say the same: near in meaning, most words in common, the same values and denials."""
+    if cosine < ALIKE_COSINE:
+        return False
     one, other = _words(old), _words(new)
     if _values(one) != _values(other) or bool(_DENIAL.search(old)) != bool(_DENIAL.search(new)):
         return False
-    return cosine >= EQUAL_COSINE or (cosine >= ALIKE_COSINE and _share(one, other) >= ALIKE_SHARE)
+    return cosine >= EQUAL_COSINE or _share(one, other) >= ALIKE_SHARE
 
 
 def is_near(old: str, new: str, cosine: float) -> bool:

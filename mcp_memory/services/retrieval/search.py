@@ -246,7 +246,9 @@ class Searcher:
             return ranking
         if read.query.span is None and true_at is None:  # A time asks for the state of it.
             ranking = self._with_threads(ranking, evidence, where)
-        return ranking if is_goal else self._with_tie(ranking, read.query, where, evidence.background)
+            if not is_goal:  # It leads through what is true now.
+                ranking = self._with_tie(ranking, read.query, where, evidence.background)
+        return ranking
 
     def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map records that contradict another one which the reader sees, and that nobody settled, to their marks."""
@@ -269,7 +271,9 @@ class Searcher:
 
     def _with_tie(self, ranking: Ranking, query: Query, where: RecordFilter, background: Background) -> Ranking:
         """Add how two things that the query names are tied, with its records, as likely as the best of the others."""
-        tie = self._ties(query, where, background) if ranking.bearing else None
+        tie: Tie | None = None
+        with suppress(StoreUnavailable):  # It only adds to what was found.
+            tie = self._ties(query, where, background, self._clock()) if ranking.bearing else None
         if tie is None:
             return ranking
         likely = dict.fromkeys(tie.records, max(ranking.chances.values(), default=0.0))

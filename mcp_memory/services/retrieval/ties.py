@@ -6,7 +6,7 @@ from functools import partial
 from math import log
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import LASTING_KINDS
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.domain.retrieval.gate import BEST_HITS
@@ -17,8 +17,8 @@ from mcp_memory.domain.text.words import entity_key, has_name, query_terms
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, KeywordStore
 
-HOLDERS = 12
-"""Records that are looked through for a rare name."""
+HOLDERS, LOOKED_UP = 12, 40
+"""Records that are looked through for a rare name, and the names for which that is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class TieFinder:
         self._filters = filters
         self._graph = graph
 
-    def __call__(self, query: Query, where: RecordFilter, background: Background) -> Tie | None:
+    def __call__(self, query: Query, where: RecordFilter, background: Background, now: Instant) -> Tie | None:
         """Return the tie of two things that the query names by stored records that pass; None where there is none.
 
         A line of the log that asks for two things ties them to nothing.
@@ -55,12 +55,22 @@ class TieFinder:
         if len(named) < 2 or not kinds:
             return None
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
-        holders = partial(self._holders, where.scopes, passing)
+        asked: dict[str, Collection[str]] = {}
+        holders = partial(self._holders, where.scopes, passing, asked)
         path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
-        return in_words(path, self._records) if path else None
+        tie = in_words(path, self._records) if path else None
+        records = self._records.get(tie.records, where.scopes).values() if tie else ()
+        return tie if all(is_valid(each, now) for each in records) else None
 
-    def _holders(self, scopes: Sequence[str], passing: RecordSet, key: str) -> Collection[str]:
-        """Return the records whose texts have a name, as a whole."""
+    def _holders(
+        self, scopes: Sequence[str], passing: RecordSet, asked: dict[str, Collection[str]], key: str
+    ) -> Collection[str]:
+        """Return the records whose texts have a name, as a whole; of the first names of a question alone."""
+        if key not in asked:
+            asked[key] = self._looked_up(scopes, passing, key) if len(asked) < LOOKED_UP else ()
+        return asked[key]
+
+    def _looked_up(self, scopes: Sequence[str], passing: RecordSet, key: str) -> Collection[str]:
         found = self._keywords.search(query_terms(key), scopes, HOLDERS, passing)
         records = self._records.get([*found], scopes).values() if found else ()
         return [each.id for each in records if has_name(entity_key(each.text), key)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Instant, Kind, Record
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import NO_SESSION, RecordFilter
 from mcp_memory.domain.model.versions import UPKEEP, Version
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.ports.records import MemoryReader
@@ -71,11 +71,13 @@ class Corrections:
 
         Only what the reader sees is named.
         """
-        others = self._reviews.contradicting(record_ids)
-        if not others:
+        pairs = self._reviews.contradicting(record_ids)
+        if not pairs:
             return {}
-        seen = self._records.matching_ids(replace(RecordFilter(scopes=where.scopes), only=frozenset(others.values())))
-        return {each: f"contradicts {other}, not settled" for each, other in others.items() if other in seen}
+        visible = RecordFilter(scopes=where.scopes, hidden_branches=where.hidden_branches, noted_in=NO_SESSION)
+        seen = self._records.matching_ids(replace(visible, only=frozenset(other for _, other in pairs)))
+        # Of several the latest, which comes first.
+        return {each: f"contradicts {other}, not settled" for each, other in reversed(pairs) if other in seen}
 
     def restated(
         self, text: str, vector: Vector, found: Sequence[Record], where: RecordFilter

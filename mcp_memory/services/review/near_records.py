@@ -45,6 +45,8 @@ LEAST_REACHED = 0.3
 """Least cosine of a restatement and the corrected words: "hosted on Fly.io" and "runs on Hetzner" have 0.44."""
 HOLDERS = 20
 """Records that are looked through for a name or a title which a text says to be gone."""
+MOST_NAMED = 10
+"""Names and titles that a text says to be gone, of which each costs a search."""
 MOST_CONFLICTS, MOST_SIMILAR, MOST_NEAR = 2, 5, 2
 MOST_RELATIONS = 20
 STILL_SAYS = "it may still say what was corrected"
@@ -109,7 +111,7 @@ class NearRecords:
         cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
         reached = near(cosines, self._records, scopes, LEAST_REACHED)
         advice = compared(said, scope, [each for each in reached[:NEAREST] if each[1] >= LEAST_COSINE], self._embedder)
-        told = {each.id: each for each in self._gone(said.text, vector, passing, scopes)}
+        told = {each.id: each for each in self._gone(said, vector, passing, scopes)}
         if said.kind in COMPARED_KINDS:
             among = [record for record, _ in reached]
             told |= {each.id: each for each in self._corrections.restated(said.text, vector, among, visible)}
@@ -123,12 +125,12 @@ class NearRecords:
         return Advice(conflicts=tuple(best), similar=similar, near=tuple(islice(others, MOST_NEAR)))
 
     def _gone(
-        self, text: str, vector: Vector, passing: RecordSet, scopes: Sequence[str]
+        self, said: NewRecord | Record, vector: Vector, passing: RecordSet, scopes: Sequence[str]
     ) -> Iterator[ConflictingRecord]:
         """Yield what a text says to be gone by its name or title, however far its meaning."""
         ids = {
             each: None
-            for named in changes_named(text)
+            for named in islice(changes_named(said.text), MOST_NAMED)
             for each in self._keywords.search(query_terms(named), scopes, HOLDERS, passing)
         }
         if not ids:
@@ -136,7 +138,8 @@ class NearRecords:
         cosines = self._vectors.similarities(vector, scopes, [*ids])
         records = self._records.get([*ids], scopes)
         for record in (records[each] for each in ids if each in records and records[each].holds):
-            if found := contradiction(record.text, text, cosines.get(record.id, 0.0)):
+            found = contradiction(record.text, said.text, cosines.get(record.id, 0.0))
+            if found and may_both_hold(said, record):
                 yield _conflicting(record, found.why, found.certainty + cosines.get(record.id, 0.0) / 100)
 
     def _outdated(

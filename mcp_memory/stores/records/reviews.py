@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
@@ -44,8 +44,9 @@ class SqliteReviews:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
         return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))
 
-    def contradicting(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        return dict(self._database.rows(statement("contradicting"), (json.dumps(list(record_ids)),)))
+    def contradicting(self, record_ids: Collection[str]) -> Sequence[tuple[str, str]]:
+        rows = self._database.rows(statement("contradicting"), (json.dumps(list(record_ids)),))
+        return [(one, other) for one, other in rows]
 
     def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
         rows = self._database.rows(statement("newly_doubted"), {"since": since, "until": until})

@@ -31,6 +31,9 @@ from mcp_memory.domain.text.conflicts import (
         # What its reader is told to do, words like others, what comes in its place, and what may happen.
         ("To upgrade, remove the `old_hook` setting.", []),
         ("Removed `title` and `request`.", []),
+        ("We have not removed `max_rows` yet.", []),
+        ("If `max_rows` is removed, the app breaks.", []),
+        ("user_id is removed from the logs each night.", []),
         ("The format is superseded by `?_shape=`.", []),
         ("RenameTableEvent is fired when a table is renamed.", []),
         ("RESTIC_FROM_REPOSITORY is the source (replaces --from-repo).", []),
@@ -63,6 +66,8 @@ def test_a_title_that_is_taken_back_is_contradicted() -> None:
     assert found.certainty > 0.9
     assert changes_named(revert) == ["New encode and decode functions"]
     assert not contradiction("Commit 9fdb47ca: New encode functions", revert, 0.1)
+    asked = 'Bob asked us not to revert "New encode and decode functions".'
+    assert not contradiction("Commit 9fdb47ca: New encode and decode functions", asked, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,17 @@ def test_a_title_that_is_taken_back_is_contradicted() -> None:
             '"malta" there, "peru" here',
         ),
         ("Die Frist ist zwei Wochen.", "Die Frist ist drei Wochen.", None),
-        ("日志保留 30 天。", "日志保留 90 天。", '"30" there, "90" here'),
+        ("日志保留 30 天。", "日志保留 90 天。", None),
+        ("The owner of billing is Priya.", "The owner of billing is Tomas.", '"priya" there, "tomas" here'),
+        ("The timeout of the geocoder is 5 s.", "The timeout of the geocoder is 9 s.", '"5" there, "9" here'),
+        ("The door is not shut.", "The door is shut.", "one denies what the other says"),
+        # What may be so on another day, or of another thing.
+        ("I ate 3 apples in Bern.", "I ate 5 apples in Bern.", None),
+        ("Anna has 3 dogs in Rome and Bern.", "Anna has 5 cats in Rome and Bern.", None),
+        ("The cat in the garden is black.", "The cat in the garden is asleep.", None),
+        ("Anna likes the music of Bach.", "Anna likes the music of Mozart.", None),
+        ("Room 5 is on floor no 2.", "Room 5 is on floor 2.", None),
+        ("Server 1: the owner is Priya.", "Server 2: the owner is Tomas.", None),
         ("The scheduler is idempotent.", "The scheduler is not idempotent.", "one denies what the other says"),
         (
             "Gäste dürfen den Drucker nutzen.",
@@ -87,6 +102,7 @@ def test_a_title_that_is_taken_back_is_contradicted() -> None:
         ("Datasette 0.28: Now on PyPI as a wheel.", "Datasette 0.29: Now on PyPI as a wheel.", None),
         ("2024-05-01: The gate is open until ten.", "2024-06-01: The gate is open until ten.", None),
         ("After a power cut elk-4 needs its date set.", "After a power cut elk-2 needs its date set.", None),
+        ("Acme Foods asked for invoice 7.", "Acme Foods asked for invoice 8.", None),
         ("Notes for release 5.2 list 26 changes.", "Notes for release 6.8 list 26 changes.", None),
         # Another subject, another object of several, more than one place, too few words, a long text.
         ("Staging keeps logs for 30 days.", "Production keeps logs for 30 days.", None),

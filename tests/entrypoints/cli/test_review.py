@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import NewRecord
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
 
-ALIKE = ("The database listens on port 5432.", "The database listens on the port 5432.")
+ALIKE = ("The database listens on port 5432.", "The database listens on port 5433.")
 
 
 @pytest.fixture
@@ -29,7 +29,10 @@ def test_groups_are_shown_settled_and_undone(run: "Run", pair: list[str]) -> Non
     """N2.1: as text and as JSON; the status counts what waits."""
     (group,) = run("review", "--json").json["groups"]
     assert {each["id"]: each["text"] for each in group["records"]} == dict(zip(pair, ALIKE, strict=True))
-    assert (group["kind"], group["why"]) == ("duplicates", "They say almost the same.")
+    assert (group["kind"], group["why"]) == (
+        "contradictions",
+        'The first may contradict: "5432" there, "5433" here.',
+    )
     screen = run("review").out
     assert group["id"] in screen
     assert ALIKE[0] in screen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.reviews import Review, ReviewKind, Way
 from mcp_memory.entrypoints.page.review import in_words
 from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.services.review.settle import Settled, Settling
 from tests.contract.conftest import BLANK
 from tests.entrypoints.page.conftest import Beside, words_of
@@ -19,7 +21,9 @@ from tests.entrypoints.page.conftest import Beside, words_of
 def group_of(beside: Beside, *texts: str) -> tuple[str, list[str]]:
     """A group that waits with records of these texts, and their ids."""
     caller = beside.memory.caller()
-    ids = [beside.memory.remember([NewRecord(text=text)], caller)[0].id for text in texts]
+    ids = [beside.memory.remember([NewRecord(text=text)], caller, advise=False)[0].id for text in texts]
+    with beside.memory.records.write() as transaction:
+        enqueue("contradictions", ids[::-1], "The first may contradict.", time.time(), transaction)
     waiting = [each.review for each in beside.memory.reviews.waiting(caller) if set(each.review.record_ids) & {*ids}]
     assert waiting, "they contradict or repeat each other"
     return waiting[0].id, ids

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ALIKE = ("The database listens on port 5432.", "The database listens on the port 5432.")
+ALIKE = ("The database listens on port 5432.", "The database listens on port 5433.")
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -71,8 +71,8 @@ async def test_remember_names_the_group_and_revise_settles_and_undoes_it(app: "A
             {"id": second["id"], "kind": "fact", "day": day, "text": ALIKE[1]},
             {"id": first["id"], "kind": "fact", "day": day, "text": ALIKE[0]},
         ]
-        settled = await call(client, "revise", id=group, settle="merge", keep=first["id"], reason="The same.")
-        assert (settled["settled"], settled["group"], await queue(client)) == ("merge", group, {"waiting": 0})
+        settled = await call(client, "revise", id=group, settle="supersedes", keep=first["id"], reason="A slip.")
+        assert (settled["settled"], settled["group"], await queue(client)) == ("supersedes", group, {"waiting": 0})
         assert settled["records"] == [
             {"id": second["id"], "status": "superseded", "text": ALIKE[1], "superseded_by": first["id"]},
             {"id": first["id"], "status": "new", "text": ALIKE[0]},

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.services.memory.remember import Remembered
 
+MOST_JUDGED = 10
+"""Items of a call, at most, of which the answer shows what is near: nobody judges more at once."""
 DESCRIPTION = """\
 Use as soon as something is learnt that will matter later: a decision and why, a fact, a procedure that worked, a \
 mistake to avoid (censor), who someone is. One idea each, in words that stand alone. Equal text is stored once; \
@@ -31,7 +33,8 @@ def build(app: "App") -> StrictTool:
         remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
         how = HOW if any(one.review for one in remembered) else ""
-        return {"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons, settle=how)
+        shown = [_show(one, is_one_of_few=len(remembered) <= MOST_JUDGED) for one in remembered]
+        return {"records": shown} | unless_empty(degraded=reasons, settle=how)
 
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 
@@ -72,7 +75,7 @@ def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     return NewRecord(**said)
 
 
-def _show(remembered: "Remembered") -> dict[str, Json]:
+def _show(remembered: "Remembered", *, is_one_of_few: bool) -> dict[str, Json]:
     shown: dict[str, Json] = {
         "id": remembered.id,
         "status": remembered.status,
@@ -81,7 +84,7 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
     }
     return shown | unless_empty(
         conflicts=show_conflicts(remembered.conflicts),
-        near=show_near(remembered.near),
+        near=show_near(remembered.near if is_one_of_few else ()),
         cleaned=remembered.cleaned,
         superseded_by=remembered.superseded_by,
         group=remembered.review,

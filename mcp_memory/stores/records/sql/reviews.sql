@@ -61,15 +61,14 @@ SELECT m.record_id FROM review_records AS m JOIN reviews AS g ON g.id = m.review
 WHERE g.kind = :kind AND m.record_id IN (SELECT value FROM json_each(:ids));
 
 -- name: contradicting
--- Each of these records with the latest other one of a group that waits, while both hold and say what they said.
-SELECT m.record_id, max(o.record_id) FROM review_records AS m
+-- Each of these records with the others of a group that waits, while both hold and say what they said, the latest first.
+SELECT m.record_id, o.record_id FROM review_records AS m
 JOIN reviews AS g ON g.id = m.review AND g.kind = 'contradictions' AND g.way IS NULL
 JOIN review_records AS o ON o.review = m.review AND o.record_id <> m.record_id
-    AND (o.place = 0 OR m.place = 0)
 JOIN records AS r ON r.id = m.record_id AND r.content_hash = m.content_hash AND r.status <> 'superseded'
 JOIN records AS p ON p.id = o.record_id AND p.content_hash = o.content_hash AND p.status <> 'superseded'
 WHERE m.record_id IN (SELECT value FROM json_each(?))
-GROUP BY m.record_id;
+ORDER BY p.row DESC;
 
 -- name: drop_review
 DELETE FROM reviews WHERE id = ?;
