@@ -44,8 +44,6 @@ LEAST_IN_COMMON, INFLECTED_LETTERS = 4, 2
 MAX_QUERY_TERMS = 48
 MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
-STEMMED = ("english", "german", "french", "spanish")
-"""Languages whose rules tell inflections from other words."""
 ENGLISH = "en"
 LANGUAGES = (ENGLISH, *FOREIGN_BY_LANGUAGE)
 """Languages in Latin letters whose inflections the index knows (ISO 639-1)."""
@@ -225,12 +223,6 @@ def folded(word: str) -> str:
         return word.lower()
     bare = _LATIN_ACCENTS.sub("", normalized("NFD", word.casefold()))
     return _STRAY_ACCENTS.sub("", normalized("NFC", bare))
-
-
-def stem_forms(word: str) -> tuple[str, ...]:
-    """Return a folded word's stem by the rules of each language of STEMMED: inflections share one of them."""
-    with _stemming:
-        return tuple(_snowball(language)([word])[0] for language in STEMMED)
 
 
 @cache

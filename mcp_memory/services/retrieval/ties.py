@@ -66,9 +66,9 @@ class TieFinder:
         self, scopes: Sequence[str], passing: RecordSet, asked: dict[str, Collection[str]], key: str
     ) -> Collection[str]:
         """Return the records whose texts have a name, as a whole; of the first names of a question alone."""
-        if key not in asked:
-            asked[key] = self._looked_up(scopes, passing, key) if len(asked) < LOOKED_UP else ()
-        return asked[key]
+        if key not in asked and len(asked) < LOOKED_UP:
+            asked[key] = self._looked_up(scopes, passing, key)
+        return asked.get(key, ())
 
     def _looked_up(self, scopes: Sequence[str], passing: RecordSet, key: str) -> Collection[str]:
         found = self._keywords.search(query_terms(key), scopes, HOLDERS, passing)

@@ -1,5 +1,6 @@
 """Shortening scored texts until they fit."""
 
+from math import nan
 from typing import Any
 
 import pytest
@@ -71,7 +72,10 @@ def test_the_target_is_in_the_clients_tokens() -> None:
     assert lengths(compressed([item(90, 1), item(90, 0)], 240, twice)) == [90, 30]
 
 
-@pytest.mark.parametrize("wrong", [{}, {"text": 1}, {"text": "a", "score": "high"}, {"text": "a", "score": True}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"text": 1}, {"text": "a", "score": "high"}, {"text": "a", "score": True}, {"text": "a", "score": nan}],
+)
 def test_an_item_without_a_text_or_with_another_score_is_an_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="An item needs a text"):
         compressed([wrong], 9, MEASURE)

@@ -36,5 +36,6 @@ def test_a_newest_state_stands_beside_the_best_record_of_its_thread() -> None:
     assert order({}, {}) == [("a", 0.8), ("b", 0.6), ("c", 0.5)]
     assert order({"a": "c"}, {}) == [("a", 0.8), ("c", 0.8), ("b", 0.6)]
     assert order({}, {"b": "d"}) == [("a", 0.8), ("d", 0.6), ("b", 0.6), ("c", 0.5)]
+    assert order({}, {"c": "a"}) == [("a", 0.8), ("b", 0.6), ("c", 0.5)]  # It stands before it anyway.
     near = [Fused(id="a", score=0.8), Fused(id="b", score=0.77)]
     assert [hit.id for hit in with_newest(near, near, {"a": "b"}, {})] == ["b", "a"]

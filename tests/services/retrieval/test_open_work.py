@@ -8,6 +8,8 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.text.work_questions import WorkQuestion
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -98,6 +100,15 @@ def test_a_question_about_a_goals_work_is_answered_with_its_steps(bob: App, reme
     found = [line.partition("] ")[2] for line in lines(bob, query)]
     assert found[0] == GOAL
     assert {each.partition(" (part")[0] for each in found[1:3]} == {"Switch the yard clients", "Write the proto files"}
+
+
+def test_a_question_of_which_open_work_has_few_words_is_not_about_it() -> None:
+    """W4.1: at least half of its subject's words."""
+    for subjects, wanted in ((("crane", "budget", "review"), ()), (("crane", "budget"), ["t000001"])):
+        asked = WorkQuestion(is_sure=True, subjects=subjects, is_blocked=False)
+        words = {"t000001": frozenset({"crane", "slot"})}
+        work = open_work.OpenWork(tasks={}, above={}, words=words, cosines={}, asked=asked, listed=("t000001",))
+        assert open_work.answering(work, Query(text="", terms=()), ()) == wanted
 
 
 def test_the_words_of_a_foreign_goal_count(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:

@@ -10,10 +10,14 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.retrieval.fusion import Background, Fused
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval import ties
 from mcp_memory.services.retrieval.recall import RecallAnswer
 from mcp_memory.services.retrieval.ties import is_name, with_tie
 from mcp_memory.services.tasks.task_stack import PushRequest
+from mcp_memory.stores.graph.store import LinkGraphStore
 
 RememberOne = Callable[..., Remembered]
 QUESTION = "How is Acme Foods tied to the outage INC-7?"
@@ -66,6 +70,23 @@ def test_a_rare_name_that_was_given_once_ties_the_texts_that_have_it(
     remember("The brae clockwork was sold by Acme Foods.")
     found = asked(app)
     assert found.tie.endswith(f"→ Copperline → {middle.id} → brae clock → {last.id} → INC-7")
+
+
+def test_a_path_leads_through_what_is_true_now_and_few_names_are_looked_up(
+    app: App, chain: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O4.2, N4.1: what has ended ties nothing, nor is a time asked for; a graph that fails leaves the results."""
+    assert not asked(app, valid_at="2026-11-20").tie
+    monkeypatch.setattr(ties, "LOOKED_UP", 0)
+    assert asked(app).tie == line(chain)
+    app.revise(Revision(id=chain[1], valid_until=app.searcher.instant("2026-11-19")), app.caller())
+    assert not asked(app).tie
+
+    def fails(*_: object) -> None:
+        raise StoreUnavailable("graph: not now")
+
+    monkeypatch.setattr(LinkGraphStore, "tie", fails)
+    assert asked(app).results
 
 
 def test_the_whole_path_is_among_the_results_and_said_in_a_line(app: App, chain: list[str]) -> None:

@@ -168,12 +168,13 @@ def test_it_keeps_its_place_once_somebody_says_otherwise(
         "Uploads are no longer limited to 20 MB.",
         "Uploads go to the bucket in Frankfurt.",
         "Uploads may be at most 50 MB in the free plan.",
+        "The old printer has 20 MB for jobs.",
     ],
 )
 def test_what_says_something_else_is_left_alone(
     app: App, remember: RememberOne, correct: Callable[[str, str], str], other: str
 ) -> None:
-    """W5.4: another subject, both values, an end, no value, the new value."""
+    """W5.4: another subject, both values, an end, no value, the new value, another thing with the old one."""
     correct(LIMIT, LIMIT_NOW)
     answer = remember(other)
     assert not [each for each in answer.conflicts if each.why.endswith(SAYS_AGAIN)]

@@ -228,3 +228,22 @@ def test_what_is_not_settled_is_marked_where_it_is_shown(
     assert "settled" not in other.recall(RecallRequest(query=query), other.caller()).shown[0].line
     app.settle(Settling(id=new.review, settle="both-true"), app.caller())
     assert "settled" not in app.assemble_context(ContextRequest(query=query), app.caller()).text
+
+
+def test_a_mark_names_nothing_hidden_and_hides_nothing_seen(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """W5.3, B1.4, S4.1: neither a branch's record, nor a conflict that a private one joined."""
+    query = "after how many minutes do sessions expire"
+    first = remember("Sessions expire after 15 minutes.")
+    bob = open_memory(agent="bob")
+    bob.tasks.push(PushRequest(goal="Try it", branch=True), bob.caller())
+    bob.remember([NewRecord(text="Sessions expire after 20 minutes.")], bob.caller())
+    assert "settled" not in app.recall(RecallRequest(query=query), app.caller()).shown[0].line
+    second = remember("Sessions expire after 30 minutes.")
+    remember("Sessions expire after 45 minutes.", visibility="private")
+    carol = open_memory(agent="carol")
+    found = [each.line for each in carol.recall(RecallRequest(query=query), carol.caller()).shown]
+    assert sorted(line.rpartition(" (")[2] for line in found) == [
+        f"contradicts {each}, not settled)" for each in (first.id, second.id)
+    ]
