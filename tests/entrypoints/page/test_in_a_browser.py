@@ -27,7 +27,7 @@ def filled(beside: Beside) -> Beside:
     beside.memory.remember([NewRecord(text=HOSTILE, tags=("<b>",), pinned=True)], caller)
     beside.memory.remember([NewRecord(text="The print server listens on port 631.", tags=("a, b",))], caller)
     for load in (20, 35):
-        beside.memory.remember([NewRecord(text=f"The invoice worker takes {load} jobs at once.")], caller)
+        beside.memory.remember([NewRecord(text=f"The limit of the invoice worker is {load} jobs at once.")], caller)
     return beside
 
 

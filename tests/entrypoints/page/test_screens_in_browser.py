@@ -233,11 +233,11 @@ def test_a_record_is_found_and_marked_as_wrong_without_a_pointer(chromium: Brows
 
 def test_what_waits_for_a_review_is_settled(chromium: Browser, shop: Shop) -> None:
     """U1.1, U1.2: side by side, and taken back."""
-    before, after = shop.stored("The gym closes at 20:00."), shop.stored("The gym closes at 22:00.")
+    before, after = shop.stored("The owner of the gym is Ann."), shop.stored("The owner of the gym is Bob.")
     with visiting(chromium, shop, "/review") as page:
-        page.wait_for("The gym closes at 22:00.")
+        page.wait_for("The owner of the gym is Bob.")
         page.click(f"button[value={after}]")
-        page.wait_for(f"“The gym closes at 20:00.” ({before}) now ranks below “The gym closes at 22:00.” ({after}).")
+        page.wait_for(f"“The owner of the gym is Ann.” ({before}) now ranks below “The owner of the gym is Bob.” ({after}).")
         assert shop.status(before) == "superseded"
         undo(page)
         assert shop.status(before) == "new"
@@ -245,7 +245,7 @@ def test_what_waits_for_a_review_is_settled(chromium: Browser, shop: Shop) -> No
 
 def test_a_group_is_settled_without_a_pointer(chromium: Browser, shop: Shop) -> None:
     """U1.1, U1.2: Tab leads to each of its buttons in turn."""
-    before, after = shop.stored("The pool is 25 metres long."), shop.stored("The pool is 50 metres long.")
+    before, after = shop.stored("The pool is shut after 20 minutes."), shop.stored("The pool is shut after 50 minutes.")
     with visiting(chromium, shop, "/review") as page:
         page.wait(f"document.querySelector('button[value={after}]')")
         page.value("document.activeElement.blur()")
@@ -254,7 +254,7 @@ def test_a_group_is_settled_without_a_pointer(chromium: Browser, shop: Shop) -> 
                 break
             page.press("Tab")
         page.press("Enter")
-        page.wait_for(f"({before}) now ranks below “The pool is 50 metres long.” ({after}).")
+        page.wait_for(f"({before}) now ranks below “The pool is shut after 50 minutes.” ({after}).")
         assert shop.status(before) == "superseded"
         page.press("u")
         page.wait_for("Undone.")
