@@ -237,7 +237,9 @@ def test_what_waits_for_a_review_is_settled(chromium: Browser, shop: Shop) -> No
     with visiting(chromium, shop, "/review") as page:
         page.wait_for("The owner of the gym is Bob.")
         page.click(f"button[value={after}]")
-        page.wait_for(f"“The owner of the gym is Ann.” ({before}) now ranks below “The owner of the gym is Bob.” ({after}).")
+        page.wait_for(
+            f"“The owner of the gym is Ann.” ({before}) now ranks below “The owner of the gym is Bob.” ({after})."
+        )
         assert shop.status(before) == "superseded"
         undo(page)
         assert shop.status(before) == "new"
