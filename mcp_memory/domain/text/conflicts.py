@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.entity_extraction import formed_mentions
 from mcp_memory.domain.text.words import folded, has_name, stems
 
 REVERTED, GONE, VALUE, DENIED, RELATION_CERTAINTY = 0.95, 0.7, 0.9, 0.9, 0.85
@@ -25,9 +26,12 @@ EQUAL_COSINE = 0.95
 """Least cosine of near-duplicates; it says nothing of values, in which they may differ."""
 ALIKE_COSINE, ALIKE_SHARE = 0.9, 0.7
 """Least cosine of two texts that say one thing in other words, and least share of words that they have in common."""
-NEAR_COSINE, SHORT_WORDS, SHORT_COSINE, SHORT_SHARE = 0.85, 25, 0.65, 0.5
+NEAR_COSINE, SHORT_WORDS, SHORT_COSINE, SHORT_SHARE = 0.92, 25, 0.65, 0.5
 """Least cosine of two texts of one thing; of short ones, of at most so many words, with the least share of words that
-they have in common. One of nine records of real histories is as near to an earlier one (docs/decisions/0092)."""
+they have in common."""
+SUBJECT_COSINE = 0.67
+"""Least cosine of two texts that refer to one issue or title and are likely of it. With what is near in meaning, one of
+seven records of real histories meets an earlier one so (docs/decisions/0092)."""
 AGAIN_COSINE, AGAIN_SHARE = 0.65, 0.35
 """Least cosine and share of words of a text and corrected words whose dropped value it has."""
 GONE_COSINE = 0.55
@@ -63,6 +67,8 @@ _GONE_BEHIND = re.compile(rf"{_NAME}(?:\s(?!{_LINKS})[\w-]+){{0,3}}?{_IS_GONE.pa
 _GONE_UNSPACED = re.compile(
     rf"(?:{lexicon.unspaced('gone_before')})\s?{_NAME}|{_NAME}\s?(?:{lexicon.unspaced('gone_behind')})"
 )
+# 'the motion "Pave the east yard"'
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{12,120})[\"”»]")
 _SIGN = re.compile(r"[\W_\d]|[a-z][A-Z]")
 _WORD = re.compile(rf"[{lexicon.UNSPACED}]|\d[\d.,:/-]*\d|[^\W{lexicon.UNSPACED}]+(?:['’.-][^\W{lexicon.UNSPACED}]+)*")
 _NOT = rf"{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.spaced('not')}"
@@ -185,6 +191,12 @@ def names_gone(text: str) -> tuple[str, ...]:
     told = (match for match in found if _is_told(match))
     names = (next(each for each in match.groups() if each).rstrip(".,:;") for match in told)
     return tuple(dict.fromkeys(name for name in names if _SIGN.search(name)))  # "`title`" is a word like others.
+
+
+def references(text: str) -> Sequence[str]:
+    """Return the issues and quoted titles that a text refers to, as written: "#42", "Add a cache"."""
+    issues = (name for kind, name in formed_mentions(text[:MOST_READ]) if kind == "issue")
+    return [*dict.fromkeys([*issues, *_QUOTED.findall(text[:MOST_READ])])]
 
 
 def is_same(old: str, new: str, cosine: float) -> bool:

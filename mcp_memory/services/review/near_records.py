@@ -14,10 +14,12 @@ from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Vector
+from mcp_memory.domain.retrieval.threads import MOST_HOLDERS
 from mcp_memory.domain.text.conflicts import (
     ALIKE_COSINE,
     OUTDATED_CERTAINTY,
     RELATION_CERTAINTY,
+    SUBJECT_COSINE,
     Contradiction,
     changes_named,
     contradiction,
@@ -25,10 +27,11 @@ from mcp_memory.domain.text.conflicts import (
     is_near,
     is_same,
     otherwise,
+    references,
     says_again,
     says_dropped,
 )
-from mcp_memory.domain.text.words import entity_key, query_terms
+from mcp_memory.domain.text.words import entity_key, has_name, query_terms
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, VectorStore
@@ -44,9 +47,9 @@ REACHED = 10
 LEAST_REACHED = 0.3
 """Least cosine of a restatement and the corrected words: "hosted on Fly.io" and "runs on Hetzner" have 0.44."""
 HOLDERS = 20
-"""Records that are looked through for a name or a title which a text says to be gone."""
+"""Records that are looked through for a name or a title which a text says to be gone, or refers to."""
 MOST_NAMED = 10
-"""Names and titles that a text says to be gone, of which each costs a search."""
+"""Names and titles that a text says to be gone, and those that it refers to: each costs a search."""
 MOST_CONFLICTS, MOST_SIMILAR, MOST_NEAR = 2, 5, 2
 MOST_RELATIONS = 20
 STILL_SAYS = "it may still say what was corrected"
@@ -120,9 +123,27 @@ class NearRecords:
         told = {each.id: each for each in advice.conflicts} | told
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
         similar = tuple(each for each in advice.similar if each not in told)
-        to_judge = (record for record, cosine in reached if is_near(record.text, said.text, cosine))
-        others = (each for each in to_judge if each.id not in told and each.id not in similar)
+        in_meaning = (record for record, cosine in reached if is_near(record.text, said.text, cosine))
+        to_judge = {each.id: each for each in [*self._of_one_subject(said, vector, passing, scopes), *in_meaning]}
+        others = (each for each in to_judge.values() if each.id not in told and each.id not in similar)
         return Advice(conflicts=tuple(best), similar=similar, near=tuple(islice(others, MOST_NEAR)))
+
+    def _of_one_subject(
+        self, said: NewRecord | Record, vector: Vector, passing: RecordSet, scopes: Sequence[str]
+    ) -> Sequence[Record]:
+        """Return the records that refer to an issue or a title as a text does, the nearest in meaning first.
+
+        What many refer to is a topic.
+        """
+        found: dict[str, Record] = {}
+        for named in islice(references(said.text), MOST_NAMED):
+            ids = self._keywords.search(query_terms(named), scopes, HOLDERS, passing)
+            held = [each for each in self._records.get(ids, scopes).values() if each.holds]
+            held = [each for each in held if has_name(each.text, named)]
+            found |= {each.id: each for each in held} if len(held) <= MOST_HOLDERS else {}
+        cosines = self._vectors.similarities(vector, scopes, [*found]) if found else dict[str, float]()
+        near_first = sorted(cosines, key=lambda each: -cosines[each])
+        return [found[each] for each in near_first if cosines[each] >= SUBJECT_COSINE]
 
     def _gone(
         self, said: NewRecord | Record, vector: Vector, passing: RecordSet, scopes: Sequence[str]

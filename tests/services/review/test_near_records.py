@@ -48,6 +48,22 @@ def test_a_restatement_is_similar(remember: RememberOne) -> None:
     assert {each.id for each in near.near} == {first.id, again.id}
 
 
+def test_what_refers_to_one_issue_or_title_is_near(remember: RememberOne) -> None:
+    """N1.1: long texts that say much else, where their meaning is near enough; what many refer to is a topic."""
+    filler = " The group met on the quay, went through its list, heard each member, and took notes for those away."
+    old = remember('Meeting, "Pave the east yard" (#412): the members will vote on paving it in May.' + filler)
+    remember("The crane's manual has a title, " + '"Pave the east yard", by mistake.')
+    for number in range(3):
+        remember(f"Meeting on the lighthouse, item {number}: the paint of the tower was chosen." + filler)
+    new = remember(
+        'Meeting, "Pave the east yard" (#412): the vote on paving it is put off. Money is short, and Ann asks again.'
+    )
+    assert [each.id for each in new.near] == [old.id]
+    for number in range(11):
+        remember(f'Meeting, "Pave the east yard": the members heard neighbour {number} on paving it.' + filler)
+    assert remember('Meeting, "Pave the east yard": neighbour 12 wrote of the paving.').near == ()
+
+
 def test_what_says_that_a_name_is_gone_names_who_tells_of_it(app: App, remember: RememberOne) -> None:
     """N1.1: however many are nearer; it is told, and waits for nobody, as the text may speak of something else."""
     old = remember("The export reads its limits from `max_rows`.", kind="episode")
