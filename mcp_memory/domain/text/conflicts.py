@@ -7,7 +7,7 @@ gone, and the same words with one other value, or denied. The agent that reads b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -77,6 +77,8 @@ _DENIAL = re.compile(rf"\b(?:{_NOT})\b|{lexicon.DENIALS_UNSPACED}|不", re.IGNOR
 _AMOUNT = re.compile(r"\d+(?:[,:/-]\d+)*")
 # "no longer", "nicht mehr", "was too slow"
 _ENDED = re.compile(rf"\b(?:{lexicon.spaced('ended')})\b|(?:{lexicon.unspaced('ended')})", re.IGNORECASE)
+# "limits. The export", or a new line
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _COPULAS = lexicon.word_set("copulas")
 # "る", "し"
 _KANA = re.compile(r"[\u3040-\u309f]")
@@ -108,20 +110,23 @@ class _Difference(NamedTuple):
     after: Sequence[str]
 
 
-def contradiction(old: str, new: str, cosine: float) -> Contradiction | None:
+def contradiction(old: str, new: str, cosine: float, known_gone: Container[str] = ()) -> Contradiction | None:
     """Return that the newer text takes the older one back, or says that a name in it is gone; None where it does not.
 
-    `cosine` is that of their vectors.
+    `cosine` is that of their vectors. Names that are `known_gone` are no news.
     """
     title = _title(_LABEL.sub("", old, count=1).partition("\n")[0])
     if any(title == _title(each) for each in titles_taken_back(new)):
         return Contradiction(why="the newer takes it back by its title", certainty=REVERTED)
-    held = [name for name in names_gone(new) if has_name(old, name)] if cosine >= GONE_COSINE else []
-    for name in held:
-        # "We replaced .jsono; .jsono still works" reports on it all the same.
-        if name not in names_gone(old) or old.count(name) > 1:
+    for name in names_gone(new) if cosine >= GONE_COSINE else ():
+        if name not in known_gone and _reports_on(old, name):
             return Contradiction(why=f'"{name}" is said to hold no longer', certainty=GONE)
     return None
+
+
+def _reports_on(text: str, name: str) -> bool:
+    """Return True where a text has a name in a sentence that does not say that something ended: "previously"."""
+    return any(has_name(each, name) and not _ENDED.search(each) for each in _SENTENCE_END.split(text))
 
 
 def otherwise(old: str, new: str) -> Contradiction | None:

@@ -26,6 +26,7 @@ from mcp_memory.domain.text.conflicts import (
     has_one_target,
     is_near,
     is_same,
+    names_gone,
     otherwise,
     references,
     says_again,
@@ -148,7 +149,7 @@ class NearRecords:
     def _gone(
         self, said: NewRecord | Record, vector: Vector, passing: RecordSet, scopes: Sequence[str]
     ) -> Iterator[ConflictingRecord]:
-        """Yield what a text says to be gone by its name or title, however far its meaning."""
+        """Yield what a text is the first to say is gone, by its name or title, however far its meaning."""
         ids = {
             each: None
             for named in islice(changes_named(said.text), MOST_NAMED)
@@ -158,8 +159,10 @@ class NearRecords:
             return
         cosines = self._vectors.similarities(vector, scopes, [*ids])
         records = self._records.get([*ids], scopes)
-        for record in (records[each] for each in ids if each in records and records[each].holds):
-            found = contradiction(record.text, said.text, cosines.get(record.id, 0.0))
+        held = [records[each] for each in ids if each in records and records[each].holds]
+        known_gone = {name for record in held for name in names_gone(record.text)}
+        for record in held:
+            found = contradiction(record.text, said.text, cosines.get(record.id, 0.0), known_gone)
             if found and may_both_hold(said, record):
                 yield _conflicting(record, found.why, found.certainty + cosines.get(record.id, 0.0) / 100)
 

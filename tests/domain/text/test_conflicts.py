@@ -48,15 +48,16 @@ def test_names_that_a_text_says_to_be_gone(text: str, names: list[str]) -> None:
 
 
 def test_a_record_that_tells_of_what_is_gone_is_contradicted() -> None:
-    """N1.1: where it is near, has the name whole, and does not itself say that it is gone."""
+    """N1.1: where it is near, has the name whole, and nobody has said so before."""
     new = "Renamed --limit to --config."
     found = contradiction("A --limit option takes a list of limits.", new, 0.6)
     assert found
     assert found.why == '"--limit" is said to hold no longer'
     assert not contradiction("A --limit option takes a list of limits.", new, 0.4)
     assert not contradiction("A --limit-rows option takes a list of limits.", new, 0.9)
-    assert not contradiction("Removed --limit.", new, 0.9)
-    assert contradiction("We removed --limit from the help; --limit still works.", new, 0.9)
+    assert not contradiction("A --limit option takes a list of limits.", new, 0.9, {"--limit"})
+    assert not contradiction("Limits came from --limit previously.", new, 0.9)
+    assert contradiction("Limits were a file previously. They come from --limit.", new, 0.9)
 
 
 def test_a_title_that_is_taken_back_is_contradicted() -> None:

@@ -73,6 +73,7 @@ def test_what_says_that_a_name_is_gone_names_who_tells_of_it(app: App, remember:
     assert [(each.id, each.why) for each in new.conflicts] == [(old.id, '"max_rows" is said to hold no longer')]
     assert new.review == ""
     assert remember("Renamed `min_rows` to `row_least` in the export.").conflicts == ()
+    assert remember("Removed `max_rows` from the tests of the export.").conflicts == ()  # It is told already.
 
 
 @pytest.mark.parametrize(
