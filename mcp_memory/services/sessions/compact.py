@@ -22,7 +22,7 @@ from mcp_memory.domain.model.session_log import (
     Trigger,
 )
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
-from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
+from mcp_memory.domain.sessions.pressure import Pressure, adapted, aimed, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore
@@ -148,6 +148,7 @@ class Compact:
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
         passes = self._passes_of(writer.write)
         options, note = adapted(replace(usual, passes=passes.named(usual.passes)), makeup(log), wanting)
+        options = aimed(options, log, is_forced=request.force)
         # A compaction on request always works: `off` only stops automatic ones.
         named = passes.named(request.passes or self._passes or options.passes or (USUAL,))
         course = CompactionProgress(
