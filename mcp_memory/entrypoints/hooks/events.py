@@ -149,6 +149,7 @@ def feed(hook: HookCall) -> None:
         from mcp_memory.entrypoints.conversations.transcripts import read_lines
 
         hook.app.feed(read_lines(*hook.lines), hook.caller)
+        hook.app.hold_ceiling(hook.caller)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
     if start is None:
@@ -162,8 +163,9 @@ def feed(hook: HookCall) -> None:
         if part.end != start:
             hook.note_fed(part.end, mark_before(path, part.end))
         if part.end <= start:
-            return
+            break
         start = part.end
+    hook.app.hold_ceiling(hook.caller)
 
 
 def unread_from(hook: HookCall) -> int | None:
