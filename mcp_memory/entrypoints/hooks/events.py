@@ -214,13 +214,17 @@ def before_compaction(hook: HookCall) -> str:
 def after_compaction(hook: HookCall) -> None:
     """Store the client's summary of this session, and note what it teaches; it supersedes the earlier one.
 
-    Raises StoreUnavailable.
+    One that says nothing of the session is not stored: the earlier one stays. Raises StoreUnavailable.
     """
     from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.domain.sessions.empty_summaries import says_nothing
     from mcp_memory.entrypoints.conversations.transcripts import fit_text
 
     text = fit_text(_summary(hook.payload.compact_summary)).strip()
     if not text or not hook.settings.hook_log:
+        return
+    entries = hook.app.logs.log(hook.caller).entries
+    if entries and says_nothing(text, [entry.text for entry in entries]):
         return
     former = client_summary(hook.app, hook.caller)
     item = NewRecord(
