@@ -1,4 +1,4 @@
-"""Finds summaries that say nothing of what they stand for: "none" in any words, placeholders, the headings alone.
+"""Finds summaries that say nothing of what they replace: "none" in any words, placeholders, the headings alone.
 
 A summary says something where lines of its own hold words of the messages. It may be short, and in another language
 than they are: then names and numbers are in both. Independent of stores and of who wrote it.
@@ -24,7 +24,8 @@ _PLACEHOLDER = re.compile(r"\s*(?:\[[^\]]*\]|<[^>]*>|\{[^}]*\}+|\([^)]*\)|_{2,}|
 # e.g. "No decisions were made.", "Keine Dateien geändert", "There are no open items", "没有决定", "特になし"
 _ABSENCE = re.compile(
     r"\W*(?:"
-    r"(?:there (?:is|are|was|were) |so far )?(?:no|none|not|nothing|nobody|n/?a|nil|null|unknown|unspecified|tb[da]|todo)\b"
+    r"(?:there (?:is|are|was|were) |so far )?"
+    r"(?:no|none|not|nothing|nobody|n/?a|nil|null|unknown|unspecified|tb[da]|todo)\b"
     r"|(?:es gibt |es gab )?(?:kein|keine|keinen|keiner|keines|nichts|nicht|entfällt|unbekannt)\b"
     r"|(?:il n'y a |il n’y a )?(?:aucun|aucune|rien|pas de|pas d['’]|néant|sans objet|non)\b"
     r"|(?:no hay |não há |non c'è |non ci sono )?"

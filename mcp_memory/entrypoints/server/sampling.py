@@ -34,7 +34,7 @@ _FOREIGN: Final = (
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
+class _Questions:
     """The questions of one call in the newer era: the key of the open one, and answers by key.
 
     `nonce` makes the keys those of this call alone: the same prompt in another session has another key.
@@ -45,7 +45,7 @@ class _Asked:
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-_state = TypeAdapter(_Asked)
+_state = TypeAdapter(_Questions)
 
 
 class AnswerNeeded(Exception):
@@ -117,9 +117,9 @@ def _answered_before(context: Context[Any, Any], request: CreateMessageRequest) 
     raise AnswerNeeded(InputRequiredResult(input_requests={key: request}, request_state=state))
 
 
-def _asked_so_far(context: Context[Any, Any]) -> _Asked:
-    """What the call asked before. The state is sealed by the library, so it is what we once wrote."""
-    asked = _state.validate_json(context.request_state) if context.request_state else _Asked()
+def _asked_so_far(context: Context[Any, Any]) -> _Questions:
+    """Return the questions that the call asked before. The state is sealed by the library, so it is what we once wrote."""
+    asked = _state.validate_json(context.request_state) if context.request_state else _Questions()
     for key, response in (context.input_responses or {}).items():
         if key not in (asked.open, *asked.answers):
             raise InvalidRequest(_FOREIGN)

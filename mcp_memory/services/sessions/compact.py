@@ -81,7 +81,7 @@ class Compacted:
 
 
 class _Then(NamedTuple):
-    """What decided which entries were preserved when a span was asked for: the second step sees the log by it.
+    """Limits that decided which entries were preserved when a span was asked for: the second step uses them again.
 
     The span names it, "6000,41,3000,20,0", so that it outlives the process. Tokens are as counted.
     """

@@ -23,7 +23,9 @@ def summary(*lines: str) -> str:
     """none|n/a|—|…|TBD|null|(none)|[goal]|<insert the goal here>|{{decisions}}|____|Nothing to report|
     There is nothing to report for this section.|No files were changed|To be filled in|placeholder|Unknown|See above|
     Lorem ipsum dolor sit amet|keine|Keine Angaben|Es gibt nichts zu berichten|aucun|Rien à signaler|ninguno|
-    Nada que informar|nessuno|nenhum|geen|brak|нет|Ничего|无|没有|暂无|没有决定|なし|特になし|없음|لا يوجد""".split("|"),
+    Nada que informar|nessuno|nenhum|geen|brak|нет|Ничего|无|没有|暂无|没有决定|なし|特になし|없음|لا يوجد""".split(
+        "|"
+    ),
 )
 def test_none_in_any_form_and_language_says_nothing(line: str) -> None:
     """P2.2."""

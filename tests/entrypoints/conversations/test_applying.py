@@ -244,7 +244,7 @@ def _of_responses(messages: list[dict[str, Any]]) -> list[str]:
 
 
 FORMS = {
-    "anthropic": (_anthropic, lambda applied, given: of_anthropic(applied, given)),
+    "anthropic": (_anthropic, of_anthropic),
     "openai": (_openai, lambda applied, given: of_openai(applied)),
     "responses": (_responses, lambda applied, given: _of_responses(applied)),
 }

@@ -726,16 +726,16 @@ class TestOnePrompt:
 
     @staticmethod
     def _said(steps: int, first: int = 0) -> list[NewRecord]:
-        prompt = NewRecord(kind="message", role="user", text="Work on the ticket until it is done. Never touch main.py.")
+        prompt = NewRecord(
+            kind="message", role="user", text="Work on the ticket until it is done. Never touch main.py."
+        )
         made = session(first + steps)[5 * first :]
         return [*([] if first else [prompt]), *[each for each in made if each.role != "user"]]
 
     @pytest.mark.parametrize(
         "passes", [(), ("threshold",), ("tool_calls",), ("mask",), ("tool_calls", "goal_batch"), ("dialogue",)]
     )
-    def test_it_is_compacted_inside_the_turn(
-        self, app: App, caller: Caller, passes: tuple[PassName, ...]
-    ) -> None:
+    def test_it_is_compacted_inside_the_turn(self, app: App, caller: Caller, passes: tuple[PassName, ...]) -> None:
         app.feed(self._said(80), caller)
         before = app.logs.log(caller)
         done = app.compact(CompactRequest(window=before.tokens, passes=passes, force=True), caller)
