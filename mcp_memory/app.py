@@ -219,7 +219,7 @@ class App(Wiring):
         return fed
 
     def hold_ceiling(self, caller: Caller) -> None:
-        """Compact the log of the caller's session if it is above its ceiling; what was stored is acknowledged anyway."""
+        """Compact the log of the caller's session if it is above its ceiling. What was stored stays, whatever fails."""
         with contextlib.suppress(StoreUnavailable):
             self.idle_compaction.hold_ceiling(caller)
 

@@ -5,7 +5,6 @@ than they are: then names and numbers are in both. Independent of stores and of 
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 
 from mcp_memory.domain.text.exact_values import exact_in
@@ -55,9 +54,7 @@ def says_nothing(text: str, sources: Iterable[str]) -> bool:
     sections = stated(text)
     lines = [line for section, own in sections.items() if section != "instructions" for line in own]
     telling = [line for line in lines or text.split("\n") if not _is_empty(line)]
-    sets = [frozenset(text_stems(line)) - STOP_WORDS - _FILLERS for line in telling]
-    often = Counter(sets)
-    told = frozenset[str]().union(*(words for words in sets if often[words] == 1))
+    told = frozenset(text_stems("\n".join(telling))) - STOP_WORDS - _FILLERS
     said = "\n".join(sources)
     if any(each.text in said for line in telling for each in exact_in(line)):
         return False

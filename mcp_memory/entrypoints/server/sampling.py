@@ -118,7 +118,7 @@ def _answered_before(context: Context[Any, Any], request: CreateMessageRequest) 
 
 
 def _asked_so_far(context: Context[Any, Any]) -> _Questions:
-    """Return the questions that the call asked before. The state is sealed by the library, so it is what we once wrote."""
+    """Return what the call asked before. The state is sealed by the library, so it is what we once wrote."""
     asked = _state.validate_json(context.request_state) if context.request_state else _Questions()
     for key, response in (context.input_responses or {}).items():
         if key not in (asked.open, *asked.answers):

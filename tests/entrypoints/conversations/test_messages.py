@@ -197,7 +197,7 @@ def test_bytes_are_named_and_never_kept() -> None:
         '{"type":"search_result","source":"https://example.org","content":[{"text":"found"}]}',
         '{"type":"web_search_tool_result_error"}',
     ]
-    assert records[1].outcome == "failure"
+    assert records[3].outcome == "failure"
 
 
 def test_what_is_empty_is_left_out() -> None:
