@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
+from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
@@ -165,6 +166,8 @@ class App(Wiring):
         with self.call_priority.ahead():
             remembered = self._remember(items, caller, advise=advise, embed=embed)
         self.stirred.set()
+        for session_id in {item.session_id for item in items if item.kind in LOG_KINDS}:
+            self.hold_ceiling(caller.in_session(session_id))
         if embed and not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
                 self.reindex.catch_up(EMBEDDED_AT_ONCE)
@@ -214,6 +217,11 @@ class App(Wiring):
         if fed.stored:
             self.stirred.set()
         return fed
+
+    def hold_ceiling(self, caller: Caller) -> None:
+        """Compact the log of the caller's session if it is above its ceiling. What was stored stays, whatever fails."""
+        with contextlib.suppress(StoreUnavailable):
+            self.idle_compaction.hold_ceiling(caller)
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces."""

@@ -19,7 +19,7 @@ from mcp_memory.domain.model.session_log import (
     Places,
     Replacement,
     SessionLog,
-    preserved,
+    old,
     replacing,
 )
 from mcp_memory.domain.sessions.dialogue import SPOKEN_TOKENS, Spoken, spoken
@@ -91,12 +91,12 @@ class CondenseDialogue:
 
 def _runs(log: SessionLog, options: CompactionOptions) -> Iterator[Places]:
     """Yield the long runs of neighbours that are old originals, said by users and assistants."""
-    stays = preserved(log, options)
+    free = old(log, options)
 
     def is_old_talk(place: int) -> bool:
         entry = log.entries[place]
         is_said = entry.kind == "message" and entry.form == "original" and entry.role in ("user", "assistant")
-        return is_said and place not in stays and log.turns_since[place] >= options.old_turns
+        return is_said and place in free
 
     for is_talk, run in groupby(range(len(log.entries)), key=is_old_talk):
         places = tuple(run)

@@ -23,6 +23,8 @@ from mcp_memory.domain.model.session_log import (
     Pause,
     Replacement,
     SessionLog,
+    is_long,
+    old,
     preserved,
     replacing,
 )
@@ -45,7 +47,9 @@ ROOMS = (1.0, 0.4, 0.0)
 OUTCOME_CHARACTERS, LEAST_OUTCOME = 240, 40
 """Characters of a turn's outcome. A batch merged into another halves its outcomes, down to the least."""
 ERROR_CHARACTERS, BLOCK_CHARACTERS, MAX_ERRORS = 200, 400, 8
-MATERIAL, OUTCOME, FAILED, VALUES = "At length: ", "→ ", "Failed: ", "Values: "
+STRETCH = 20
+"""Entries from which a part of a long turn counts as a turn of its own."""
+MATERIAL, STEPS, OUTCOME, FAILED, VALUES = "At length: ", "Steps from: ", "→ ", "Failed: ", "Values: "
 """Prefixes of the lines that are no quotation."""
 NO_ANSWER = "no answer"
 
@@ -145,21 +149,38 @@ def _turn_groups(log: SessionLog, options: CompactionOptions) -> Iterator[_Group
 def _old_turns(log: SessionLog, options: CompactionOptions) -> Iterator[tuple[Sequence[Entry], bool]]:
     """Yield each turn's own entries, none where it must stay, and True where the next turn is not its neighbour.
 
-    A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Other blocks and the
-    summary appear among the entries of a turn, but do not belong to it.
+    A turn stays whole where part of it is preserved, or part of an exchange is in another turn; only a long one is
+    taken in stretches. Other blocks and the summary appear among the entries of a turn, but do not belong to it.
     """
-    stays = preserved(log, options)
+    free = old(log, options)
     for number, turn in enumerate(log.turns):
         own = [place for place in turn if log.entries[place].form not in ("dialogue", "batch", "summary")]
         goes = (
             bool(own)
             and log.entries[own[0]].is_users
             and log.turns_since[own[0]] >= max(options.old_turns, 1)
-            and stays.isdisjoint(own)
+            and free.issuperset(own)
             and log.closed(own) == frozenset(own)
         )
+        if not goes and is_long(log, turn, options):
+            yield from _stretches(log, log.within(free.intersection(own)))
+            continue
         is_last = number == len(log.turns) - 1
         yield log.at(own) if goes else (), not goes or is_last or len(own) < len(turn)
+
+
+def _stretches(log: SessionLog, free: frozenset[int]) -> Iterator[tuple[Sequence[Entry], bool]]:
+    """Yield the free neighbours of a long turn in stretches, none of which parts an exchange."""
+    yield (), True
+    stretch: list[int] = []
+    open_until = -1
+    for place in sorted(free):
+        stretch.append(place)
+        open_until = max(open_until, log.exchange_of.get(place, (place,))[-1])
+        ends_here = place + 1 not in free
+        if ends_here or (len(stretch) >= STRETCH and place >= open_until):
+            yield log.at(stretch), ends_here
+            stretch = []
 
 
 def _batch_groups(log: SessionLog, options: CompactionOptions) -> Iterator[_Group]:
@@ -195,14 +216,19 @@ def _is_about_level(batches: Sequence[Entry]) -> bool:
 
 def _told(turn: Sequence[Entry]) -> _BatchTurn:
     """Return a turn in the form of its batch."""
-    asked, *rest = turn
+    asked = turn[0]
+    rest = turn[1:] if asked.is_users else turn
     answers = [entry for entry in rest if _is_answer(entry)]
     tellings = [telling(entry.text) for entry in answers]
     said = [*chain.from_iterable(tellings)]
     errors = [error for entry in rest for error in _errors(entry)]
     failed = dict.fromkeys([*errors, *(one_line(each.text, ERROR_CHARACTERS) for each in said if each.is_dead_end)])
+    if not asked.is_users:
+        opening = STEPS + _short(next(iter(answers), asked))
+    else:
+        opening = quote(asked.text) if asked.tokens <= INSTRUCTION_TOKENS else MATERIAL + _short(asked)
     return _BatchTurn(
-        asked=quote(asked.text) if asked.tokens <= INSTRUCTION_TOKENS else MATERIAL + _short(asked),
+        asked=opening,
         outcome=_outcome(answers[-1], tellings[-1]) if answers else NO_ANSWER,
         failed="; ".join(list(failed)[-MAX_ERRORS:]),
         noted=tuple(each for each in said if not each.is_dead_end),

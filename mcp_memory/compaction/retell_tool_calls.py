@@ -18,7 +18,7 @@ from mcp_memory.domain.model.session_log import (
     Places,
     Replacement,
     SessionLog,
-    preserved,
+    old,
     replacing,
 )
 from mcp_memory.domain.sessions.ledger import values_in
@@ -99,13 +99,11 @@ class RetellToolCalls:
 
 def _runs(log: SessionLog, options: CompactionOptions) -> list[_Run]:
     """Return the old exchanges that may go, in order; those at the same thing in the same turn together."""
-    stays = preserved(log, options)
-    turns = log.turns_since
-
-    def may_go(exchange: Places) -> bool:
-        return stays.isdisjoint(exchange) and all(turns[place] >= options.old_turns for place in exchange)
-
-    told = [(exchange, call_line(log.entries[exchange[0]]) if may_go(exchange) else None) for exchange in log.exchanges]
+    free, turns = old(log, options), log.turns_since
+    told = [
+        (exchange, call_line(log.entries[exchange[0]]) if free.issuperset(exchange) else None)
+        for exchange in log.exchanges
+    ]
     runs: list[_Run] = []
     for _, run in groupby(told, key=lambda each: (turns[each[0][0]], each[1].key if each[1] else None)):
         if together := [(exchange, call) for exchange, call in run if call is not None]:

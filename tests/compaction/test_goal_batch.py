@@ -3,7 +3,15 @@
 from typing import Any
 
 from mcp_memory.compaction.goal_batch import GoalBatch
-from mcp_memory.domain.model.session_log import CompactionOptions, Entry, SessionLog, applied, in_order, replacing
+from mcp_memory.domain.model.session_log import (
+    CompactionOptions,
+    Entry,
+    SessionLog,
+    applied,
+    check,
+    in_order,
+    replacing,
+)
 from mcp_memory.domain.text.summary_sections import quoted_instructions
 from tests.compaction.conftest import a_log, an_entry, quarter
 
@@ -273,3 +281,36 @@ def test_a_batch_between_turns_parts_them() -> None:
         tuple(entry.id for entry in log.entries[:6]),
         tuple(entry.id for entry in log.entries[8:14]),
     ]
+
+
+def test_a_long_turn_is_batched_in_stretches_that_part_no_exchange() -> None:
+    """P1.1, E2.3, E2.5: its prompt and its end stay; a turn that fits the target is not split."""
+    steps: list[Said] = []
+    for number in range(60):
+        call = {"tool": "bash", "call_id": f"c{number}"}
+        steps += [
+            ("assistant", f"Step {number}: limit {number} is looked at. {TALK}", {"summary": f"Step {number}."}),
+            ("call", f'{{"command":"cat {number}.py"}}', call),
+            ("result", f"limit_{number} = {number * 7}\n{TALK * 3}", call),
+        ]
+    log = a_log(("user", "Raise the limits.", {}), *steps)
+    plan = BATCHES.plan(log, OPTIONS)
+    assert plan.replacements
+    check(plan, log)
+    replaced = {entry_id for made in plan.replacements for entry_id in made.replaces}
+    assert log.entries[0].id not in replaced
+    assert replaced.isdisjoint(entry.id for entry in log.entries[-20:])
+    assert "Steps from: Step 0." in plan.replacements[0].entry.text
+    assert applied(log, plan.replacements).tokens < log.tokens / 2
+    assert not batched(log, CompactionOptions(window=100_000, old_turns=2))
+
+
+def test_stretches_of_calls_alone_begin_with_what_was_called() -> None:
+    steps = [
+        said
+        for number in range(80)
+        for call in [{"tool": "bash", "call_id": f"c{number}"}]
+        for said in (("call", f'{{"command":"cat {number}.py"}}', call), ("result", TALK * 3, call))
+    ]
+    plan = BATCHES.plan(a_log(("user", "Raise the limits.", {}), *steps), OPTIONS)
+    assert 'Steps from: {"command":"cat 0.py"}' in plan.replacements[0].entry.text

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
-from mcp_memory.domain.model.session_log import CompactionOptions, CompactionPass, Entry, SessionLog, applied, preserved
+from mcp_memory.domain.model.session_log import (
+    PRESERVED_ENTRIES,
+    CompactionOptions,
+    CompactionPass,
+    Entry,
+    SessionLog,
+    applied,
+    preserved,
+)
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 
 OPTIONS = CompactionOptions(window=300, old_turns=3)
@@ -195,7 +204,7 @@ def test_what_a_mask_kept_is_told() -> None:
 def test_young_preserved_unanswered_and_short_calls_stay() -> None:
     """E1.1, D2.1: and the plan says why."""
     said = exchange("Bash", {"command": "make"}, PASSED)
-    assert PASS.plan(a_session(*said), CompactionOptions(window=300, old_turns=13)).reason == snapshot(
+    assert PASS.plan(a_session(*said), CompactionOptions(window=300, old_turns=13, target=2)).reason == snapshot(
         "no call 13 or more turns back with a result outside the preserved part"
     )
     assert PASS.plan(a_log(("user", "Go."), *said), OPTIONS).reason == snapshot(
@@ -249,3 +258,14 @@ def test_any_text_is_told_in_one_line(tool: str, arguments: str, output: str, fa
     long = exchange(tool, arguments, output + NOISE * 4 + output, failed=failed)
     (text,) = told(a_session(("assistant", output), *long))
     assert len(text.splitlines()) == 1
+
+
+def test_calls_of_a_long_turn_are_told_though_no_turn_began_after_them() -> None:
+    """P1.1: but for its prompt and its end."""
+    said = [line for _ in range(15) for line in exchange("Bash", {"command": "make"}, PASSED)]
+    log = a_log(("user", "Go."), *said)
+    replaced = {entry_id for made in PASS.plan(log, OPTIONS).replacements for entry_id in made.replaces}
+    assert replaced
+    assert log.entries[0].id not in replaced
+    assert replaced.isdisjoint(entry.id for entry in log.entries[-PRESERVED_ENTRIES:])
+    assert not PASS.plan(log, replace(OPTIONS, window=100_000)).replacements

@@ -249,7 +249,7 @@ class CompactionOptions:
     stays. `fold_material`: the user's long messages may be archived too, their instructions quoted.
     `summary_tokens`: the size of a span's own summary, without the user's instructions and exact values.
     `summary_share`, `ledger_share`: the shares of the window that the summary with all earlier ones, and these values,
-    may take.
+    may take. `end_entries`: so many of the last entries stay.
     """
 
     window: int
@@ -264,6 +264,7 @@ class CompactionOptions:
     summary_tokens: int = 3_000
     summary_share: float = 0.15
     ledger_share: float = 0.04
+    end_entries: int = PRESERVED_ENTRIES
     passes: tuple[PassName, ...] = (USUAL,)
 
     def share(self, tokens: int) -> float:
@@ -446,18 +447,36 @@ def preserved(log: SessionLog, options: CompactionOptions) -> frozenset[int]:
     """Return the places of the entries that stay unchanged, to the byte.
 
     These are the end of the log, the current turn, and protected entries. The end is the last 20 entries or 20 % of
-    the window, whichever is more. Protected are system messages, pinned or important entries, calls without results,
-    and the user's long messages; a short one may be quoted whole elsewhere. An exchange stays as a whole.
+    the window, whichever is more. Of a current turn that is long, only the prompt and the end stay. Protected are
+    system messages, pinned or important entries, calls without results, and the user's long messages; a short one may
+    be quoted whole elsewhere. An exchange stays as a whole.
     """
     last = len(log.entries)
     kept = set(range(_tail(log, options), last)) | set(log.unanswered)
     if log.turns and log.entries[log.turns[-1][0]].is_users:
-        kept.update(log.turns[-1])
+        now = log.turns[-1]
+        kept.update(now[:1] if is_long(log, now, options) else now)
     for place, entry in enumerate(log.entries):
         is_material = entry.is_users and entry.tokens > INSTRUCTION_TOKENS and not options.fold_material
         if entry.is_kept or entry.role == "system" or is_material:
             kept.add(place)
     return log.closed(kept)
+
+
+def old(log: SessionLog, options: CompactionOptions) -> frozenset[int]:
+    """Return the places that are not preserved, and are `old_turns` back or in a long turn."""
+    aged = {
+        place
+        for turn in log.turns
+        if log.turns_since[turn[0]] >= options.old_turns or is_long(log, turn, options)
+        for place in turn
+    }
+    return frozenset(aged - preserved(log, options))
+
+
+def is_long(log: SessionLog, turn: Places, options: CompactionOptions) -> bool:
+    """Return True for a turn that alone exceeds the target, by its originals: it stays long while it is shortened."""
+    return sum(log.entries[place].original_tokens for place in turn) > options.tokens(options.target)
 
 
 def _tail(log: SessionLog, options: CompactionOptions) -> int:
@@ -466,4 +485,4 @@ def _tail(log: SessionLog, options: CompactionOptions) -> int:
     while begin and tokens + log.entries[begin - 1].tokens <= options.tokens(PRESERVED_SHARE):
         begin -= 1
         tokens += log.entries[begin].tokens
-    return min(begin, max(len(log.entries) - PRESERVED_ENTRIES, 0))
+    return min(begin, max(len(log.entries) - options.end_entries, 0))

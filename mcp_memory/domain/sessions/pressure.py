@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, CompactionOptions, Entry, PassName, SessionLog
+from mcp_memory.domain.model.session_log import (
+    STANDS_FOR_MANY,
+    CompactionOptions,
+    Entry,
+    PassName,
+    SessionLog,
+    is_long,
+)
 
 Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 """`notice`: worth knowing; `idle`: compacted when nothing happens; `forced`: compacted at once, with a warning;
@@ -17,6 +24,8 @@ SUMMARY_SHARE, LEAST_SUMMARY, MOST_SUMMARY = 0.05, 1_000, 12_000
 """The share of the window that a summary takes, between these numbers of tokens."""
 FOUND_WANTING = 0.5
 """The share of unhelpful among judged summaries from which the next ones are longer."""
+CROWDED_ENTRIES = 4
+"""The last entries that stay where all that usually stay would fill the log again."""
 LONGER = 1.5  # factor for summaries after unhelpful ones
 
 
@@ -111,6 +120,21 @@ def adapted(
         options = replace(options, threshold=sooner, passes=_without_batches(options.passes))
         notes.append(f"blocks are {shares['summaries']:.0%}: they are merged from {sooner:.0%} on, not batched")
     return options, "; ".join(notes)
+
+
+def aimed(options: CompactionOptions, log: SessionLog, *, is_forced: bool) -> CompactionOptions:
+    """Return the options with another aim, where the usual one would leave the log nearly as it is.
+
+    Half of the log is the target, where that is less, and the current turn alone exceeds the usual target, or, if
+    forced, that half. Of a log above its ceiling whose last entries alone exceed the target, few of them stay.
+    """
+    half = replace(options, target=min(options.target, options.share(log.tokens) / 2))
+    if log.turns and is_long(log, log.turns[-1], half if is_forced else options):
+        options = half
+    end = sum(entry.tokens for entry in log.entries[-options.end_entries :])
+    if options.share(log.tokens) > options.ceiling and end > options.tokens(options.target):
+        options = replace(options, end_entries=min(options.end_entries, CROWDED_ENTRIES))
+    return options
 
 
 def _without_batches(passes: tuple[PassName, ...]) -> tuple[PassName, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
+from mcp_memory.domain.sessions.empty_summaries import says_nothing
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
 from mcp_memory.domain.sessions.unsupported_values import invented
@@ -132,9 +133,10 @@ def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> Structu
 def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -> tuple[str, ...]:
     """List the faults of a submitted summary, each with its repair; none where it is acceptable.
 
-    Faults are a missing required section, an exact value that none of the sources holds, and excess length.
+    Faults are a missing required section, an exact value that none of the sources holds, excess length, and that
+    it says nothing.
     """
-    sections = stated(text)
+    sections, sources = stated(text), tuple(sources)
     found = [
         f'The section "{TITLES[section]}" is missing; add "## {TITLES[section]}", with "- none" where there is nothing.'
         for section in REQUIRED
@@ -145,6 +147,8 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
         f"“{each}” occurs nowhere in the messages; copy it exactly as it stands there, or leave it out."
         for each in invented(own_words, sources)[:MOST_INVENTED]
     ]
+    if not found and says_nothing(text, sources):
+        found.append("It says nothing of these messages; say what they came to.")
     tokens = count(text)
     if tokens > max_tokens:
         found.append(f"It has {tokens:,} tokens, and may have {max_tokens:,}; make it shorter.")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.sessions.log_dedup import replaced_by
-from mcp_memory.entrypoints.conversations.messages import MessageReader
+from mcp_memory.entrypoints.conversations.messages import MessageReader, results_first
 from mcp_memory.errors import InvalidRequest
 
 Message: TypeAlias = Mapping[str, Any]
@@ -104,10 +104,10 @@ def apply(messages: Sequence[Message], answer: Message) -> list[dict[str, Any]]:
     _mark(conversation, told, replacements)
     changed = [place for place, found in enumerate(conversation.pieces) if any(piece.is_changed for piece in found)]
     if not changed:
-        return [cast("dict[str, Any]", message) for message in messages]
+        return _with_results_first([cast("dict[str, Any]", message) for message in messages])
     _drop_thinking(conversation, changed)
     made = list(_made(conversation, told, {number: each for each in replacements for number in _numbers(each)}))
-    return [each.message for each in (made if _is_openai(messages) else _merged(made))]
+    return _with_results_first([each.message for each in (made if _is_openai(messages) else _merged(made))])
 
 
 def _numbers(replacement: Message) -> Numbers:
@@ -259,12 +259,27 @@ def _merged(made: Sequence[_Made]) -> list[_Made]:
         first, second = _listed(before.message), _listed(each.message)
         is_apart = any(replaced_by(_text(part)) or _kind(part) in _RESULTS for part in (first[-1], second[0]))
         between = [] if is_apart or not each.separator else [{"type": "text", "text": each.separator}]
-        # Results come first in their message.
-        parts = sorted([*first, *between, *second], key=lambda part: _kind(part) not in _RESULTS)
+        parts = results_first(each.message.get("role"), [*first, *between, *second])
         merged[-1] = _Made(
             {**before.message, "content": parts}, each.source if each.source is not None else before.source
         )
     return merged
+
+
+def _with_results_first(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with results directly behind their calls, before any text that was given between them."""
+    ordered: list[dict[str, Any]] = []
+    behind: int | None = None  # the place behind the latest calls that OpenAI's chat names beside a text
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") == "tool" and behind is not None:
+            ordered.insert(behind, message)
+            behind += 1
+            continue
+        parts = results_first(message.get("role"), cast("list[Any]", content)) if isinstance(content, list) else content
+        ordered.append(message if parts == content else {**message, "content": parts})
+        behind = len(ordered) if message.get("tool_calls") else behind
+    return ordered
 
 
 def _listed(message: Message) -> list[Any]:
@@ -280,7 +295,8 @@ def _pieces(message: Message) -> list[_Piece]:
     content = message.get("content", message.get("text"))
     parts = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
     pieces = [
-        _Piece("content", place, _kinds({"role": role, "content": [part]}), part) for place, part in enumerate(parts)
+        _Piece("content", place, _kinds({"role": role, "content": [part]}), part)
+        for place, part in enumerate(results_first(role, parts))
     ]
     for name in ("refusal", "tool_calls", "function_call"):
         given = message.get(name) or ()

@@ -181,6 +181,13 @@ def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
     return [replace(record, details={"message_id": name}) for record, name in zip(records, names, strict=False)]
 
 
+def results_first(role: object, parts: Sequence[JsonValue]) -> list[JsonValue]:
+    """Return the parts of a user's message with results before what is said beside them, as Anthropic's asks for it."""
+    if role != "user":
+        return list(parts)
+    return sorted(parts, key=lambda part: not (isinstance(part, dict) and _kind(part) == "tool_result"))
+
+
 def is_item(message: ClientMessage) -> bool:
     """Return True for items that need no role: calls, their results, and reasoning."""
     kind = _kind(message)
@@ -219,7 +226,7 @@ def _parts(message: ClientMessage, where: str) -> Iterator[str | NewRecord]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list | dict):
-        for index, part in enumerate(content if isinstance(content, list) else [content]):
+        for index, part in enumerate(results_first(role, content) if isinstance(content, list) else [content]):
             yield from _part(part, f"{where}.content[{index}]")
     elif content is not None:
         raise InvalidRequest(f"{where} has a content that is neither a text nor a list of parts. {EXPECTED}")

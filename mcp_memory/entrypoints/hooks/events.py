@@ -149,6 +149,7 @@ def feed(hook: HookCall) -> None:
         from mcp_memory.entrypoints.conversations.transcripts import read_lines
 
         hook.app.feed(read_lines(*hook.lines), hook.caller)
+        hook.app.hold_ceiling(hook.caller)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
     if start is None:
@@ -162,8 +163,9 @@ def feed(hook: HookCall) -> None:
         if part.end != start:
             hook.note_fed(part.end, mark_before(path, part.end))
         if part.end <= start:
-            return
+            break
         start = part.end
+    hook.app.hold_ceiling(hook.caller)
 
 
 def unread_from(hook: HookCall) -> int | None:
@@ -212,13 +214,17 @@ def before_compaction(hook: HookCall) -> str:
 def after_compaction(hook: HookCall) -> None:
     """Store the client's summary of this session, and note what it teaches; it supersedes the earlier one.
 
-    Raises StoreUnavailable.
+    One that says nothing of the session is not stored: the earlier one stays. Raises StoreUnavailable.
     """
     from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.domain.sessions.empty_summaries import says_nothing
     from mcp_memory.entrypoints.conversations.transcripts import fit_text
 
     text = fit_text(_summary(hook.payload.compact_summary)).strip()
     if not text or not hook.settings.hook_log:
+        return
+    entries = hook.app.logs.log(hook.caller).entries
+    if entries and says_nothing(text, [entry.text for entry in entries]):
         return
     former = client_summary(hook.app, hook.caller)
     item = NewRecord(

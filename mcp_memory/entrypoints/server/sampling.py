@@ -1,13 +1,14 @@
 """Asks the client's own model for a text, in both eras of the protocol. Knows no tool and nothing of what is asked."""
 
-import json
+import secrets
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
+from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp.types import (
     CreateMessageRequest,
     CreateMessageRequestParams,
@@ -26,7 +27,25 @@ SAMPLING_SECONDS: Final = 600.0
 MAX_ASKED: Final = 8
 """Texts one call may ask for; clients of the newer era give up after 10 rounds."""
 _OTHERWISE: Final = "Call again without asking for the client's model."
-_answers = TypeAdapter(dict[str, str])
+_FOREIGN: Final = (
+    "An answer of the client's model came that no open question of this call asked for; it was not used. Call again"
+    " without answers."
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Questions:
+    """The questions of one call in the newer era: the key of the open one, and answers by key.
+
+    `nonce` makes the keys those of this call alone: the same prompt in another session has another key.
+    """
+
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+    open: str = ""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+_state = TypeAdapter(_Questions)
 
 
 class AnswerNeeded(Exception):
@@ -61,11 +80,10 @@ async def sample(context: Context[Any, Any], prompt: str, max_tokens: int) -> st
 
 
 async def _ask_now(context: Context[Any, Any], request: CreateMessageRequest) -> str:
-    metadata = ServerMessageMetadata(related_request_id=context.request_id)
     at_work = to_thread.current_default_thread_limiter()
     at_work.total_tokens += 1  # The call waits for its client, for minutes perhaps: another may work meanwhile.
     try:
-        result = await context.session.send_request(request, CreateMessageResultWithTools, SAMPLING_SECONDS, metadata)
+        result = await _send(context, request)
     except (MCPError, ValidationError) as error:
         raise InvalidRequest(f"The client's model gave no answer. {_OTHERWISE}") from error
     finally:
@@ -73,23 +91,40 @@ async def _ask_now(context: Context[Any, Any], request: CreateMessageRequest) ->
     return _text(result)
 
 
+async def _send(context: Context[Any, Any], request: CreateMessageRequest) -> CreateMessageResultWithTools:
+    """Send a question under an id of its own, and return its answer.
+
+    The library counts its ids from 1 in each process and session: there the late answer to a question of a server that
+    ended would answer ours. What comes for an id that nobody waits for is dropped.
+    """
+    asked = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+    channel = context.session._request_outbound  # pyright: ignore[reportPrivateUsage]
+    options: CallOptions = {"timeout": SAMPLING_SECONDS, "request_id": f"ask-{secrets.token_hex(16)}"}
+    answer = await channel.send_raw_request(asked["method"], asked["params"], options)
+    return CreateMessageResultWithTools.model_validate(answer, by_name=False)
+
+
 def _answered_before(context: Context[Any, Any], request: CreateMessageRequest) -> str:
     """The answer that the client sent along with the repeated call, this time or an earlier one."""
-    key = blake2b(request.model_dump_json().encode(), digest_size=16).hexdigest()
-    answers = _answers_so_far(context)
-    if key in answers:
-        return answers[key]
-    if len(answers) >= MAX_ASKED:
+    asked = _asked_so_far(context)
+    key = blake2b(f"{asked.nonce} {request.model_dump_json()}".encode(), digest_size=16).hexdigest()
+    if key in asked.answers:
+        return asked.answers[key]
+    if len(asked.answers) >= MAX_ASKED:
         raise InvalidRequest(f"One call may ask the client's model for {MAX_ASKED} texts, no more. {_OTHERWISE}")
-    raise AnswerNeeded(InputRequiredResult(input_requests={key: request}, request_state=json.dumps(answers)))
+    asked.open = key
+    state = _state.dump_json(asked).decode()
+    raise AnswerNeeded(InputRequiredResult(input_requests={key: request}, request_state=state))
 
 
-def _answers_so_far(context: Context[Any, Any]) -> dict[str, str]:
-    """Texts by the digest of what was asked. The state is sealed by the library, so it is what we once wrote."""
-    answers = _answers.validate_json(context.request_state or "{}")
+def _asked_so_far(context: Context[Any, Any]) -> _Questions:
+    """Return what the call asked before. The state is sealed by the library, so it is what we once wrote."""
+    asked = _state.validate_json(context.request_state) if context.request_state else _Questions()
     for key, response in (context.input_responses or {}).items():
-        answers[key] = _text(response)
-    return answers
+        if key not in (asked.open, *asked.answers):
+            raise InvalidRequest(_FOREIGN)
+        asked.answers.setdefault(key, _text(response))
+    return asked
 
 
 def _text(result: object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.requests import CompactRequest
@@ -22,7 +23,7 @@ from mcp_memory.domain.model.session_log import (
     Trigger,
 )
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
-from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
+from mcp_memory.domain.sessions.pressure import Pressure, adapted, aimed, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore
@@ -39,6 +40,8 @@ JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest 
 PassesOf = Callable[[Callable[[Span], str]], Passes]
 """Makes the passes from a function that writes a span's summary."""
 
+# e.g. "6000"
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _SUMMARY: PassName = "threshold"
 """The pass that a summary of the caller's stands in for."""
 
@@ -75,6 +78,42 @@ class Compacted:
     cleaned: int = 0
     trigger: Trigger = "call"
     meanwhile: tuple[Compaction, ...] = ()
+
+
+class _Then(NamedTuple):
+    """Limits that decided which entries were preserved when a span was asked for: the second step uses them again.
+
+    The span names it, "6000,41,3000,20,0", so that it outlives the process. Tokens are as counted.
+    """
+
+    window: int
+    entries: int
+    target_tokens: int
+    end_entries: int
+    fold_material: int
+
+    @classmethod
+    def now(cls, log: SessionLog, options: CompactionOptions) -> str:
+        target = options.tokens(options.target)
+        known = cls(options.window, len(log.entries), target, options.end_entries, int(options.fold_material))
+        return ",".join(map(str, known))
+
+    @classmethod
+    def of(cls, span: str) -> _Then | None:
+        """Read what a span names; None where it names nothing of the kind."""
+        numbers = span.rpartition("/")[2].split(",")
+        is_known = len(numbers) == len(cls._fields) and all(_NUMBER.fullmatch(each) for each in numbers)
+        found = cls(*map(int, numbers)) if is_known else None
+        return found if found and found.window else None
+
+    def seen(self, log: SessionLog, options: CompactionOptions) -> tuple[SessionLog, CompactionOptions]:
+        """Return the log without what was stored since, and the options with what was known."""
+        target = (self.target_tokens + 0.5) / self.window
+        options = replace(
+            options, window=self.window, target=target, end_entries=self.end_entries,
+            fold_material=bool(self.fold_material),
+        )  # fmt: skip
+        return SessionLog(log.entries[: self.entries]), options
 
 
 class CompactSettings(Protocol):
@@ -132,6 +171,9 @@ class Compact:
             StoreUnavailable: the log can be neither read nor written; what was committed stays.
         """
         usual = self.options(request.preset, request.window, factor)
+        then = _Then.of(request.span)
+        if then and request.window is None and request.preset is None:
+            usual = replace(usual, window=then.window)
         if request.undo:
             done = self._undo(request, caller, usual, factor)
         else:
@@ -148,6 +190,7 @@ class Compact:
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
         passes = self._passes_of(writer.write)
         options, note = adapted(replace(usual, passes=passes.named(usual.passes)), makeup(log), wanting)
+        options = aimed(options, log, is_forced=request.force)
         # A compaction on request always works: `off` only stops automatic ones.
         named = passes.named(request.passes or self._passes or options.passes or (USUAL,))
         course = CompactionProgress(
@@ -215,19 +258,19 @@ class Compact:
         if course.masked_enough:
             return None
         asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
-        number = course.begun.number
-        return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
+        then = _Then.now(course.log, course.options)
+        return replace(asked, span=f"{asked.span}/{course.begun.number or ''}/{then}") if asked else None
 
     def _put(self, course: CompactionProgress, request: CompactRequest) -> None:
         """Replace the span by the caller's summary, in the compaction that asked for it."""
-        span, _, number = request.span.partition("/")
+        span, number, *_ = [*request.span.split("/"), ""]
         latest = [one.number for one in self._standing(course.caller)][-1:]
         if [number] == [str(each) for each in latest]:
             course.begun = replace(course.begun, number=latest[0])
+        then = _Then.of(request.span)
+        log, options = then.seen(course.log, course.options) if then else (course.log, course.options)
         self._runner.put(
-            _SUMMARY,
-            course,
-            lambda: self._summing_up.plan(course.log, course.options, span, request.summary, course.caller),
+            _SUMMARY, course, lambda: self._summing_up.plan(log, options, span, request.summary, course.caller)
         )
         self._runner.run(course.passes.last.name, course, course.options, 2, 2)
 

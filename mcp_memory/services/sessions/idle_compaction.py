@@ -12,7 +12,7 @@ from mcp_memory.domain.model.requests import CompactRequest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Trigger
 from mcp_memory.domain.model.token_factor import ModelFactor
-from mcp_memory.domain.sessions.pressure import pressure
+from mcp_memory.domain.sessions.pressure import Level, pressure
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.access import ProcessLocks
 from mcp_memory.ports.session_logs import LogSize, SessionLogStore
@@ -70,6 +70,24 @@ class IdleCompaction:
                 with suppress(StoreUnavailable):
                     self._logs.leave(caller, self._logs.size(caller).tokens)
 
+    def hold_ceiling(self, caller: Caller) -> None:
+        """Compact the caller's log if what was just stored in it passed its ceiling: who feeds faster than that waits.
+
+        Asks no model, whose answer may take minutes. Raises StoreUnavailable; what was committed stays.
+        """
+        if not self._compact.is_automatic or not self._is_over(caller):
+            return
+        with self._held(caller, PATIENCE_SECONDS):
+            if self._is_over(caller):  # Another call may have compacted it since.
+                self._do(CompactRequest(trigger="forced", summarizer="extractive"), caller)
+
+    def _is_over(self, caller: Caller) -> bool:
+        size = self._logs.size(caller)
+        return size.tokens > size.left and self._level(size) == "ceiling"
+
+    def _level(self, size: LogSize) -> Level:
+        return pressure(size.tokens, self._compact.options(None, None, self._factor())).level
+
     def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
         """Compact one log that is due; return False where none is, or automatic compaction is off.
 
@@ -82,7 +100,8 @@ class IdleCompaction:
                 trigger = self._due(size) if is_held else None  # Another process may have compacted it since.
                 if trigger is None:
                     continue
-                done = self._do(size, trigger, caller)
+                summarizer = None if self._is_served(size.namespace, size.agent) else "extractive"
+                done = self._do(CompactRequest(trigger=trigger, summarizer=summarizer), caller)
             saved = done.before.tokens - done.after.tokens
             _log.info(
                 "Compacted a log in the background (%s): %d tokens saved, %d left.", trigger, saved, done.after.tokens
@@ -106,7 +125,7 @@ class IdleCompaction:
         """Return the trigger of a due log: at its threshold at once, below it after a pause in the session."""
         if size.tokens <= size.left:
             return None
-        level = pressure(size.tokens, self._compact.options(None, None, self._factor())).level
+        level = self._level(size)
         if level in ("forced", "ceiling"):
             return "forced"
         is_idle = self._clock() - size.last_at >= self._idle_seconds
@@ -135,9 +154,8 @@ class IdleCompaction:
             if release is not None:
                 release()
 
-    def _do(self, size: LogSize, trigger: Trigger, caller: Caller) -> Compacted:
-        summarizer = None if self._is_served(size.namespace, size.agent) else "extractive"
-        done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
+    def _do(self, request: CompactRequest, caller: Caller) -> Compacted:
+        done = self._compact(request, caller, self._factor())
         if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.
             self._logs.leave(caller, done.before.tokens)
         return done

@@ -188,4 +188,5 @@ def _note(start: _Start, plan: PassPlan, course: CompactionProgress, error: str 
 
 def _revision(log: SessionLog, options: CompactionOptions) -> str:
     """Identify the log and its options: with other options a pass may do more."""
-    return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"
+    limits = (options.window, options.old_turns, options.threshold, options.least_output)
+    return " ".join(map(str, (log.revision, *limits, round(options.target, 3), options.end_entries)))

@@ -115,7 +115,9 @@ class SummingUp:
         longest = sum(entry.tokens for entry in span.entries) // 2
         wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
         if wrong:
-            raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
+            raise InvalidRequest(
+                f"The summary was not taken. {' '.join(wrong)} Send it again with the same span; it knows its `window`."
+            )
         body = body_over(span, self._originals(span, caller), parsed(text), self._counter)
         made = summary_replacement(span, body, self._counter.count)
         if saved(log, [made]) <= 0:

@@ -90,10 +90,13 @@ def test_the_last_twenty_entries_stay_and_more_where_the_window_has_room() -> No
     assert kept(log, CompactionOptions(window=100_000)) == list(range(41))
 
 
-def test_the_current_turn_stays_however_long_it_is() -> None:
-    """D2.1."""
+def test_the_current_turn_stays_and_of_one_that_exceeds_the_target_its_prompt_and_its_end() -> None:
+    """D2.1, P1.1: also while passes have shortened it."""
     log = a_log(("user", "Old."), ("assistant", "Old."), ("user", "Now."), *[("assistant", "word " * 40)] * 30)
-    assert kept(log, CompactionOptions(window=100)) == list(range(2, 33))
+    assert kept(log, CompactionOptions(window=4_000)) == list(range(2, 33))
+    assert kept(log, CompactionOptions(window=100)) == [2, *range(13, 33)]
+    shorter = SessionLog(tuple(replace(entry, tokens=1) for entry in log.entries))
+    assert kept(shorter, CompactionOptions(window=100)) == [2, *range(13, 33)]
     before_any = a_log(*[("assistant", "word " * 40)] * 30)
     assert kept(before_any, CompactionOptions(window=100)) == list(range(10, 30))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions, Entry, EntryKind, Form, Role, SessionLog
-from mcp_memory.domain.sessions.pressure import adapted, makeup, pressure, warnings
+from mcp_memory.domain.sessions.pressure import CROWDED_ENTRIES, adapted, aimed, makeup, pressure, warnings
 
 DEFAULT = PRESETS["default"]
 NOTHING = makeup(SessionLog(()))
@@ -113,3 +113,23 @@ def test_summaries_found_wanting_make_the_next_ones_longer() -> None:
 @pytest.mark.parametrize(("window", "tokens"), [(1_000, 250), (10_000, 1_000), (100_000, 5_000), (10_000_000, 12_000)])
 def test_a_summary_takes_a_share_of_the_window(window: int, tokens: int) -> None:
     assert adapted(CompactionOptions(window=window), NOTHING, None)[0].summary_tokens == tokens
+
+
+def _turn(entries: int, tokens: int) -> SessionLog:
+    """One prompt, and so many entries after it of so many tokens each."""
+    return SessionLog((_entry(10, role="user"), *[_entry(tokens) for _ in range(entries)]))
+
+
+def test_a_long_turn_is_brought_to_half_at_least() -> None:
+    """P1.1."""
+    assert aimed(DEFAULT, _turn(100, 600), is_forced=False).target == pytest.approx(0.3, abs=0.001)
+    assert aimed(DEFAULT, _turn(100, 400), is_forced=False) == DEFAULT
+    assert aimed(DEFAULT, _turn(100, 400), is_forced=True).target == pytest.approx(0.2, abs=0.001)
+    assert aimed(DEFAULT, SessionLog(()), is_forced=True) == DEFAULT
+
+
+def test_few_of_the_last_entries_stay_where_all_of_them_would_fill_the_log_again() -> None:
+    """D1.1: the ceiling is held by a summary rather than by the marks of single messages."""
+    assert aimed(DEFAULT, _turn(19, 5_000), is_forced=False).end_entries == CROWDED_ENTRIES
+    assert aimed(DEFAULT, _turn(19, 4_000), is_forced=False).end_entries == DEFAULT.end_entries
+    assert aimed(DEFAULT, _turn(1_000, 100), is_forced=False).end_entries == DEFAULT.end_entries

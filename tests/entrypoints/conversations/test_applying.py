@@ -197,3 +197,76 @@ def test_messages_that_the_answer_is_not_about_are_refused() -> None:
         apply([{"role": "user", "content": BLOCK}], {"replacements": [made("tools", "1", BLOCK)]})
     assert apply(messages, {"replacements": []}) == messages
     assert apply(messages, {}) == messages
+
+
+def _anthropic(*, results_first: bool) -> list[dict[str, Any]]:
+    """A turn of many calls; beside the last results stands what the user said meanwhile."""
+    messages = [{"role": "user", "content": "Work until it is done."}]
+    for number in range(40):
+        call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"command": f"cat {number}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"line {number} of the file\n" * 40}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    said = {"type": "text", "text": "And look at the columns, too."}
+    last = messages[-1]["content"]
+    assert isinstance(last, list)
+    messages[-1]["content"] = [*last, said] if results_first else [said, *last]
+    return messages
+
+
+def _openai(*, results_first: bool) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
+    for number in range(40):
+        function = {"name": "bash", "arguments": f'{{"command":"cat {number}.py"}}'}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} of the file\n" * 40},
+        ]
+    said = {"role": "user", "content": "And look at the columns, too."}
+    return [*messages, said] if results_first else [*messages[:-1], said, messages[-1]]
+
+
+def _responses(*, results_first: bool) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
+    for number in range(40):
+        call = {"call_id": f"c{number}", "name": "bash", "arguments": f'{{"command":"cat {number}.py"}}'}
+        output = {"call_id": f"c{number}", "output": f"line {number} of the file\n" * 40}
+        messages += [{"type": "function_call", **call}, {"type": "function_call_output", **output}]
+    said = {"role": "user", "content": [{"type": "input_text", "text": "And look at the columns, too."}]}
+    return [*messages, said] if results_first else [*messages[:-1], said, messages[-1]]
+
+
+def _of_responses(messages: list[dict[str, Any]]) -> list[str]:
+    """The rules that are broken: an item that answers needs the call before it, and a call an item that answers."""
+    calls = [each["call_id"] for each in messages if each.get("type") == "function_call"]
+    outputs = [each["call_id"] for each in messages if each.get("type") == "function_call_output"]
+    return [] if calls == outputs else [f"calls {calls} are answered by {outputs}"]
+
+
+FORMS = {
+    "anthropic": (_anthropic, of_anthropic),
+    "openai": (_openai, lambda applied, given: of_openai(applied)),
+    "responses": (_responses, lambda applied, given: _of_responses(applied)),
+}
+"""Each form that `apply` gives back: how a conversation is written in it, and the rules that one breaks."""
+
+
+@pytest.mark.parametrize("results_first", [True, False])
+@pytest.mark.parametrize("options", [{"force": True}, {"passes": ["tool_calls"]}, {"passes": ["mask"]}, {}])
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_text_beside_the_last_results_leaves_a_valid_list(
+    app: "App", form: str, options: dict[str, Any], results_first: bool
+) -> None:
+    """E2.5, D11.1, P1.1: in every form, wherever the text stood; what comes back is known when it is sent again."""
+    make, broken = FORMS[form]
+    given = make(results_first=results_first)
+    arguments = {"session_id": f"{form}{next(_sessions)}", "window": 4_000, "max_tokens": 1_000_000, **options}
+    async with Client(build_server(app)) as client:
+        for _ in range(2):
+            result = await client.call_tool("compact", {**arguments, "messages": given})
+            assert not result.is_error
+            answer = dict(result.structured_content or (result.meta or {})["compact"])
+            applied = apply(given, answer)
+            assert broken(applied, given) == []
+            given = applied
+        assert answer["fed"]["stored"] == 0

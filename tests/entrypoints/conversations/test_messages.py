@@ -190,14 +190,14 @@ def test_bytes_are_named_and_never_kept() -> None:
         {"type": "tool_result", "tool_use_id": "s3", "content": 7},
     ]
     records = read_messages([{"role": "user", "content": parts}])
-    assert [record.text for record in records] == [
+    assert [record.text for record in records] == [  # what answers calls comes first
+        '{"type":"odd","n":[1.5]}',
+        "7",
         "[document: Plan.pdf]\n[audio]\n[file: a.txt]\n"
         '{"type":"search_result","source":"https://example.org","content":[{"text":"found"}]}',
         '{"type":"web_search_tool_result_error"}',
-        '{"type":"odd","n":[1.5]}',
-        "7",
     ]
-    assert records[1].outcome == "failure"
+    assert records[3].outcome == "failure"
 
 
 def test_what_is_empty_is_left_out() -> None:

@@ -72,6 +72,18 @@ def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App
     assert len(kept(memory, "client-summary")) == 2
 
 
+def test_a_clients_summary_that_says_nothing_is_not_kept(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    """P2.2: the former one stays."""
+    transcript.say("user", "Write the invoices to exports/writer.py and never use pandas.")
+    run_hook("PreCompact")
+    run_hook("PostCompact", trigger="auto", compact_summary="1. Primary request: invoices go to exports/writer.py.")
+    run_hook("PostCompact", trigger="auto", compact_summary="## Goal\n- none\n## Next steps\n- (none)")
+    (only,) = kept(memory, "client-summary")
+    assert only.holds
+
+
 def test_the_clients_summary_teaches_errors_and_their_fixes(memory: "App", run_hook: "RunHook") -> None:
     """D10.1, R9: noted for its session alone, once, and erased with it."""
     said = (

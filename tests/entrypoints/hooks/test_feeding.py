@@ -64,6 +64,23 @@ def test_after_a_call_it_is_fed_only_now_and_then(
     assert texts(memory) == ["One", "Two"]
 
 
+def test_a_log_that_hooks_fed_past_its_ceiling_is_compacted_at_once(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    """P1.1: one prompt, and calls faster than a server's upkeep."""
+    transcript.say("user", "Work until it is done.")
+    for number in range(60):
+        transcript.call(f"c{number}", "Bash", {"command": f"cat {number}.py"}, f"line {number} of the file\n" * 30)
+    run_hook("Stop", {"compaction_window": 4_000})
+    (session_id,) = {
+        str(record.session_id)
+        for record in memory.records.list(
+            RecordFilter(scopes=memory.caller().scopes, kinds=frozenset({"message"})), "created", 10
+        )
+    }
+    assert memory.logs.size(memory.caller(session_id)).tokens <= 0.9 * 4_000
+
+
 def test_switched_off_it_keeps_no_log(memory: "App", run_hook: "RunHook", transcript: "Transcript") -> None:
     transcript.say("user", "Between us: nothing of this.")
     off: dict[str, object] = {"hook_log": False}

@@ -143,3 +143,27 @@ async def test_the_newer_era_asks_for_so_many_texts_a_call_and_no_more(server: M
     result = await call(server, MODERN, model, *(str(number) for number in range(MAX_ASKED + 1)))
     assert refusal(result).startswith(f"One call may ask the client's model for {MAX_ASKED} texts, no more.")
     assert len(model.asked) == MAX_ASKED
+
+
+async def test_no_two_questions_have_one_id() -> None:
+    """P2.2: not those of another server either, whose late answer would be taken for this one's."""
+    ids: list[str | int] = []
+
+    async def sample(context: Any, params: Any) -> Answer:
+        ids.append(context.request_id)
+        return said("Yes.")
+
+    for _ in range(2):
+        server = MCPServer("test", tools=[make_tool("ask", "Ask", "Use to test.", Prompts, ask, annotations())])
+        await call(server, LEGACY, sample, "x", "y")
+    assert len(set(ids)) == 4
+    assert all(str(each).startswith("ask-") for each in ids)
+
+
+async def test_an_answer_that_no_open_question_asked_for_is_refused(server: MCPServer) -> None:
+    """P2.2."""
+    async with Client(server, mode=MODERN, sampling_callback=Model()) as client:
+        result = await client.session.call_tool(
+            "ask", {"prompts": ["x"]}, input_responses={"late": said("Of another session.")}
+        )
+    assert "no open question of this call asked for" in refusal(result)

@@ -580,11 +580,37 @@ class TestCallersSummary:
         assert done.after.share <= 0.9
         assert app.compact(CompactRequest(undo=True), caller).after.tokens == first.before.tokens
 
+    def test_the_second_step_knows_what_the_first_one_knew(self, app: App, caller: Caller) -> None:
+        """D7.1: without its window, and though more was said since."""
+        fed(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        assert asked
+        more = [NewRecord(kind="message", role="user", text="Now the next one."), *session(3)]
+        app.feed(more, caller)
+        request = CompactRequest(summary=self.GOOD, span=asked.span)
+        with pytest.raises(InvalidRequest, match="the next one is taken"):
+            app.compact(request, caller)
+        done = app.compact(request, caller)
+        assert (_ran(done)[0], done.after.window) == ("threshold", 6_000)
+        assert "Move the rest." in _summary(app, caller)
+
+    @pytest.mark.parametrize("nothing", ["none", "[to be filled in]", "Keine Angaben", "特になし"])
+    def test_a_summary_that_says_nothing_is_sent_back(self, app: App, caller: Caller, nothing: str) -> None:
+        """P2.2."""
+        before = fed(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller", passes=("threshold",)), caller).asked
+        assert asked
+        titles = ("Goal", "Key facts", "Current state", "Next steps", "Decisions", "Dead ends")
+        summary = "\n".join(f"## {title}\n- {nothing}" for title in titles)
+        with pytest.raises(InvalidRequest, match="It says nothing of these messages"):
+            app.compact(CompactRequest(summary=summary, span=asked.span), caller)
+        assert app.logs.log(caller) == before
+
     def test_a_summary_that_names_no_compaction_begins_one(self, app: App, caller: Caller) -> None:
         fed(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
-        span, _, number = asked.span.partition("/")
+        span, number, _ = asked.span.split("/")
         assert number == "1"
         done = self._insisted(app, caller, 6_000, f"{span}/99")
         assert (done.number, done.compactions) == (2, 2)
@@ -693,3 +719,43 @@ class TestStanding:
         shown = app.status(app.caller())["session_log"]
         assert isinstance(shown, dict)
         assert "warnings" in shown
+
+
+class TestOnePrompt:
+    """P1.1: a session of one order and hundreds of calls."""
+
+    @staticmethod
+    def _said(steps: int, first: int = 0) -> list[NewRecord]:
+        prompt = NewRecord(
+            kind="message", role="user", text="Work on the ticket until it is done. Never touch main.py."
+        )
+        made = session(first + steps)[5 * first :]
+        return [*([] if first else [prompt]), *[each for each in made if each.role != "user"]]
+
+    @pytest.mark.parametrize(
+        "passes", [(), ("threshold",), ("tool_calls",), ("mask",), ("tool_calls", "goal_batch"), ("dialogue",)]
+    )
+    def test_it_is_compacted_inside_the_turn(self, app: App, caller: Caller, passes: tuple[PassName, ...]) -> None:
+        app.feed(self._said(80), caller)
+        before = app.logs.log(caller)
+        done = app.compact(CompactRequest(window=before.tokens, passes=passes, force=True), caller)
+        log = app.logs.log(caller)
+        assert done.after.share <= 0.9
+        if not passes:
+            assert done.after.tokens <= before.tokens / 2
+        assert log.entries[0] == before.entries[0]
+        assert log.entries[-20:] == before.entries[-20:]
+        assert sorted(covered(log)) == sorted(covered(before))
+        assert not log.unanswered
+
+    def test_round_after_round_every_original_is_covered_once(self, app: App, caller: Caller) -> None:
+        fed_so_far: list[str] = []
+        for number in range(6):
+            app.feed(self._said(30, 30 * number), caller)
+            done = app.compact(CompactRequest(window=12_000, force=number % 2 == 0), caller)
+            log = app.logs.log(caller)
+            assert done.after.share <= 0.9
+            assert len(covered(log)) == len(set(covered(log))) > len(fed_so_far)
+            assert sum(entry.form == "summary" for entry in log.entries) <= 1
+            assert "Never touch main.py." in "".join(entry.text for entry in log.entries)
+            fed_so_far = covered(log)

@@ -254,3 +254,31 @@ def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(
     background.join(60)
     assert [one.trigger for one in seen[0].meanwhile] == ["forced"]
     assert seen[0].before.tokens == app.logs.compactions(caller)[0].after
+
+
+def test_who_feeds_faster_than_upkeep_compacts_holds_the_ceiling_itself(open_memory: Callable[..., App]) -> None:
+    """P1.1, D1.1: after each call, though no step was taken."""
+    app = open_memory(compaction_window=6_000)
+    caller = app.caller("work")
+    for record in session(30):
+        app.remember([record], caller, advise=False, embed=False)
+        assert app.logs.size(caller).tokens <= 0.9 * 6_000
+    assert {one.trigger for one in app.logs.compactions(caller)} == {"forced"}
+
+
+def test_a_ceiling_is_not_held_where_compaction_is_off(open_memory: Callable[..., App]) -> None:
+    app = open_memory(compaction_window=2_000, compaction="off")
+    app.remember(session(10), app.caller("work"), advise=False, embed=False)
+    assert not app.logs.compactions(app.caller("work"))
+
+
+def test_a_log_that_another_call_compacted_meanwhile_is_left_alone(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_memory(compaction_window=2_000)
+    caller = app.caller("work")
+    fed(app, caller, 10)
+    answers = iter([True, False])
+    monkeypatch.setattr(app.idle_compaction, "_is_over", lambda caller: next(answers))
+    app.hold_ceiling(caller)
+    assert not app.logs.compactions(caller)
