@@ -143,7 +143,7 @@ def test_an_unknown_strategy(server: "ServerProcess") -> None:
 
 def test_an_unknown_field(server: "ServerProcess") -> None:
     said = refusal(server.call("recall", query="x", depth=3))
-    assert said.startswith("There is no field `top_k`. Known: query, ids, limit, ")
+    assert said.startswith("There is no field `depth`. Known: query, ids, limit, ")
 
 
 def test_an_unknown_tool(server: "ServerProcess") -> None:

@@ -66,7 +66,22 @@ class Translated:
             elif str(place).split("/")[1] == field:
                 value = values.get(place, self._original(place))
                 values[place] = value if self._read.get(_key(part)) is part else _with_text(value, part)
-        return list(values.values())
+        return self._with_steps(values) if field == "parts" else list(values.values())
+
+    def _with_steps(self, values: Mapping[str, Any]) -> list[Any]:
+        """Return the values with the marks in front of them that begin a step: what was made together stays so."""
+        made: list[Any] = []
+        begun = None
+        for place, value in values.items():
+            if place.count("/") == 2 and not place.endswith("/"):
+                number, field, index = place.split("/")
+                before = cast("list[Any]", self._messages[int(number)][field])[: int(index)]
+                steps = [at for at, part in enumerate(before) if _begins_step(part)]
+                if steps and steps[-1] != begun:
+                    begun = steps[-1]
+                    made.append(before[begun])
+            made.append(value)
+        return made
 
     def _original(self, place: str) -> Any:
         number, field, index = place.split("/")
@@ -91,6 +106,10 @@ class Translated:
         if form is not None and form.alternates:
             return {"role": "user", "content": [{"text": text}]}
         return {**({"id": replaced_by(text) or "memory"} if "id" in like else {}), "role": "user", "content": text}
+
+
+def _begins_step(part: Any) -> bool:
+    return isinstance(part, Mapping) and cast("Message", part).get("type") == "step-start"
 
 
 def _placed(message: Message) -> list[Message]:
