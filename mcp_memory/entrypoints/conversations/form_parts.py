@@ -11,7 +11,7 @@ from mcp_memory.errors import InvalidRequest
 Part: TypeAlias = dict[str, JsonValue]
 
 _UNSAID: Final[Part] = {"type": "thinking"}
-"""Stands for what was neither said nor done: a model's reasoning, which interfaces sign."""
+"""Represents what was neither said nor done: a model's reasoning, which interfaces sign."""
 _UNSAID_BY_BEDROCK: Final = ("reasoningContent", "cachePoint")
 _UNSAID_BY_VERCEL: Final = frozenset({"reasoning", "redacted-reasoning", "step-start"})
 _APPROVALS: Final = frozenset({"tool-approval-request", "tool-approval-response"})

@@ -44,7 +44,7 @@ _ABOUT: Final = frozenset(
 """Fields that say something about a message."""
 # e.g. "toolResults", "function_response", "callOutput"
 _TELLING = re.compile(r"tool|function|call|result|response", re.IGNORECASE)
-"""What a name tells that stands for a call or a tool's output: nothing else may be taken for the user's words."""
+"""Names of a call or a tool's output, which are never taken for the user's words."""
 _SHOWN: Final = frozenset({"search_result", "tool_reference"})
 """Types of parts that are shown as they are, though their names tell of tools."""
 _LANGCHAIN_ROLES: Final[Mapping[str, str]] = {

@@ -84,7 +84,7 @@ def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> Argumen
 
 
 def checked(value: object, path: str = "", depth: int = 0) -> object:
-    """Return the value with texts that can be stored and shown: U+FFFD stands for half of a surrogate pair.
+    """Return the value with texts that can be stored and shown: U+FFFD replaces half of a surrogate pair.
 
     Control characters stay: the services take them out.
 

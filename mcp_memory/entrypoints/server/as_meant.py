@@ -106,7 +106,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class _Types:
-    """What a field takes: plain types, words, and what a list or an object in it holds."""
+    """The types that a field takes: plain ones, words, and what a list or an object in it holds."""
 
     def __init__(self, annotation: Any) -> None:
         self.plain: set[type] = set()
@@ -214,7 +214,7 @@ def _known_word(words: Sequence[str], value: str) -> str:
     for each in (plain, plain.removesuffix("s")):
         if each in by_plain:
             return by_plain[each]
-        if _KINDS_MARK <= {*words} and each in KIND_NAMES:
+        if {*words} >= _KINDS_MARK and each in KIND_NAMES:
             return KIND_NAMES[each]
     return ""
 
@@ -223,7 +223,7 @@ def _word(name: str, words: Sequence[str], value: str, notes: Notes) -> str:
     if value in words:
         return value
     plain = re.sub(r"[\s-]+", "_", value.strip().lower()).removesuffix("s")
-    if plain in _TO_DO and _KINDS_MARK <= {*words}:
+    if plain in _TO_DO and {*words} >= _KINDS_MARK:
         raise InvalidRequest(f"`{name}` {value.strip()[:20]}: push_task (plan) keeps what is to be done.")
     if not (known := _known_word(words, value)):
         return value

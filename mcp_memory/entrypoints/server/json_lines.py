@@ -1,8 +1,8 @@
 """Reads lines of JSON-RPC as the protocol library can take them, or says why not. Knows no stream and no tool.
 
-The library gives no answer at all to what its parser refuses, and the caller waits for ever. So half of a surrogate pair
-becomes U+FFFD, as everywhere; an unreadable value becomes a noncharacter, which `arguments` then refuses with a readable
-error; and any other line is refused here.
+The library gives no answer at all to what its parser refuses, and the caller waits for ever. So half of a surrogate
+pair becomes U+FFFD, as everywhere; an unreadable value becomes a noncharacter, which `arguments` then refuses with a
+readable error; and any other line is refused here.
 """
 
 import json

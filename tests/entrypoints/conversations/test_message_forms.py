@@ -89,7 +89,11 @@ def test_bedrock() -> None:
                 {
                     "toolResult": {
                         "toolUseId": "c1",
-                        "content": [{"text": "limit"}, {"json": {"n": 40}}, {"document": {"name": "a", "format": "pdf"}}],
+                        "content": [
+                            {"text": "limit"},
+                            {"json": {"n": 40}},
+                            {"document": {"name": "a", "format": "pdf"}},
+                        ],
                         "status": "error",
                     }
                 },
@@ -136,7 +140,13 @@ def test_ui_messages_of_vercels() -> None:
                 {"type": "text", "text": "Old."},
                 {
                     "type": "tool-invocation",
-                    "toolInvocation": {"state": "result", "toolCallId": "c4", "toolName": "f", "args": {}, "result": "a"},
+                    "toolInvocation": {
+                        "state": "result",
+                        "toolCallId": "c4",
+                        "toolName": "f",
+                        "args": {},
+                        "result": "a",
+                    },
                 },
             ],
         },
@@ -168,8 +178,14 @@ def test_model_messages_of_vercels() -> None:
         return {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "f", **fields}]}
 
     assert rows(
-        {"role": "user", "content": [{"type": "text", "text": "Which?"}, {"type": "image", "image": "https://a/b.png"}]},
-        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "f", "args": {"a": 1}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Which?"}, {"type": "image", "image": "https://a/b.png"}],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "f", "args": {"a": 1}}],
+        },
         result(output={"type": "json", "value": {"n": 40}}),
         result(output={"type": "content", "value": [{"type": "text", "text": "forty"}]}),
         result(output={"type": "error-text", "value": "late"}),
@@ -259,10 +275,19 @@ def test_others() -> None:
         ({"from": "human", "value": "x"}, "is in the form of ShareGPT"),
         ({"source": "user", "content": "x", "type": "TextMessage"}, "is in the form of AutoGen"),
         ({"author": "user", "content": {"role": "user", "parts": []}}, "is in the form of Agent Development Kit"),
-        ({"role": "user", "parts": [{"odd": 1}]}, ".parts[0], in the form of Gemini, has none of its parts' names: 'odd'"),
+        (
+            {"role": "user", "parts": [{"odd": 1}]},
+            ".parts[0], in the form of Gemini, has none of its parts' names: 'odd'",
+        ),
         ({"role": "user", "parts": [5]}, ".parts[0], in the form of Gemini, is no object."),
-        ({"role": "user", "parts": [{"type": "poem"}]}, ".parts[0], in the form of Vercel's AI SDK (UI messages), has the"),
-        ({"role": "user", "content": [{"text": "x"}, {"odd": {}}]}, ".content[1], in the form of Bedrock's Converse, has"),
+        (
+            {"role": "user", "parts": [{"type": "poem"}]},
+            ".parts[0], in the form of Vercel's AI SDK (UI messages), has the",
+        ),
+        (
+            {"role": "user", "content": [{"text": "x"}, {"odd": {}}]},
+            ".content[1], in the form of Bedrock's Converse, has",
+        ),
         ({"role": "user", "content": [{"odd": {}}]}, ".content[0] has no type and no text."),
         ({"role": "user", "content": [{"type": "tool_response", "x": 1}]}, ".content[0] is of the unknown type"),
         ({"role": "user", "body": "x"}, " says nothing in `content`, `parts` or `tool_calls`, but has 'body'."),
@@ -280,8 +305,29 @@ def test_what_is_not_read_is_refused_with_its_form(message: Any, says: str) -> N
 
 
 KEYS = st.sampled_from(
-    ["text", "type", "toolUse", "toolResult", "functionCall", "functionResponse", "response", "name", "args", "output"]
-    + ["toolInvocation", "state", "input", "content", "image", "source", "inlineData", "data", "url", "function", "id"]
+    [
+        "text",
+        "type",
+        "toolUse",
+        "toolResult",
+        "functionCall",
+        "functionResponse",
+        "response",
+        "name",
+        "args",
+        "output",
+        "toolInvocation",
+        "state",
+        "input",
+        "content",
+        "image",
+        "source",
+        "inlineData",
+        "data",
+        "url",
+        "function",
+        "id",
+    ]
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "tool-x", "text", "tool-result", "file"]),
@@ -289,8 +335,26 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 FIELDS = st.sampled_from(
-    ["role", "type", "content", "parts", "tool_calls", "toolCalls", "toolCallId", "toolInvocations", "images", "lc"]
-    + ["kwargs", "data", "id", "additional_kwargs", "experimental_attachments", "blocks", "kind", "createdAt"]
+    [
+        "role",
+        "type",
+        "content",
+        "parts",
+        "tool_calls",
+        "toolCalls",
+        "toolCallId",
+        "toolInvocations",
+        "images",
+        "lc",
+        "kwargs",
+        "data",
+        "id",
+        "additional_kwargs",
+        "experimental_attachments",
+        "blocks",
+        "kind",
+        "createdAt",
+    ]
 )
 ROLES = st.sampled_from(["user", "model", "assistant", "tool", "human", "ai", "AIMessage"])
 
@@ -299,12 +363,11 @@ ROLES = st.sampled_from(["user", "model", "assistant", "tool", "human", "ai", "A
 def test_whatever_is_sent_is_read_or_refused_in_a_sentence(messages: list[Any]) -> None:
     try:
         records = read_messages(messages)
-    except InvalidRequest as error:
-        assert str(error)
-    else:
-        assert all(record.text.strip() for record in records)
-        assert "_place" not in "".join(record.text for record in records)
-        assert apply(messages, {"replacements": []}) == messages
+    except InvalidRequest:
+        return
+    assert all(record.text.strip() for record in records)
+    assert "_place" not in "".join(record.text for record in records)
+    assert apply(messages, {"replacements": []}) == messages
 
 
 def test_the_forms_that_are_read_are_named() -> None:
@@ -336,7 +399,11 @@ def test_a_call_and_its_result_in_one_part_are_written_apart() -> None:
     assert gone[2]["parts"] == [step, failed, step, {"type": "text", "text": "So."}]
     old = {"state": "result", "toolCallId": "c1", "toolName": "f", "args": {}, "result": "long"}
     before = [
-        {"role": "assistant", "content": "So.", "parts": [{"type": "text", "text": "So."}, {"type": "tool-invocation", "toolInvocation": old}]},
+        {
+            "role": "assistant",
+            "content": "So.",
+            "parts": [{"type": "text", "text": "So."}, {"type": "tool-invocation", "toolInvocation": old}],
+        },
         {"role": "assistant", "content": "So.", "toolInvocations": [old]},
     ]
     first, second = replaced(before, "mask", "3", MASK)[0], replaced(before, "mask", "6", MASK)[1]
@@ -355,9 +422,9 @@ def test_each_form_is_written_as_it_came() -> None:
     asked = replaced(agui, "mask", "3", MASK)[1]["toolCalls"][0]["function"]["arguments"]
     assert asked == '{"archived":"' + MASK + '"}'
     assert replaced(agui, "tools", "3-4", BLOCK)[1:] == [
-        {"id": "2", "role": "assistant", "content": "So."},
         {"id": "xabc", "role": "user", "content": BLOCK},
-    ] or replaced(agui, "tools", "3-4", BLOCK)[1]["content"] == BLOCK
+        {"id": "2", "role": "assistant", "content": "So."},
+    ]
     gemini = [
         {"role": "user", "parts": [{"text": "Which?"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "x"}]},
@@ -368,8 +435,21 @@ def test_each_form_is_written_as_it_came() -> None:
     assert replaced(gemini, "mask", "1", MASK)[0] == {"role": "user", "parts": [{"text": MASK}]}
     model = [
         {"role": "user", "content": "Which?"},
-        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "f", "input": {"a": 1}}]},
-        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "f", "output": {"type": "error-json", "value": {}}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "f", "input": {"a": 1}}],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "c1",
+                    "toolName": "f",
+                    "output": {"type": "error-json", "value": {}},
+                }
+            ],
+        },
     ]
     assert replaced(model, "mask", "2", MASK)[1]["content"][0]["input"] == {"archived": MASK}
     assert replaced(model, "mask", "3", MASK)[2]["content"][0]["output"] == {"type": "error-text", "value": MASK}

@@ -118,7 +118,9 @@ def faults(schema: Any, at: str) -> Iterator[str]:
     if node.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
         yield f"{at} has the type {node.get('type')!r}"
     yield from (f"{at} has {name}" for name in node.keys() - known)
-    if "enum" in node and not (node["type"] == "string" and all(isinstance(each, str) and each for each in node["enum"])):
+    if "enum" in node and not (
+        node["type"] == "string" and all(isinstance(each, str) and each for each in node["enum"])
+    ):
         yield f"{at} lists other things than words"
     if not set(node.get("required", ())) <= node.get("properties", {}).keys():
         yield f"{at} requires what it has not"

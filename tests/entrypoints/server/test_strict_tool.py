@@ -105,7 +105,8 @@ async def test_the_client_is_known_by_the_name_it_gave(call: Call) -> None:
 async def test_an_unknown_field_is_refused_with_the_known_ones(call: Call) -> None:
     """S3.1."""
     assert await refusal(call, text="x", colours="red", count=-1) == (
-        "There is no field `colours`; the nearest is `colour`. Known: text, count, flag, colour, tags, parts, details. (1 more after that.)"
+        "There is no field `colours`; the nearest is `colour`. "
+        "Known: text, count, flag, colour, tags, parts, details. (1 more after that.)"
     )
     assert "`zip` in `parts[0]`. Known: name, weight." in await refusal(call, parts=[{"name": "a", "zip": 1}])
 
