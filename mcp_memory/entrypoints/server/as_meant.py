@@ -172,7 +172,8 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
     if isinstance(opened, str):
         if not opened.strip():
             return []
-        if opened.lstrip().startswith(("[", "{")):  # JSON that was cut off is no name.
+        is_text = bool(types.words) or str in types.plain
+        if not is_text or opened.lstrip().startswith(("[", "{")):  # JSON that was cut off is no name.
             return opened
         parts = [part.strip() for part in opened.split(",")]
         is_words = len(parts) > 1 and bool(types.words) and all(_known_word(types.words, part) for part in parts)

@@ -329,11 +329,15 @@ KEYS = st.sampled_from(
         "id",
     ]
 )
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "tool-x", "text", "tool-result", "file"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["", "x", "tool-x", "text", "tool-result", "file", "dynamic-tool", "data:image/png;base64,aGk="])
 )
+PARTS = LEAVES | st.lists(LEAVES, max_size=2) | st.dictionaries(KEYS, LEAVES, max_size=4)
+HELD = LEAVES | st.lists(PARTS, max_size=3) | st.dictionaries(KEYS, PARTS, max_size=4)
+VALUES = LEAVES | st.lists(HELD, max_size=3) | st.dictionaries(KEYS, HELD, max_size=4)
 FIELDS = st.sampled_from(
     [
         "role",

@@ -101,7 +101,7 @@ def test_it_is_understood(model: Any, sent: dict[str, Any], meant: dict[str, Any
         (RememberArguments, {"text": '{"a": 1}', "details": {"n": "3", "content": "x"}}),
         (RememberArguments, {"tags": "[a"}),
         (RememberArguments, {"pinned": "yes", "importance": "high", "confidence": "1" * 400, "kind": "poem"}),
-        (RememberArguments, {"tags": ["a", 1], "entities": ["x"], "details": "x"}),
+        (RememberArguments, {"tags": ["a", 1], "entities": ["x"], "relations": "x", "details": "x"}),
         (RecallArguments, {"limit": True, "offset": 2.5, "query": 7, "kinds": 3}),
         (RecallArguments, {"limit": float("inf"), "offset": float("nan")}),
         (ContextArguments, {"strategy": "recent", "content": "x"}),
