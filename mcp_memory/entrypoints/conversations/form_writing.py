@@ -87,7 +87,7 @@ class Translated:
         number, field, index = place.split("/")
         form = self._forms[int(number)]
         assert form is not None
-        value = form.unwrapped(self._messages[int(number)])[field]
+        value = form.unwrapped(self._messages[int(number)]).get(field)
         return value[int(index)] if index else value
 
     def _new(self, message: Message) -> Written:

@@ -286,11 +286,11 @@ def _is_file(part: Mapping[str, JsonValue]) -> bool:
 
 
 def _is_ag_ui(message: ClientMessage) -> bool:
-    return "role" in message and ("toolCallId" in message or bool(message.get("toolCalls")))
+    return "role" in message and (bool(message.get("toolCallId")) or bool(message.get("toolCalls")))
 
 
 def _ag_ui_fields(said: ClientMessage) -> Sequence[Fields]:
-    if "toolCallId" in said:
+    if said.get("toolCallId"):
         answers = {"tool_call_id": said["toolCallId"], "status": "error" if said.get("error") else None}
         return (Fields(name="content", read=lambda value, _: [_tool_result(answers, value)], is_one=True),)
     return (
