@@ -71,9 +71,11 @@ def test_a_control_character_in_a_name_is_refused(server: "ServerProcess") -> No
 
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF", r"\ud83dx\ude00"])
 def test_half_of_a_surrogate_pair_as_an_escape(server: "ServerProcess", half: str) -> None:
-    said = refusal(server.call_raw("remember", f'{{"text":"a{half}b"}}'))
-    assert said.startswith("`text` holds half of a surrogate pair, which is not a character. Remove it")
-    assert refusal(server.call_raw("recall", f'{{"{half}":1}}')).startswith("`a field name` holds half of")
+    """P3.2: the rest of the text is kept, with U+FFFD for what is no character."""
+    stored = server.call_raw("remember", f'{{"text":"a{half}b"}}')["structuredContent"]["records"][0]
+    opened = server.call("recall", ids=[stored["id"]], detail="full")["structuredContent"]
+    assert opened["results"][0]["text"] in ("a\ufffdb", "a\ufffdx\ufffdb")
+    assert refusal(server.call_raw("recall", f'{{"{half}":1}}')).startswith("There is no field of that name.")
 
 
 def test_a_whole_surrogate_pair_as_an_escape_is_no_mistake(server: "ServerProcess") -> None:
@@ -87,8 +89,8 @@ def test_a_whole_surrogate_pair_as_an_escape_is_no_mistake(server: "ServerProces
     ("tool", "arguments", "says"),
     [
         ("remember", {"text": 5}, "`text` must be a string."),
-        ("remember", {"text": "x", "tags": "one"}, "`tags` must be a list."),
-        ("remember", {"items": {"text": "x"}}, "`items` must be a list."),
+        ("remember", {"text": "x", "tags": 1}, "`tags` must be a list."),
+        ("remember", {"items": 5}, "`items` must be a list."),
         ("recall", {"query": ["x"]}, "`query` must be a string."),
         ("recall", {"limit": "ten"}, "`limit` must be a whole number."),
         ("assemble_context", {"strategy": 7}, "`strategy` must be a name or an object."),
@@ -140,8 +142,8 @@ def test_an_unknown_strategy(server: "ServerProcess") -> None:
 
 
 def test_an_unknown_field(server: "ServerProcess") -> None:
-    said = refusal(server.call("recall", query="x", top_k=3))
-    assert said.startswith("There is no field `top_k`. Known: query, ids, limit, ")
+    said = refusal(server.call("recall", query="x", depth=3))
+    assert said.startswith("There is no field `depth`. Known: query, ids, limit, ")
 
 
 def test_an_unknown_tool(server: "ServerProcess") -> None:

@@ -7,8 +7,8 @@ from mcp_memory.domain.model.records import Details, map_strings
 # e.g. "\x00", "\x1b"
 _NOT_PLAIN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Any control character but tab and line feed. Nearly every text has none, and this is the fastest test."""
-_HALF = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, as in JSON's lone `"\\ud83d"`."""
+_NO_CHARACTER = re.compile("[\ud800-\udfff\ufffe\uffff]")
+"""Half of a surrogate pair, as in JSON's lone `"\\ud83d"` or a byte of another encoding; and noncharacters."""
 _STRING_CHARACTERS = 4_000
 """Longest terminal string, such as a window title or a link; a longer run without an end is no sequence."""
 _CONTROLS = re.compile(
@@ -49,7 +49,12 @@ def without_controls(text: str) -> tuple[str, int]:
 
 def visible(text: str) -> str:
     """Return the text as a terminal may show it: without control characters, lone surrogates replaced."""
-    return _HALF.sub("\N{REPLACEMENT CHARACTER}", without_controls(text)[0])
+    return whole_characters(without_controls(text)[0])
+
+
+def whole_characters(text: str) -> str:
+    """Return the text with U+FFFD for what no store can keep: each half of a surrogate pair, each noncharacter."""
+    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def details_without_controls(details: Details) -> tuple[Details, int]:

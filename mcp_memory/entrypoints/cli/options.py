@@ -1,15 +1,17 @@
 """Options that several commands share, and the memories that they open."""
 
 import inspect
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
 from mcp_memory.domain.model.records import KINDS, Kind
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -127,8 +129,9 @@ def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], 
             chosen = {name: value for name, value in both if value is not None}
             if folder := chosen.get("data_dir"):  # On the command line a path is relative to the working directory.
                 chosen["data_dir"] = folder.expanduser().absolute()
+            meant = {name: _characters(value) for name, value in given.items()}
             with first(chosen) as argument:
-                act(argument, **given, **({"context": context} if wants_context else {}))
+                act(argument, **meant, **({"context": context} if wants_context else {}))
 
         added = [inspect.Parameter(name, _BY_NAME, default=None, annotation=_SETTINGS[name]) for name in names]
         mine = [each.replace(kind=_BY_NAME) for each in own if each.name != "context"]
@@ -140,6 +143,13 @@ def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], 
         return run
 
     return decorate
+
+
+def _characters(value: Any) -> Any:
+    """Return texts of the command line in whole characters: a byte of another encoding is none. A file's name stays."""
+    if isinstance(value, list):
+        return [_characters(each) for each in cast("list[Any]", value)]
+    return whole_characters(value) if isinstance(value, str) and not os.path.lexists(value) else value
 
 
 def with_options(*names: str) -> Decorator:

@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.sessions.log_dedup import replaced_by
+from mcp_memory.entrypoints.conversations.form_writing import Translated
+from mcp_memory.entrypoints.conversations.message_forms import PLACE
 from mcp_memory.entrypoints.conversations.messages import MessageReader, results_first
 from mcp_memory.errors import InvalidRequest
 
@@ -95,9 +97,19 @@ def apply(messages: Sequence[Message], answer: Message) -> list[dict[str, Any]]:
     `answer` is the structured result of `compact`; give it the messages that you sent in that call. Messages of the
     Anthropic and the OpenAI interfaces and items of OpenAI's Responses stay what they are. Neither argument changes.
 
+    Messages of other forms come back in theirs (`message_forms`).
+
     Raises:
         InvalidRequest: these are not the messages that the answer is about.
     """
+    translated = Translated(messages)
+    if (form := translated.form) is None:
+        return _applied(messages, answer, is_merged=not _is_openai(messages))
+    made = _applied(translated.plain, answer, is_merged=form.alternates)
+    return [translated.written(message) for message in made]
+
+
+def _applied(messages: Sequence[Message], answer: Message, *, is_merged: bool) -> list[dict[str, Any]]:
     conversation = _Conversation(messages)
     replacements = [each for each in answer.get("replacements", ()) if each.get("covers")]
     told = _told(conversation, answer, replacements)
@@ -107,7 +119,7 @@ def apply(messages: Sequence[Message], answer: Message) -> list[dict[str, Any]]:
         return _with_results_first([cast("dict[str, Any]", message) for message in messages])
     _drop_thinking(conversation, changed)
     made = list(_made(conversation, told, {number: each for each in replacements for number in _numbers(each)}))
-    return _with_results_first([each.message for each in (made if _is_openai(messages) else _merged(made))])
+    return _with_results_first([each.message for each in (_merged(made) if is_merged else made)])
 
 
 def _numbers(replacement: Message) -> Numbers:
@@ -244,7 +256,9 @@ def _with_text(value: Any, text: str) -> Any:
             return {**part, name: _with_text(part[name], text)}
     if "input" in part:
         return {**part, "input": text}
-    return {"type": kind if kind.endswith("_text") else "input_text" if kind in _OF_OPENAI else "text", "text": text}
+    place = {PLACE: part[PLACE]} if PLACE in part else {}
+    kind = kind if kind.endswith("_text") else "input_text" if kind in _OF_OPENAI else "text"
+    return {"type": kind, "text": text, **place}
 
 
 def _merged(made: Sequence[_Made]) -> list[_Made]:

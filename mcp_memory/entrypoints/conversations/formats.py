@@ -183,25 +183,6 @@ def _answer(part: JsonValue) -> JsonValue:
     return next((given[name] for name in ("output", "error") if name in given), json.dumps(given, ensure_ascii=False))
 
 
-def _gemini_content(entry: FileEntry) -> list[Said] | str:
-    """Read a message as the Gemini interface has it: {role, parts}."""
-    parts, content = entry.get("parts"), list[JsonValue]()
-    for part in parts if isinstance(parts, list) else [parts]:
-        call = part.get("functionCall") if isinstance(part, dict) else None
-        answer = part.get("functionResponse") if isinstance(part, dict) else None
-        if isinstance(call, dict):
-            content.append(
-                {"type": "tool_use", "id": call.get("id"), "name": call.get("name"), "input": call.get("args")}
-            )
-        elif isinstance(answer, dict):
-            output: dict[str, JsonValue] = {"type": "tool_result", "name": answer.get("name"), "content": _answer(part)}
-            content.append(output | {"tool_use_id": answer.get("id")})
-        elif not (isinstance(part, dict) and part.get("thought") is True):
-            content.append(part)
-    role = "assistant" if entry.get("role") == "model" else "user"
-    return [Said(message={"role": role, "content": content})]
-
-
 def _cursor(entry: FileEntry) -> list[Said] | str:
     message = cast("FileEntry", entry["message"])
     return [Said(message={**message, "role": entry["role"], **_when(entry)})]
@@ -227,7 +208,6 @@ def _has_role(entry: FileEntry) -> bool:
 FORMATS: Final[tuple[Format, ...]] = (
     Format(client="Codex CLI", holds=lambda e: "payload" in e and str(e.get("type")) in _ENVELOPES, read=_codex),
     Format(client="Cursor", holds=lambda e: _has_role(e) and isinstance(e.get("message"), dict), read=_cursor),
-    Format(client="Gemini interface", holds=lambda e: _has_role(e) and "parts" in e, read=_gemini_content),
     Format(client="messages", holds=lambda e: _has_role(e) or is_item(e), read=_plain),
     Format(client="Gemini CLI", holds=lambda e: "message" not in e and not e.keys().isdisjoint(_GEMINI), read=_gemini),
     Format(client="Claude Code", holds=lambda _: True, read=_claude_code),

@@ -1,6 +1,7 @@
 """Reads a client's conversation as records of the session log. Knows no file.
 
-Known are messages of the Anthropic and the OpenAI interfaces, items of OpenAI's Responses, and plain {role, text}.
+Read here are messages of the Anthropic and the OpenAI interfaces, items of OpenAI's Responses, and plain {role, text};
+`message_forms` is the table of the others, and puts them into these.
 """
 
 import json
@@ -19,22 +20,30 @@ from mcp_memory.domain.model.session_log import Role
 from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.entrypoints.conversations.media import taken_apart
+from mcp_memory.entrypoints.conversations.message_forms import (
+    EXPECTED,
+    PLACE,
+    ClientMessage,
+    check_fields,
+    plain_message,
+    said_in,
+    tells_of_tools,
+)
 from mcp_memory.errors import InvalidRequest
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
     "system": "system",
     "developer": "system",
     "user": "user",
+    "human": "user",
     "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
     "tool": "tool",
     "function": "tool",
 }
 _MILLISECONDS_FROM: Final = 1e11
 """Larger numbers count milliseconds: as seconds this is 3,000 years ahead, as milliseconds in 1973."""
-EXPECTED: Final = (
-    "Each message is {role: system|user|assistant|tool, content: a text or a list of parts}, or an item such as "
-    "{type: function_call, …}."
-)
 _UNSAID_PARTS: Final = frozenset(
     {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
     | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
@@ -43,9 +52,6 @@ _UNSAID_PARTS: Final = frozenset(
 _MEDIA: Final = ("image", "audio", "video", "document", "file")
 _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
 """Fields that hold bytes written as text."""
-
-ClientMessage: TypeAlias = Mapping[str, JsonValue]
-
 
 MessagePart: TypeAlias = Sequence[str] | NewRecord
 """Texts that follow each other, or a call of a tool or its result; without what a message's records have in common."""
@@ -84,9 +90,9 @@ class MessageReader:
         """Return the records of one message, however long, without control characters; `where` names it in errors.
 
         Raises:
-            InvalidRequest: it is in none of the known formats.
+            InvalidRequest: it is in none of the formats that are read.
         """
-        message, files = taken_apart(message)
+        message, files = taken_apart(plain_message(message, where))
         plain, cleaned = details_without_controls(message)
         message = cast("ClientMessage", plain)
         usual = NewRecord(
@@ -219,7 +225,8 @@ def _parts(message: ClientMessage, where: str) -> Iterator[str | NewRecord]:
     if not isinstance(role, str):
         yield from _part(message, where)
         return
-    content = message.get("content", message.get("text"))
+    check_fields(message, where)
+    content = said_in(message)
     if role.lower() in ("tool", "function"):
         yield _result(message, _answered_id(message), content)
         return
@@ -268,6 +275,10 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[str | NewReco
         # A call that OpenAI makes by itself holds its answer too.
         if (answer := _given(part, "error", "output")) is not None:
             yield _result(part, _call_id(part), answer)
+    elif not (kind or any(isinstance(part.get(name), str) for name in ("text", "refusal"))):
+        raise InvalidRequest(f"{where} has no type and no text. {EXPECTED}")
+    elif tells_of_tools(kind):
+        raise InvalidRequest(f"{where} is of the unknown type {kind[:40]!r}. {EXPECTED}")
     else:
         yield _shown(part)
 
@@ -316,13 +327,13 @@ def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
         return {
             name: _without_blobs(part)
             for name, part in value.items()
-            if name not in _BLOBS and not (isinstance(part, str) and part.startswith("data:"))
+            if name not in _BLOBS and name != PLACE and not (isinstance(part, str) and part.startswith("data:"))
         }
     return [_without_blobs(part) for part in value] if isinstance(value, list) else value
 
 
 def _arguments(call: ClientMessage) -> str:
-    given = _given(call, "input", "arguments", "action")
+    given = _given(call, "input", "arguments", "args", "action")
     text = given if isinstance(given, str) else _compact({} if given is None else given)
     return text if text.strip() else "{}"
 
@@ -338,7 +349,7 @@ def _call_id(call: ClientMessage) -> str | None:
 
 def _answered_id(result: ClientMessage) -> str | None:
     """Return the id of the call that a result answers."""
-    return _string_of(result, "tool_use_id", "tool_call_id", "call_id")
+    return _string_of(result, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
 
 
 def _has_failed(part: ClientMessage) -> bool:
@@ -346,6 +357,7 @@ def _has_failed(part: ClientMessage) -> bool:
     kind = _kind(content) if isinstance(content, dict) else ""
     return (
         part.get("is_error") is True
+        or part.get("isError") is True  # as the Model Context Protocol has it
         or part.get("error") is not None
         or part.get("status") == "failed"
         or kind.endswith("_error")

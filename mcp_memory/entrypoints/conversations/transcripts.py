@@ -7,7 +7,6 @@ skipped and counted.
 import errno
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from mcp_memory.bounded_files import MB, bounded_lines, open_regular
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL
 from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.conversations.formats import FileEntry, Said, entries_of, read_entry
 from mcp_memory.entrypoints.conversations.messages import MessageReader
 from mcp_memory.errors import InvalidRequest
@@ -35,8 +35,6 @@ CALLS_BYTES: Final = 64 * 1024
 MAX_KINDS: Final = 50
 CUT: Final = "… [cut]"
 _INSTEAD: Final = "Give another path, or the conversation itself as `messages`."
-_NO_CHARACTER = re.compile("[\ud800-\udfff\ufffe\uffff]")
-"""Halves of pairs and noncharacters, which no text of ours may hold."""
 _LEFT_OUT: Final = {CLIENTS_NOTE: "client's note", OWN_CALL: "memory's own call"}
 """Entries that hold nothing else: a file has no numbers to keep."""
 _WHOLE: Final = (b"{", b"[")
@@ -189,7 +187,7 @@ class Transcript:
 
 def fit_text(text: str) -> str:
     """The text without characters that cannot be kept, and no longer than a record's may be."""
-    text = _mended(text)
+    text = whole_characters(text)
     return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - len(CUT)] + CUT
 
 
@@ -230,9 +228,5 @@ def _fit(record: NewRecord, *, is_users: bool) -> NewRecord:
     )
 
 
-def _mended(text: str) -> str:
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _name(name: str | None) -> str | None:
-    return _mended(name)[:MAX_NAME_CHARS] or None if name else None
+    return whole_characters(name)[:MAX_NAME_CHARS] or None if name else None

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, SessionNotes
 from mcp_memory.errors import InvalidRequest
 
@@ -60,7 +61,7 @@ def read_payload(raw: bytes) -> Payload:
 
 
 def _text(value: object) -> str:
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
+    return whole_characters(value) if isinstance(value, str) else ""
 
 
 @dataclass(kw_only=True)

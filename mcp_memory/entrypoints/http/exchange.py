@@ -9,6 +9,8 @@ from anyio import fail_after
 from mcp.types import INVALID_REQUEST
 from starlette.responses import Response
 
+from mcp_memory.entrypoints.server.json_lines import in_one_line
+
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
@@ -50,6 +52,7 @@ class Exchange:
         self._send = send
         self._declared = _declared_bytes(scope)
         self._is_read = self._declared == 0
+        self._is_stream = False
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -62,6 +65,10 @@ class Exchange:
             if message["status"] in _CLOSING_STATUSES or not self._is_read:
                 kept = [each for each in message.get("headers", ()) if each[0].lower() != b"connection"]
                 message = {**message, "headers": [*kept, (b"connection", b"close")]}
+            held: dict[bytes, bytes] = dict(message.get("headers", ()))
+            self._is_stream = held.get(b"content-type", b"").startswith(b"text/event-stream")
+        elif self._is_stream:  # Events come whole, and are read by lines.
+            message = {**message, "body": in_one_line(message.get("body", b""))}
         await self._send(message)
 
     async def read_body(self, seconds: float) -> bytes:

@@ -3,21 +3,20 @@
 Knows no single tool.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, TypeVar, cast, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from mcp_memory.entrypoints.server.json_lines import HALF_PAIR, MAX_JSON_DEPTH, UNREADABLE
+from mcp_memory.domain.text.control_characters import whole_characters
+from mcp_memory.entrypoints.server.json_lines import MAX_JSON_DEPTH, UNREADABLE
 from mcp_memory.errors import InvalidRequest
 
 MAX_ERROR_CHARS: Final = 300
-_BAD = re.compile(f"[\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
-"""Characters that no text can hold. Control characters are no such thing: the services take them out."""
 _FIELD_NAME = re.compile(r"\w{1,40}", re.ASCII)
 
 _PROBLEMS: Final = {
@@ -77,58 +76,37 @@ def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> Argumen
     Raises:
         InvalidRequest: they do not fit; names the first field at fault and what to do, in at most 300 characters.
     """
-    check_texts(given)
     try:
-        return model.model_validate(given)
+        return model.model_validate(checked(given))
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
     raise InvalidRequest(_explain(errors, model))
 
 
-def check_texts(value: object, path: str = "", depth: int = 0) -> None:
-    """See that every string inside can be stored and shown, every number is one, and nothing is nested too deep.
+def checked(value: object, path: str = "", depth: int = 0) -> object:
+    """Return the value with texts that can be stored and shown: U+FFFD replaces half of a surrogate pair.
+
+    Control characters stay: the services take them out.
 
     Raises:
-        InvalidRequest: names the first place where it is not so.
+        InvalidRequest: a value inside could not be read, is no finite number, or is nested too deep; names the first.
     """
     where = f"`{path[:100]}`" if path else "The call"
     if isinstance(value, str):
-        if bad := _BAD.search(value):
-            raise InvalidRequest(f"{where} {_why_bad(bad[0])}.")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidRequest(f"{where} must be a finite number.")
-    elif depth > MAX_JSON_DEPTH:
+        if value == UNREADABLE:
+            raise InvalidRequest(f"{where} is nested too deep, or holds a number of too many digits. Simplify it.")
+        return whole_characters(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidRequest(f"{where} must be a finite number.")
+    if not isinstance(value, Mapping | Sequence):
+        return value
+    if depth > MAX_JSON_DEPTH:
         raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it.")
-    elif isinstance(value, Mapping):
-        for key, part in cast("Mapping[str, object]", value).items():
-            check_texts(key, f"a field name{f' of {path}' if path else ''}")
-            check_texts(part, _join(path, key), depth + 1)
-    elif isinstance(value, Sequence):
-        for index, part in enumerate(cast("Sequence[object]", value)):
-            check_texts(part, f"{path}[{index}]", depth + 1)
-
-
-def _why_bad(character: str) -> str:
-    if character == UNREADABLE:
-        return "is nested too deep, or holds a number of too many digits. Simplify it"
-    return "holds half of a surrogate pair, which is not a character. Remove it"
-
-
-def _open(value: object) -> object:
-    """Read a list or an object that a client sent as a string of JSON, for a field that cannot be a string."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
-        return value
-    try:
-        opened: object = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    check_texts(opened)
-    return opened
-
-
-Opened: Final = BeforeValidator(_open)
-"""Marks a field whose list or object may come as a string of JSON; some clients send it so."""
+    if isinstance(value, Mapping):
+        named = cast("Mapping[str, object]", value).items()
+        return {whole_characters(key): checked(part, _join(path, key), depth + 1) for key, part in named}
+    parts = cast("Sequence[object]", value)
+    return [checked(part, f"{path}[{index}]", depth + 1) for index, part in enumerate(parts)]
 
 
 def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
@@ -151,7 +129,9 @@ def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str
     shown = f"`{name}`" if _FIELD_NAME.fullmatch(name) else "of that name"
     parent = path_of(location[:-1])
     known = _model_at(location[:-1], model).model_fields
-    return f"There is no field {shown}{f' in `{parent}`' if parent else ''}. Known: {', '.join(known)}."
+    near = get_close_matches(name.lower()[:40], known, 1)
+    nearest = f"; the nearest is `{near[0]}`" if near else ""
+    return f"There is no field {shown}{f' in `{parent}`' if parent else ''}{nearest}. Known: {', '.join(known)}."
 
 
 def _model_at(location: Sequence[int | str], model: type[Arguments]) -> type[Arguments]:

@@ -1,8 +1,8 @@
 """Reads lines of JSON-RPC as the protocol library can take them, or says why not. Knows no stream and no tool.
 
-The library gives no answer at all to what its parser refuses, and the caller waits for ever. So what can be told
-apart from the rest of a line becomes a noncharacter, which `arguments` then refuses with a readable error, and any
-other line is refused here.
+The library gives no answer at all to what its parser refuses, and the caller waits for ever. So half of a surrogate
+pair becomes U+FFFD, as everywhere; an unreadable value becomes a noncharacter, which `arguments` then refuses with a
+readable error; and any other line is refused here.
 """
 
 import json
@@ -20,8 +20,8 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
-HALF_PAIR: Final = "\ufffe"
-"""Replaces half of a surrogate pair: no character, so no text can hold it."""
+HALF_PAIR: Final = "\ufffd"
+"""Replaces half of a surrogate pair."""
 UNREADABLE: Final = "\uffff"
 """Replaces a value the parser refuses: one nested too deep, or a number of too many digits."""
 MAX_JSON_DEPTH: Final = 64
@@ -50,6 +50,8 @@ _ID_FIELD = re.compile(rf'"id"\s*:\s*{_ID_VALUE}', re.DOTALL)
 _LAST_ID = re.compile(  # …},"jsonrpc":"2.0","id":7} as some clients write it, the parameters first
     rf'[,{{]\s*"id"\s*:\s*{_ID_VALUE}\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*\}}\s*$', re.DOTALL
 )
+
+_LINE_ENDS: Final = (("\x85".encode(), rb"\u0085"), ("\u2028".encode(), rb"\u2028"), ("\u2029".encode(), rb"\u2029"))
 
 RequestId: TypeAlias = int | str | None
 
@@ -85,7 +87,7 @@ def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
     """Read one message of JSON-RPC; repair lone surrogates and unreadable values."""
     text = line.decode("utf-8", "replace").removeprefix(_BOM).strip()
     if "\\ud" in text or "\\uD" in text:
-        text = _ESCAPE.sub(lambda match: "\\ufffe" if match["half"] else match[0], text)
+        text = _ESCAPE.sub(lambda match: "\\ufffd" if match["half"] else match[0], text)
     try:
         said: object = from_json(text)
     except ValueError:
@@ -103,6 +105,16 @@ def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
     mended = text.replace("\r", " ").encode("utf-8", "replace") + b"\n"
     method = str(fields["method"]) if "id" in fields and "method" in fields else ""
     return _refusal(fields) or JsonRpcMessage(line=mended, method=method)
+
+
+def in_one_line(message: bytes) -> bytes:
+    """Return a message of JSON with U+0085, U+2028 and U+2029 as escapes: some readers of lines break there.
+
+    Outside its strings JSON has none of them.
+    """
+    for character, escape in _LINE_ENDS:
+        message = message.replace(character, escape)
+    return message
 
 
 def refuse_long_line(head: bytes, tail: bytes, max_bytes: int) -> Refusal:

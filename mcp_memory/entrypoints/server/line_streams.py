@@ -18,6 +18,7 @@ from mcp_memory.entrypoints.server.json_lines import (
     TAIL_BYTES,
     JsonRpcMessage,
     Refusal,
+    in_one_line,
     parse_message,
     refuse_long_line,
 )
@@ -138,6 +139,7 @@ class LineOutput(io.RawIOBase):
 
     def send(self, line: bytes) -> None:
         """Write a line, ended by a line feed. Raises OSError where nobody reads any more."""
+        line = in_one_line(line)
         with self._writing:
             self._target.write(line)
             self._target.flush()

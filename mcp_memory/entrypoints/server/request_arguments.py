@@ -23,7 +23,7 @@ from mcp_memory.domain.model.marks import (
     unmarked,
 )
 from mcp_memory.domain.text.control_characters import without_controls
-from mcp_memory.entrypoints.server.arguments import Arguments, Opened
+from mcp_memory.entrypoints.server.arguments import Arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,16 @@ def _default(field: DataclassField[Any]) -> Any:
 def _as_sent(wanted: Any) -> Any:
     """Return a field's type as a client sends it: a tuple as a list, a dataclass as an object, our marks as pydantic's.
 
-    A list or an object may come as a string of JSON.
+    `as_meant` reads what clients send in another form.
     """
     value, *marks = get_args(wanted) if get_origin(wanted) is Annotated else (wanted,)
     limits = [_limit(mark) for mark in marks if isinstance(mark, Size | Range)]  # First: the rest may change the value.
     others = [_pydantic(mark) for mark in marks if not isinstance(mark, Size | Range)]
     if get_origin(value) is tuple:
         items = cast("Any", tuple)[_as_sent(get_args(value)[0]), ...]
-        return Annotated[(items, Field(strict=False), *limits, Opened, *others)]
+        return Annotated[(items, Field(strict=False), *limits, *others)]
     if get_origin(value) is Mapping:
-        return Annotated[(dict[str, JsonValue], *limits, Opened, WithJsonSchema({"type": "object"}), *others)]
+        return Annotated[(dict[str, JsonValue], *limits, WithJsonSchema({"type": "object"}), *others)]
     if get_origin(value) in (Union, UnionType):
         value = Union[tuple(map(_as_sent, get_args(value)))]  # noqa: UP007 - of types that are known at run time
     elif is_dataclass(value):

@@ -21,7 +21,9 @@ from pydantic import Field
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments, slim_schema
+from mcp_memory.entrypoints.server.as_meant import as_meant
 from mcp_memory.entrypoints.server.identity import require, told
+from mcp_memory.entrypoints.server.json_lines import in_one_line
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.errors import McpMemoryError
 
@@ -80,8 +82,9 @@ class StrictTool(Tool):
         """Validate and call; what changes memory takes the right to write. All that goes wrong has `is_error`."""
         try:
             require("read" if self.annotations and self.annotations.read_only_hint else "write")
-            given = read_arguments(self.arguments, arguments)
-            return await to_thread.run_sync(self.fn, given, ClientSide(context))
+            meant, note = as_meant(self.arguments, arguments)
+            given = read_arguments(self.arguments, meant)
+            return with_note(await to_thread.run_sync(self.fn, given, ClientSide(context)), note)
         except AnswerNeeded as needed:
             return needed.result
         except McpMemoryError as error:
@@ -133,8 +136,8 @@ def annotations(*, read_only: bool = False, destructive: bool = False, idempoten
 
 
 def _structured(content: Mapping[str, Json]) -> CallToolResult:
-    """A result for programs and models; its text is the same, as short as JSON gets."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    """A result for programs and models; its text is the same, as short as JSON gets, in one line for every reader."""
+    text = in_one_line(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
 
 
@@ -147,6 +150,19 @@ def with_text(text: str, name: str, content: Mapping[str, Json], *, shows_text: 
     if shows_text:
         return CallToolResult(content=shown, structured_content=dict(content))
     return CallToolResult(content=shown, _meta={name: dict(content)})
+
+
+def with_note(result: CallToolResult, note: str) -> CallToolResult:
+    """Return the result with how its call was understood: among its data, or as a text behind its own."""
+    if not note or result.is_error:
+        return result
+    data, [text, *_] = result.structured_content, result.content
+    if data is not None and isinstance(text, TextContent) and text.text.startswith("{"):
+        told = _structured({**data, "understood": note})
+        return result.model_copy(update={"content": told.content, "structured_content": told.structured_content})
+    beside = None if data is None else {**data, "understood": note}
+    content = [*result.content, TextContent(type="text", text=note)]
+    return result.model_copy(update={"content": content, "structured_content": beside})
 
 
 def failure(message: str) -> CallToolResult:

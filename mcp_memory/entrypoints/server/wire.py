@@ -31,7 +31,7 @@ from mcp_memory.domain.model.requests import (
     Revision,
 )
 from mcp_memory.domain.model.reviews import Way
-from mcp_memory.entrypoints.server.arguments import Arguments, Opened
+from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.request_arguments import Before, arguments_of
 
 MAX_MESSAGES: Final = 50_000
@@ -64,11 +64,11 @@ class StrategyArgument(Arguments):
     order: Order | None = None
     decay_hours: JsonValue = None
     half_life_hours: JsonValue = None
-    weights: Annotated[JsonValue, Opened] = None
-    shares: Annotated[JsonValue, Opened] = None
-    priorities: Annotated[JsonValue, Opened] = None
-    limits: Annotated[JsonValue, Opened] = None
-    least: Annotated[JsonValue, Opened] = None
+    weights: JsonValue = None
+    shares: JsonValue = None
+    priorities: JsonValue = None
+    limits: JsonValue = None
+    least: JsonValue = None
     layout: JsonValue = None
     depth: JsonValue = None
     failures: JsonValue = None
@@ -87,12 +87,11 @@ class BesideContext:
     strategy: Annotated[
         StrategyArgument | None,
         BeforeValidator(_named),
-        Opened,  # runs first
         WithJsonSchema(
             {
-                "type": ["string", "object"],
+                "type": "string",
                 "description": "auto, balanced, recent, important, clustered, decision, debugging, planning, question, "
-                "creation, conversation, coding, support, research; or {name, weights, limits, layout, order, …}",
+                "creation, conversation, coding, support, research; or JSON {name, weights, limits, layout, order, …}",
             }
         ),
     ] = None
@@ -143,7 +142,6 @@ _ITEMS: Any = Annotated[
     (
         cast("Any", tuple)[ItemArgument, ...],
         Field(max_length=MAX_ITEMS, strict=False),
-        Opened,
         WithJsonSchema(
             {
                 "type": "array",

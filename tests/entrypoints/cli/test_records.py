@@ -341,3 +341,12 @@ def test_graph_shows_connections_and_paths(run: "Run", memory: App) -> None:
     remember(memory, NewRecord(text="It is so.", relations=(Relation(source="INC-7", type="cost", target="a day"),)))
     assert "INC-7 cost a day" in run("graph", "inc-7").out
     assert run("graph", "nobody").code == 1
+
+
+@pytest.mark.parametrize("query", ["B\udcfcro", "\ud83d Büro"])
+def test_a_byte_of_another_encoding_is_a_replacement_character(run: "Run", memory: App, query: str) -> None:
+    """P3.2: the system hands on what is no UTF-8 as half of a surrogate pair."""
+    remember(memory, NewRecord(text="Das Büro ist offen."))
+    assert run("search", query, "--tag", "a\udcfc").out == "Nothing found.\n"
+    assert run("add", f"Im {query} ist Licht.", "--json").json["status"] == "stored"
+    assert "Im B\ufffdro ist Licht." in run("list").out or "Im \ufffd Büro" in run("list").out

@@ -17,6 +17,7 @@ from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.errors import InvalidRequest
 from tests.entrypoints.conversations.made_conversations import TURNS, anthropic, openai
 from tests.entrypoints.conversations.message_rules import of_anthropic, of_openai
+from tests.entrypoints.conversations.other_forms import OTHER_FORMS
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -75,6 +76,40 @@ def test_what_is_applied_is_the_log_and_valid(
             applied = check(first, await compacted(first))
             again = [*(first if way == "whole" else applied), *rest]
             check(again, await compacted(again))
+
+    anyio.run(rounds)
+
+
+@settings(max_examples=15)
+@given(turns=TURNS, window=st.sampled_from([1_000, 2_500]), options=OPTIONS, data=st.data())
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_what_is_applied_is_the_log_and_valid_in_the_form_that_came(
+    app: "App", name: str, turns: Any, window: int, options: dict[str, Any], data: st.DataObject
+) -> None:
+    """P3.1: in two rounds, the second with what the first one gave back."""
+    form, cut = OTHER_FORMS[name], data.draw(st.integers(1, len(turns)))
+    whole = form.write(anthropic(turns))
+    first = form.write(anthropic(turns[:cut]))
+    session_id = f"{name}{next(_sessions)}"
+
+    async def rounds() -> None:
+        async with Client(build_server(app)) as client:
+
+            async def applied(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+                arguments = {"session_id": session_id, "window": window, "max_tokens": 1_000_000, **options}
+                result = await client.call_tool("compact", {**arguments, "messages": messages})
+                assert not result.is_error, result.content
+                answer = dict(result.structured_content or (result.meta or {})["compact"])
+                before = copy.deepcopy(messages)
+                made = apply(messages, answer)
+                assert messages == before
+                assert form.broken(made) == []
+                log = app.live_log(session_id, app.caller())
+                assert shown(made) == sorted((entry.kind, entry.text) for entry in log.entries)
+                return made
+
+            assert form.broken(whole) == []
+            await applied([*await applied(first), *whole[len(first) :]])
 
     anyio.run(rounds)
 

@@ -20,7 +20,7 @@ def test_fields_that_hooks_use_are_read_and_others_passed_over() -> None:
 
 
 def test_halves_of_pairs_and_bytes_that_are_no_text_are_replaced() -> None:
-    assert read_payload(b'{"session_id": "s1", "prompt": "a\\ud800b\xff"}').prompt == "a?b\ufffd"
+    assert read_payload(b'{"session_id": "s1", "prompt": "a\\ud800b\xff"}').prompt == "a\ufffdb\ufffd"
 
 
 @pytest.mark.parametrize(

@@ -92,12 +92,12 @@ def test_a_long_version_in_a_header_is_not_repeated(server: HttpServer, headers:
     assert "xxx" not in answer.text
 
 
-def test_half_of_a_surrogate_pair_is_told_apart_from_the_rest(server: HttpServer, headers: Mapping[str, str]) -> None:
-    """S3.1: as over standard input."""
+def test_half_of_a_surrogate_pair_refuses_no_call(server: HttpServer, headers: Mapping[str, str]) -> None:
+    """P3.2: as over standard input."""
     own = {**headers, "mcp-method": "tools/call", "mcp-name": "remember"}
     meta = "" if "mcp-session-id" in own else f',"_meta":{json.dumps(META)}'
     body = (
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remember","arguments":{"text":"\\ud800"}%s}}'
     )
     answer = web.post(server.url, content=body % meta, headers=own)
-    assert "`text` holds half of a surrogate pair" in answer.text
+    assert "r000001" in answer.text

@@ -123,3 +123,12 @@ def test_a_client_that_is_gone_is_told_nothing() -> None:
     output.wait(60)
     with pytest.raises(ValueError, match="closed"):
         output.send(b"late\n")
+
+
+def test_a_line_goes_out_as_one_for_every_reader() -> None:
+    """P3.2: JavaScript and Python have readers that break lines at these; a reader of JSON gets them back."""
+    text = "first\u0085second\u2028third\u2029ü…"
+    target = io.BytesIO()
+    LineOutput(target).write(json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n")
+    assert len(target.getvalue().decode().splitlines()) == 1
+    assert json.loads(target.getvalue()) == {"text": text}

@@ -75,7 +75,10 @@ def test_a_field_is_an_argument_with_its_limits_and_its_description() -> None:
         ({"goal": "a", "share": 0.0}, "`share` must be more than 0."),
         ({"goal": "a", "parts": [{"name": "a\x07"}]}, "`parts[0].name` must hold no control character."),
         ({"goal": "a", "parts": [{"name": "a"}] * 3}, "`parts` has too many items: at most 2; split the call up."),
-        ({"goal": "a", "parts": [{"nam": "a"}]}, "There is no field `nam` in `parts[0]`. Known: name, type."),
+        (
+            {"goal": "a", "parts": [{"nam": "a"}]},
+            "There is no field `nam` in `parts[0]`; the nearest is `name`. Known: name, type.",
+        ),
         ({"goal": "a", "at": 3.0}, "`at` must be a string."),
         ({"goal": "a", "inner": 3}, "There is no field `inner`."),
     ],
@@ -87,7 +90,7 @@ def test_a_wrong_argument_is_named(arguments: dict[str, object], error: str) -> 
 
 
 def test_the_request_has_what_was_given_and_its_own_defaults_for_the_rest() -> None:
-    read = read_arguments(MODEL, {"goal": "a", "parts": '[{"name": "b", "type": ""}]', "share": None, "at": ""})
+    read = read_arguments(MODEL, {"goal": "a", "parts": [{"name": "b", "type": ""}], "share": None, "at": ""})
     parts = given(read)["parts"]
     assert request_of(Request, read) == Request(goal="a", parts=parts)
     assert request_of(Part, parts[0]) == Part(name="b")

@@ -1,5 +1,6 @@
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from inline_snapshot import snapshot
 
@@ -25,7 +26,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         {
             "remember": 578,
             "recall": 297,
-            "assemble_context": 327,
+            "assemble_context": 325,
             "push_task": 188,
             "pop_task": 142,
             "compact": 295,
@@ -105,6 +106,41 @@ async def test_a_schema_holds_what_a_model_needs_and_no_more(app: "App") -> None
     assert not any(
         word in text for word in ("$ref", "$defs", "title", "anyOf", "null", "additionalProperties", "maxLength")
     )
+
+
+def faults(schema: Any, at: str) -> Iterator[str]:
+    """What some client would refuse, with every request: lists of types, unions, references, values without a type."""
+    known = {"type", "description", "properties", "required", "items", "enum", "default", "minimum", "maximum"}
+    if not isinstance(schema, dict):
+        yield f"{at} is no schema"
+        return
+    node = cast("dict[str, Any]", schema)
+    if node.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
+        yield f"{at} has the type {node.get('type')!r}"
+    yield from (f"{at} has {name}" for name in node.keys() - known)
+    if "enum" in node and not (
+        node["type"] == "string" and all(isinstance(each, str) and each for each in node["enum"])
+    ):
+        yield f"{at} lists other things than words"
+    if not set(node.get("required", ())) <= node.get("properties", {}).keys():
+        yield f"{at} requires what it has not"
+    if node.get("type") == "array" or "items" in node:
+        yield from faults(node.get("items"), f"{at}[]")
+    for name, part in node.get("properties", {}).items():
+        yield from faults(part, f"{at}.{name}")
+
+
+async def test_every_client_takes_the_schemas(app: "App") -> None:
+    """P3.2: Gemini refuses all requests where one schema has a list of types, OpenAI where an array has no items."""
+    found: list[str] = []
+    for tool in await build_server(app).list_tools():
+        assert tool.input_schema["type"] == "object"
+        schemas = [tool.input_schema, *([tool.output_schema] if tool.output_schema else [])]
+        found += [fault for schema in schemas for fault in faults(schema, tool.name)]
+    assert found == []
+    assert [*faults({"type": ["string", "object"]}, "x")] == ["x has the type ['string', 'object']"]
+    assert [*faults({"type": "array"}, "x")] == ["x[] is no schema"]
+    assert len([*faults({"type": "object", "properties": {"a": {"anyOf": []}}}, "x")]) == 2
 
 
 def test_a_field_may_bear_the_name_of_a_keyword() -> None:
