@@ -73,6 +73,8 @@ class CurrentFocus:
         Of this session where anything was said in it; else of the agent's session before, else of any agent's.
         """
         where = question.where
+        if not among(where, SPOKEN):
+            return []
         here = replace(where, session_id=question.caller.session_id)
         if turns := _turns(self._spoken(question, here)):
             return turns
