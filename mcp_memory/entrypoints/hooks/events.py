@@ -153,8 +153,10 @@ def remind(hook: HookCall) -> str:
     return injected("UserPromptSubmit", f"{words}\n{reminder.text}")
 
 
-def feed(hook: HookCall) -> None:
+def feed(hook: HookCall, *, is_growing: bool = False) -> None:
     """Add to the log what the transcript has and the log has not, part by part, so that an early end loses nothing.
+
+    With `is_growing` an answer that may go on is left for the next hook.
 
     Raises:
         InvalidRequest: there is no such transcript.
@@ -173,7 +175,7 @@ def feed(hook: HookCall) -> None:
     from mcp_memory.entrypoints.conversations.transcripts import read_part
 
     while True:
-        part = read_part(path, start)
+        part = read_part(path, start, is_growing=is_growing)
         if part.records:
             hook.app.feed(part.records, hook.caller)
         if part.end != start:
@@ -196,7 +198,7 @@ def unread_from(hook: HookCall) -> int | None:
 def feed_now_and_then(hook: HookCall) -> None:
     """Feed the log unless that was done a moment ago."""
     if was_fed_long_ago(hook):
-        feed(hook)
+        feed(hook, is_growing=True)
 
 
 def was_fed_long_ago(hook: HookCall) -> bool:
