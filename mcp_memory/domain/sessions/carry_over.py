@@ -21,6 +21,8 @@ from mcp_memory.domain.text.words import normal_hash
 
 LEAST_TOKENS: Final = 20
 """The tokens of a line that is cut: a shorter one says too little."""
+FRAME_TOKENS, ID_TOKENS = 3, 12
+"""Tokens of a line's mark and indent, and of these with the id behind what was cut."""
 MOST_OF_ONE: Final = 4
 """The largest part of the room for one message that is longer than an instruction, as a divisor."""
 ANSWER_CHARACTERS: Final = 80
@@ -70,7 +72,7 @@ def carried_over(entries: Sequence[Entry], count: Count) -> CarriedLines:
 
 def room_for(lines: Sequence[Line]) -> int:
     """Return the tokens of the lines, all whole."""
-    return sum(line.tokens + 3 for line in lines)
+    return sum(line.tokens + FRAME_TOKENS for line in lines)
 
 
 def shared_out(wanted: Mapping[str, int], shares: Mapping[str, float], room: int) -> dict[str, int]:
@@ -92,20 +94,16 @@ def fitted(lines: Sequence[Line], room: int, count: Count) -> list[str]:
 
     Of equal rank the shorter goes first: so most are there.
     """
-    is_crowded = room_for(lines) > room
     kept: dict[int, str] = {}
-    left = room
+    left, behind = room, room_for(lines)
     for place, line in sorted(enumerate(lines), key=lambda each: (each[1].rank, each[1].tokens, -each[0])):
-        most = min(left, max(room // MOST_OF_ONE, LEAST_TOKENS)) if is_crowded else left
-        cost = line.tokens + 3
-        is_short = line.tokens <= INSTRUCTION_TOKENS and cost <= left
-        if cost <= most or (is_short and cost <= room // 2):
-            text = line.text
-        elif most >= LEAST_TOKENS:
-            text = f"{_cut(line.text, most - 12, count)} {_ELLIPSIS} ({line.source})"
-            cost = count(text) + 3
-        else:
-            continue
+        text, cost = line.text, line.tokens + FRAME_TOKENS
+        behind -= cost
+        most = min(left, max(room // MOST_OF_ONE, LEAST_TOKENS, left - behind))
+        is_short = line.tokens <= INSTRUCTION_TOKENS and cost <= min(left, room // 2)
+        if cost > most and not is_short and most >= LEAST_TOKENS:
+            text = f"{_cut(text, most - ID_TOKENS, count)} {_ELLIPSIS} ({line.source})"
+            cost = count(text) + FRAME_TOKENS
         if cost <= left:
             kept[place] = text
             left -= cost

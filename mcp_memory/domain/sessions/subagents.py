@@ -44,8 +44,8 @@ def findings_in(entries: Sequence[Entry]) -> Iterator[Finding]:
     """Yield the reports of sub-agents in these entries of a log, in order."""
     asked: dict[str, str] = {}
     for entry in entries:
-        if entry.kind == "tool_call" and entry.call_id and entry.tool in STARTERS:
-            asked[entry.call_id] = _asked(entry.text)
+        if entry.kind == "tool_call" and entry.tool in STARTERS:
+            asked[entry.call_id or ""] = _asked(entry.text)  # Without an id the result follows.
         elif entry.kind == "tool_result" and entry.tool in TOOLS:
             if text := _reported(entry):
                 yield Finding(text=text, asked=asked.get(entry.call_id or "", ""), source=entry.id)

@@ -48,7 +48,7 @@ def is_first(name: str, raw: bytes, data_dir: str, chosen: Mapping[str, object])
     try:
         _lock(file)
         last, at, before = _noted(os.read(file, 200))
-        is_same = name in ACTS_ONCE and last == event and 0 <= time.time() - at < SAME_SECONDS
+        is_same = name in ACTS_ONCE and last == event and abs(time.time() - at) < SAME_SECONDS
         if is_same and not _has_gone_on(payload.get("transcript_path"), before):
             return False
         os.lseek(file, 0, os.SEEK_SET)
