@@ -251,12 +251,12 @@ class Transcript:
         moved = _MOVED.match(record.text) if record.kind == "tool_result" else None
         if not moved:
             return record
-        own = self._path.expanduser()
-        folder = own.parent.parent if own.parent.name == SUBAGENTS else own.with_suffix("")
         try:
+            own = self._path.expanduser()
+            folder = own.parent.parent if own.parent.name == SUBAGENTS else own.with_suffix("")
             # Resolved, so that neither ".." nor a link leads out of it: an output may be anybody's words.
             file = Path(moved["path"].strip()).expanduser().resolve(strict=True)
-            if not own.name or not file.is_relative_to(folder.resolve(strict=True)):
+            if not file.is_relative_to(folder.resolve(strict=True)):
                 return record
             with open_regular(file, follow_link=False) as opened:
                 text = opened.read(MAX_MOVED_BYTES).decode("utf-8", "replace")
