@@ -11,8 +11,9 @@ from mcp_memory.domain.model.records import Instant, ShownDetail
 from mcp_memory.domain.model.sections import SECTIONS, Section
 
 CARRIED, MOST_CARRIED = "carried", Fraction(3, 4)
-"""The share of what a session held when its client compacted it, and the largest part of the whole budget for it, filled
-before all others: what the user said there holds, and the window has lost it."""
+"""The share of what a session held when its client compacted it, and the largest part of the whole budget for it.
+
+It is filled before all others: what the user said there holds, and the window has lost it."""
 ALWAYS: Mapping[str, Fraction] = {
     **{each.share: Fraction(each.always, 8000) for each in SECTIONS if each.always},
     "root": Fraction(5, 100),

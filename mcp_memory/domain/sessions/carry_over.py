@@ -33,19 +33,15 @@ MOST_READ: Final = 20_000
 """Characters read of a message or a finding."""
 _ELLIPSIS = "…"
 # "We have decided to use SQLite", "wir haben beschlossen, …", "我们决定…"
-_DECIDED = re.compile(
-    rf"\b(?:{lexicon.spaced('we_decided')})\b|(?:{lexicon.unspaced('we_decided')})", re.IGNORECASE
-)
+_DECIDED = re.compile(rf"\b(?:{lexicon.spaced('we_decided')})\b|(?:{lexicon.unspaced('we_decided')})", re.IGNORECASE)
 # "I'm going with Redis", "wir nehmen SQLite", "采用"
 _CHOSEN = re.compile(rf"\b(?:{lexicon.spaced('chosen')})\b|(?:{lexicon.unspaced('chosen')})", re.IGNORECASE)
 # "because the broker is there", "weil es ohne Server läuft", "因为"
-_REASON = re.compile(
-    rf"\b(?:{lexicon.spaced('reasons')})(?!\w)|(?:{lexicon.unspaced('reasons')})", re.IGNORECASE
-)
+_REASON = re.compile(rf"\b(?:{lexicon.spaced('reasons')})(?!\w)|(?:{lexicon.unspaced('reasons')})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CarriedLine:
     """A line to carry over: its text of so many tokens, the id that opens it, and its rank; the lowest goes first."""
 
     text: str
@@ -58,9 +54,9 @@ class Line:
 class CarriedLines:
     """The lines of a session to carry over, each kind in the order of time."""
 
-    said: tuple[Line, ...]
-    chosen: tuple[Line, ...]
-    found: tuple[Line, ...]
+    said: tuple[CarriedLine, ...]
+    chosen: tuple[CarriedLine, ...]
+    found: tuple[CarriedLine, ...]
 
 
 def carried_over(entries: Sequence[Entry], count: Count) -> CarriedLines:
@@ -70,7 +66,7 @@ def carried_over(entries: Sequence[Entry], count: Count) -> CarriedLines:
     )
 
 
-def room_for(lines: Sequence[Line]) -> int:
+def room_for(lines: Sequence[CarriedLine]) -> int:
     """Return the tokens of the lines, all whole."""
     return sum(line.tokens + FRAME_TOKENS for line in lines)
 
@@ -89,7 +85,7 @@ def shared_out(wanted: Mapping[str, int], shares: Mapping[str, float], room: int
     return given
 
 
-def fitted(lines: Sequence[Line], room: int, count: Count) -> list[str]:
+def fitted(lines: Sequence[CarriedLine], room: int, count: Count) -> list[str]:
     """Return the lines in their order, whole where all fit; else those of the first ranks, the longest cut.
 
     Of equal rank the shorter goes first: so most are there.
@@ -133,9 +129,13 @@ def _worth(place: int, sentence: str, number: int) -> float:
     return 2.0 * states + 1.0 * bool(exact_in(sentence)) + 0.5 * tells_of_trouble(sentence) + 0.5 * is_end
 
 
-def _said(entries: Sequence[Entry]) -> Iterator[Line]:
+def _said(entries: Sequence[Entry]) -> Iterator[CarriedLine]:
     """Yield the user's messages but mere assent: the first and the last before rules, those before questions."""
-    own = [entry for entry in entries if entry.is_users and (entry.tokens > INSTRUCTION_TOKENS or instructions_in((entry,)))]
+    own = [
+        entry
+        for entry in entries
+        if entry.is_users and (entry.tokens > INSTRUCTION_TOKENS or instructions_in((entry,)))
+    ]
     for number, entry in enumerate(own):
         text = "\n".join(line.rstrip() for line in entry.text.splitlines() if line.strip())
         if number in (0, len(own) - 1):
@@ -146,10 +146,10 @@ def _said(entries: Sequence[Entry]) -> Iterator[Line]:
             rank = 1
         else:
             rank = 2 if entry.tokens <= INSTRUCTION_TOKENS else 3
-        yield Line(text=text, source=entry.id, tokens=entry.tokens, rank=rank)
+        yield CarriedLine(text=text, source=entry.id, tokens=entry.tokens, rank=rank)
 
 
-def _chosen(entries: Sequence[Entry], count: Count) -> Iterator[Line]:
+def _chosen(entries: Sequence[Entry], count: Count) -> Iterator[CarriedLine]:
     """Yield what the agent says was chosen, with the reason, and what it proposed with a reason and the user took."""
     spoken = [entry for entry in entries if entry.kind == "message" and entry.role in ("user", "assistant")]
     for place, entry in enumerate(spoken):
@@ -160,7 +160,7 @@ def _chosen(entries: Sequence[Entry], count: Count) -> Iterator[Line]:
             texts = [*choices_in(entry.text)]
         for text in texts:
             rank = 1 if gives_reason(text) else 2
-            yield Line(text=text, source=entry.id, tokens=count(text), rank=rank)
+            yield CarriedLine(text=text, source=entry.id, tokens=count(text), rank=rank)
 
 
 def choices_in(text: str) -> Iterator[str]:
@@ -189,17 +189,17 @@ def _agreed(proposal: Entry, answer: Entry) -> Iterator[str]:
         yield f"{' '.join(last)} → {said}"
 
 
-def _found(entries: Sequence[Entry], count: Count) -> Iterator[Line]:
+def _found(entries: Sequence[Entry], count: Count) -> Iterator[CarriedLine]:
     """Yield what each sub-agent reported, behind what it was asked; of a crowd the latest go first."""
     for finding in findings_in(entries):
         asked = f"{finding.asked}: " if finding.asked else ""
         text = f"{asked}{finding.text} ({finding.source})"
-        yield Line(text=text, source=finding.source, tokens=count(text), rank=0)
+        yield CarriedLine(text=text, source=finding.source, tokens=count(text), rank=0)
 
 
-def _once(lines: Iterator[Line]) -> tuple[Line, ...]:
+def _once(lines: Iterator[CarriedLine]) -> tuple[CarriedLine, ...]:
     """Return each text once, at its last place."""
-    kept: dict[str, Line] = {}
+    kept: dict[str, CarriedLine] = {}
     for line in lines:
         key = normal_hash(line.text)
         kept.pop(key, None)

@@ -81,9 +81,7 @@ class TranscriptPart:
     end: int
 
 
-def read_part(
-    path: Path, start: int = 0, most_bytes: int = PART_BYTES, *, is_growing: bool = False
-) -> TranscriptPart:
+def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES, *, is_growing: bool = False) -> TranscriptPart:
     """Read the finished lines from the byte `start` on: about `most_bytes`, and the rest of an answer.
 
     A file shorter than that is another one, and is read from its beginning. Where nothing was added, the piece is empty
@@ -215,7 +213,7 @@ class Transcript:
         return before
 
     def _take(self, record: NewRecord) -> None:
-        """Add a record to the open answer, in the place of an earlier state of it."""
+        """Add a record to the open answer, instead of an earlier state of it."""
         if any(_is_state_of(record, each) and len(record.text) <= len(each.text) for each in self._settled):
             self._skip(STATE)
             return
@@ -279,7 +277,7 @@ class Transcript:
 
 
 def _is_state_of(one: NewRecord, other: NewRecord) -> bool:
-    """Return True for two states of one part of an answer: a call of one id, or a text that goes on as the other."""
+    """Return True for two states of one part of an answer: a call of one id, or a text that begins as the other."""
     if one.kind != other.kind or one.call_id != other.call_id:
         return False
     if one.kind == "tool_call":

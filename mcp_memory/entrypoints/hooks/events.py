@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -20,8 +20,8 @@ from mcp_memory.errors import InvalidRequest, McpMemoryError
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.contexts import ContextReport
-    from mcp_memory.domain.model.requests import ContextRequest
     from mcp_memory.domain.model.records import Json, Record
+    from mcp_memory.domain.model.requests import ContextRequest
     from mcp_memory.domain.model.scopes import Caller
 
 FEED_PAUSE_SECONDS = 15.0
@@ -110,31 +110,16 @@ def _carrying(hook: HookCall, request: "ContextRequest", room: int) -> "ContextR
     app, caller = hook.app, hook.caller
     checkpoint, summary = app.checkpoints.latest(caller), client_summary(app, caller)
     made = app.logs.stand_ins(caller)
-    blocks = [each.entry.id for each in made if each.entry.form == "summary"] + ([summary.id] if summary else [])
-    told = _pointers(hook, blocks, checkpoint)
-    most = int(room * CARRIED_SHARE / app.factor(caller).factor) - app.counter.count(told)
-    text = "\n".join(part for part in (told, app.carried_session(caller, checkpoint, max(most, 0))) if part)
+    summaries = [each.entry.id for each in made if each.entry.form == "summary"] + ([summary.id] if summary else [])
+    most = int(room * CARRIED_SHARE / app.factor(caller).factor)
     known = (each.id for each in (checkpoint, summary) if each)
     return replace(
         request,
         kinds=(*sorted(LASTING_KINDS), "summary"),
         exclude=(*known, *(each.record_id for each in made if each.record_id)),
-        additional_context=text,
+        additional_context=app.carried_session(caller, checkpoint, summaries, most),
         occasion="compaction",
     )
-
-
-def _pointers(hook: HookCall, blocks: Sequence[str], checkpoint: "Record | None") -> str:
-    """Name what the log keeps of this session though the window has lost it, by the ids that open it."""
-    lines: list[str] = []
-    if hook.app.logs.said(hook.caller):
-        session = f'session_id="{hook.caller.session_id}"'
-        lines.append(f"This session is kept word for word: `recall` with {session} and a query searches it.")
-    if blocks:
-        lines.append(f"Its summaries: {', '.join(blocks)}.")
-    if checkpoint:
-        lines.append(f"Where it stood before the compaction: {checkpoint.id}.")
-    return "\n".join(lines)
 
 
 def remind(hook: HookCall) -> str:

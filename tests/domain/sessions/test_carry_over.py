@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcp_memory.domain.sessions.carry_over import Line, carried_over, choices_in, fitted, room_for, shared_out
+from mcp_memory.domain.sessions.carry_over import CarriedLine, carried_over, choices_in, fitted, room_for, shared_out
 from tests.domain.sessions.made_sessions import run, session
 
 RULES = (
@@ -30,15 +30,17 @@ def tokens(text: str) -> int:
     return len(text) // 4
 
 
-def line(text: str, rank: int = 2) -> Line:
-    return Line(text=text, source="r1", tokens=tokens(text), rank=rank)
+def line(text: str, rank: int = 2) -> CarriedLine:
+    return CarriedLine(text=text, source="r1", tokens=tokens(text), rank=rank)
 
 
 def test_every_message_of_the_user_is_carried_whole_and_in_order() -> None:
     """P1.3: fifteen short rules in four languages among hundreds of calls."""
     noise = [run(f"pytest tests/test_m{n}.py -q", f"{n} passed") for n in range(20)]
     told = [each for rule in RULES for each in (("user", rule), ("assistant", "All right."), *noise)]
-    carried = carried_over(session(("user", "Rebuild the exporter."), *told, ("user", "ok"), ("user", "Go on.")), tokens)
+    carried = carried_over(
+        session(("user", "Rebuild the exporter."), *told, ("user", "ok"), ("user", "Go on.")), tokens
+    )
     assert [each.text for each in carried.said] == ["Rebuild the exporter.", *RULES]
     room = room_for(carried.said)
     assert fitted(carried.said, room, tokens) == ["Rebuild the exporter.", *RULES]
@@ -75,7 +77,12 @@ def test_where_not_all_fit_questions_and_long_messages_give_way_first() -> None:
 
 def test_of_a_long_message_the_sentences_that_demand_are_kept() -> None:
     """P1.3: a brief may state a rule in its middle."""
-    brief = "We move the shop. " + "The old one ran for nine years. " * 40 + "Never touch the table sailings. " + "Fine. " * 90
+    brief = (
+        "We move the shop. "
+        + "The old one ran for nine years. " * 40
+        + "Never touch the table sailings. "
+        + "Fine. " * 90
+    )
     said = carried_over(session(("user", brief), ("user", "Begin with the cart.")), tokens).said
     [first, last] = fitted(said, 70, tokens)
     assert "Never touch the table sailings." in first
@@ -126,7 +133,9 @@ def test_a_proposal_with_a_reason_that_the_user_takes_is_a_choice() -> None:
 def test_what_a_sub_agent_found_is_told_with_what_it_was_asked() -> None:
     """P1.3: a report is no log; a start without one is no report."""
     asked = json.dumps({"description": "review backend", "prompt": "Review it all"})
-    report = "Root cause: N+1 query in ExportWriter.rows at writer.py:214.\nagentId: a12 (for resuming)\n<usage>x: 3</usage>"
+    report = (
+        "Root cause: N+1 query in ExportWriter.rows at writer.py:214.\nagentId: a12 (for resuming)\n<usage>x: 3</usage>"
+    )
     entries = session(
         ("user", "Why is it slow?"),
         ("Task", f"{asked} => {report}"),
@@ -134,7 +143,9 @@ def test_what_a_sub_agent_found_is_told_with_what_it_was_asked() -> None:
         ("Bash", '{"command": "ls"} => a.py'),
     )
     [found] = carried_over(entries, tokens).found
-    assert found.text.startswith("review backend: Root cause: N+1 query in ExportWriter.rows at writer.py:214. (r00002)")
+    assert found.text.startswith(
+        "review backend: Root cause: N+1 query in ExportWriter.rows at writer.py:214. (r00002)"
+    )
 
 
 def test_what_is_left_goes_to_what_wants_more() -> None:

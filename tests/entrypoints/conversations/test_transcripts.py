@@ -273,7 +273,10 @@ def test_whatever_a_file_holds_every_line_is_a_record_or_counted(
 
 def answer(text: str, uuid: str, name: str = "msg_one", **fields: Any) -> dict[str, Any]:
     content = [{"type": "text", "text": text}]
-    return {**line("assistant", content, uuid, **fields), "message": {"role": "assistant", "id": name, "content": content}}
+    return {
+        **line("assistant", content, uuid, **fields),
+        "message": {"role": "assistant", "id": name, "content": content},
+    }
 
 
 def test_of_an_answer_in_several_states_the_last_counts(path: Path) -> None:
@@ -339,7 +342,10 @@ def test_a_subagents_own_transcript_is_read_and_nothing_in_it_is_the_users(path:
     assert [record.text for record in part.records] == ["The lock is taken twice."]
 
 
-MOVED = "<persisted-output>\nOutput too large (52.3KB). Full output saved to: {}\n\nPreview (first 2KB):\nline\n...\n</persisted-output>"
+MOVED = (
+    "<persisted-output>\nOutput too large (52.3KB). Full output saved to: {}\n\n"
+    "Preview (first 2KB):\nline\n...\n</persisted-output>"
+)
 
 
 def moved_to(path: Path, named: object) -> str:
@@ -371,11 +377,21 @@ def test_no_output_leads_out_of_the_sessions_folder(path: Path) -> None:
     secret = path.parent / "secret.txt"
     secret.write_text("secret", "utf-8")
     (folder / "empty.txt").touch()
-    for named in (secret, folder / ".." / ".." / "secret.txt", "secret.txt", folder, folder / "none", "a\0b", folder / "empty.txt"):
+    for named in (
+        secret,
+        folder / ".." / ".." / "secret.txt",
+        "secret.txt",
+        folder,
+        folder / "none",
+        "a\0b",
+        folder / "empty.txt",
+    ):
         assert "Preview" in moved_to(path, named)
     if os.name != "nt":
         (folder / "link.txt").symlink_to(secret)
         assert "Preview" in moved_to(path, folder / "link.txt")
-    raw = json.dumps(line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": MOVED.format(secret)}], "u1"))
+    raw = json.dumps(
+        line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": MOVED.format(secret)}], "u1")
+    )
     [record] = read_lines(b"", f"{raw}\n".encode())
     assert "Preview" in record.text

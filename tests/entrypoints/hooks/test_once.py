@@ -113,7 +113,9 @@ def test_two_processes_give_one_block(tmp_path: Path) -> None:
     payload = json.dumps({"session_id": "s", "source": "startup", "cwd": str(tmp_path)}).encode()
 
     def hook(_: int) -> bytes:
-        ran = subprocess.run([*command, "hook", "SessionStart"], input=payload, env=here, capture_output=True, timeout=60)
+        ran = subprocess.run(
+            [*command, "hook", "SessionStart"], check=True, input=payload, env=here, capture_output=True, timeout=60
+        )
         return ran.stdout
 
     with ThreadPoolExecutor(2) as threads:

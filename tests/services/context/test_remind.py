@@ -107,7 +107,7 @@ def test_what_was_chosen_and_why_in_another_session_is_given_behind_what_was_sto
     there = app.caller("monday")
     others = [f"The crane of quay {n} moves at dawn." for n in range(20)]
     told = (said, "Postgres holds the orders store.", *others)
-    app.feed([NewRecord(text=each, kind="message", role="assistant") for each in told], there)
+    app.remember([NewRecord(text=each, kind="message", role="assistant") for each in told], there)
     asked = "Why did we choose Postgres for the orders store?"
     given = app.remind(asked, (), 500, app.caller("tuesday"))
     assert len(given.ids) == 1
