@@ -88,8 +88,7 @@ class CurrentFocus:
 
     def _spoken(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
         """Yield the last messages, newest first."""
-        if kinds := among(where, SPOKEN):
-            yield from held(self._records, question, replace(where, kinds=kinds))
+        return held(self._records, question, replace(where, kinds=among(where, SPOKEN)))
 
     def _noted(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
         """Yield the last records of any kind, newest first."""
