@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.review.settle import Settle
     from mcp_memory.services.review.undo import Undo
     from mcp_memory.services.sessions.attachments import Attachments
+    from mcp_memory.services.sessions.carried_session import CarriedSession
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
@@ -341,6 +342,13 @@ class Wiring:
         from mcp_memory.services.sessions.checkpoint import CheckpointWriter
 
         return CheckpointWriter(self.records, self.logs, self.counter)
+
+    @made_once
+    def carried_session(self) -> CarriedSession:
+        """Says what a session holds when its client has compacted it."""
+        from mcp_memory.services.sessions.carried_session import CarriedSession
+
+        return CarriedSession(self.logs, self.counter)
 
     @made_once
     def searcher(self) -> Searcher:

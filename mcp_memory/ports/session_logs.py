@@ -213,6 +213,13 @@ class SessionLogStore(SessionHistory, Protocol):
         """Return all originals of the log, live or not, in the order they were stored."""
         ...
 
+    def originals(self, caller: Caller, tools: Collection[str]) -> Sequence[Entry]:
+        """Return the messages of the log, live or not, and the calls and results of these tools, in stored order.
+
+        What was retired is left out.
+        """
+        ...
+
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
         """Keep the results of passes for two weeks. Never waits long and never raises: telemetry may be lost.
 

@@ -605,3 +605,17 @@ def assert_covered_once(logs: SessionLogStore, said: Sequence[str]) -> None:
     assert [entry.covers[0] for entry in log.entries] == sorted(entry.covers[0] for entry in log.entries)
     assert all(entry.covers == tuple(sorted(entry.covers)) for entry in log.entries)
     assert (logs.size(ANN).tokens, logs.size(ANN).entries) == (log.tokens, len(log.entries))
+
+
+def test_originals_are_read_whether_they_stand_or_not(store: RecordStore, logs: SessionLogStore) -> None:
+    """P1.3: what was said, and the calls of some tools, in order; nothing that was retired, nor of another session."""
+    said = say(store, 2)
+    calls = say(store, 1, kind="tool_call", tool="Task", call_id="c1")
+    results = say(store, 1, kind="tool_result", tool="Task", call_id="c1")
+    say(store, 1, kind="tool_result", tool="Bash", call_id="c2")
+    say(store, 1, OTHERS[0])
+    [retired] = say(store, 1, status="retired")
+    compact(store, [*said, *calls, *results])
+    assert [each.id for each in logs.originals(ANN, {"Task"})] == [*said, *calls, *results]
+    assert [each.id for each in logs.originals(ANN, ())] == said
+    assert retired not in {each.id for each in logs.originals(ANN, {"Task"})}

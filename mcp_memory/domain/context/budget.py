@@ -10,6 +10,10 @@ from typing import overload
 from mcp_memory.domain.model.records import Instant, ShownDetail
 from mcp_memory.domain.model.sections import SECTIONS, Section
 
+CARRIED, MOST_CARRIED = "carried", Fraction(3, 4)
+"""The share of what a session held when its client compacted it, and the largest part of the whole budget for it.
+
+It is filled before all others: what the user said there holds, and the window has lost it."""
 ALWAYS: Mapping[str, Fraction] = {
     **{each.share: Fraction(each.always, 8000) for each in SECTIONS if each.always},
     "root": Fraction(5, 100),
@@ -154,6 +158,7 @@ def place(
     sharing: dict[str, list[Item]] = {}
     for item in items:
         sharing.setdefault(item.share, []).append(item)
+    allotment.fill(sharing.get(CARRIED, ()), int(budget * MOST_CARRIED), cheapest_first)
     for share, fraction in ALWAYS.items():
         if share in sharing:
             # Items already placed wait for a fuller form: the root goal is shown whatever else is.

@@ -434,14 +434,15 @@ def approach_item(strategy: Strategy, measure: Measure) -> Item:
     )  # fmt: skip
 
 
-def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
-    """Make an item of the caller's text, cut to the budget where it is longer."""
+def text_item(text: str, section: str, measure: Measure, budget: int, share: str = REST) -> Item:
+    """Make an item of the caller's text, cut to the budget where it is longer, and to a quarter and half of it."""
     room = max(measure.factor.counted(ClientTokens(budget)), 1)
-    forms = [measure.cut(text, room), measure.cut(text, room // 4)]
+    parts = (1, 4) if share == REST else (1, 2, 4)
+    forms = [measure.cut(text, room // part) for part in parts]
     # No line of ours precedes it, so its first line is neutralised like the others.
     safe = [neutralise(f"\n{form}") for form in forms]
     shown = [Form(detail="full", text=form, tokens=measure.count(form) + 1) for form in safe]
-    return Item(id=section, kind="text", source="caller", section=section, share=REST, score=1.0, forms=tuple(shown))
+    return Item(id=section, kind="text", source="caller", section=section, share=share, score=1.0, forms=tuple(shown))
 
 
 def _task_item(

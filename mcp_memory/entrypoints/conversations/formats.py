@@ -32,11 +32,13 @@ _NOT_DONE: Final = frozenset({"error", "cancelled"})
 class Said:
     """One message of an entry, in a form that `messages` reads; its `uuid` is met once.
 
-    `is_users` is False for what others say in the user's role.
+    `is_users` is False for what others say in the user's role. `answer` is the id of the model's answer of which this
+    is a part or a state, "" where there is none.
     """
 
     message: FileEntry
     is_users: bool = True
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,8 @@ def _claude_code(entry: FileEntry) -> list[Said] | str:
     said["role"] = found.get("role", kind)
     origin = attachment.get("origin") if isinstance(attachment, dict) else entry.get("origin")
     others = isinstance(origin, dict) and origin.get("kind") not in (None, "", "human")
-    return [Said(message=said | _when(entry), is_users=not others)]
+    answer = found.get("id") if kind == "assistant" else None
+    return [Said(message=said | _when(entry), is_users=not others, answer=answer if isinstance(answer, str) else "")]
 
 
 def _said_meanwhile(attachment: JsonValue) -> dict[str, JsonValue] | None:

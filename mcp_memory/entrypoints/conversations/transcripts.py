@@ -9,9 +9,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -37,6 +37,16 @@ CUT: Final = "… [cut]"
 _INSTEAD: Final = "Give another path, or the conversation itself as `messages`."
 _LEFT_OUT: Final = {CLIENTS_NOTE: "client's note", OWN_CALL: "memory's own call"}
 """Entries that hold nothing else: a file has no numbers to keep."""
+STATE: Final = "earlier state of an answer"
+SUBAGENTS: Final = "subagents"
+"""The folder, in that of a session, of its subagents' transcripts."""
+LOOKED_AT_LINES, LOOKED_AT_BYTES = 50, MB  # to tell whose a file is
+MAX_MOVED_BYTES: Final = 4 * MAX_TEXT_CHARS
+# "<persisted-output>\nOutput too large (52.3KB). Full output saved to: /…/tool-results/toolu_1.txt\n\nPreview …"
+_MOVED = re.compile(
+    r"\s{0,9}<persisted-output>\s{0,9}(?:Output too large[^\n]{0,60}\. )?(?:Full output|Tool result) saved to: "
+    r"(?P<path>[^\n]{1,2000}?)(?:</persisted-output>|\s{0,9}(?:\n|\Z))"
+)
 _WHOLE: Final = (b"{", b"[")
 """First lines of a file that is one JSON value, written over many lines."""
 
@@ -45,9 +55,10 @@ def read_transcript(path: Path) -> "Transcript":
     """The transcript in this file ("~" is home), which is read up to its first record.
 
     Every entry is kept in the file's order, also of branches that were left by going back. Left out and counted are
-    subagents' entries, the client's own notes and summaries, calls of this memory, entries met before, and what cannot
-    be read. A text too
-    long is cut and says so; characters that cannot be kept are left out.
+    subagents' entries in a session's file, the client's own notes and summaries, calls of this memory, entries met
+    before, earlier states of an answer, and what cannot be read. In a subagent's own file nothing is the user's. An
+    output that the client moved into the session's folder is read from there. A text too long is cut and says so;
+    characters that cannot be kept are left out.
 
     Raises:
         InvalidRequest: there is no such file, it cannot be read, or it holds no message. Reading on may raise it too.
@@ -68,23 +79,24 @@ class TranscriptPart:
     end: int
 
 
-def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES) -> TranscriptPart:
-    """Read the finished lines from the byte `start` on: `most_bytes` and a line at the most.
+def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES, *, is_growing: bool = False) -> TranscriptPart:
+    """Read the finished lines from the byte `start` on: about `most_bytes`, and the rest of an answer.
 
     A file shorter than that is another one, and is read from its beginning. Where nothing was added, the piece is empty
-    and ends where it began.
+    and ends where it began. With `is_growing` the piece ends before an answer of which another state may follow.
 
     Raises:
         InvalidRequest: there is no such file, or it cannot be read.
     """
-    return Transcript(path).part(start, most_bytes)
+    return Transcript(path).part(start, most_bytes, is_growing=is_growing)
 
 
 def read_lines(before: bytes, lines: bytes) -> tuple[NewRecord, ...]:
     """Read finished lines of a transcript that lies elsewhere; `before` are some that precede them, already known."""
     transcript = Transcript(Path())
     transcript.meet(before)
-    return tuple(record for raw in lines.splitlines(keepends=True) for record in transcript.read(raw))
+    read = (record for raw in lines.splitlines(keepends=True) for record in transcript.read(raw))
+    return (*read, *transcript.settled())
 
 
 class Transcript:
@@ -94,6 +106,10 @@ class Transcript:
         self._path = path
         self._messages = MessageReader()
         self._seen: set[int] = set()
+        self._answer = ""
+        self._open: list[NewRecord] = []
+        self._settled: list[NewRecord] = []
+        self._is_subagents = False
         self.records: Iterator[NewRecord] = self._all_records()
         self.skipped_kinds: Counter[str] = Counter()
 
@@ -104,23 +120,42 @@ class Transcript:
 
     def _all_records(self) -> Iterator[NewRecord]:
         with _opened(self._path) as file:
+            self._look_whose(file)
             for raw in self._lines(file):
                 yield from self.read(raw)
+            yield from self.settled()
 
-    def part(self, start: int, most_bytes: int) -> TranscriptPart:
+    def part(self, start: int, most_bytes: int, *, is_growing: bool = False) -> TranscriptPart:
         records: list[NewRecord] = []
         with _opened(self._path) as file:
             size = file.seek(0, os.SEEK_END)
-            end = start = start if start <= size else 0
+            end = settled_end = start = start if start <= size else 0
+            self._look_whose(file)
             self._meet_calls(file, start)
             for raw in self._lines(file):
                 if not raw.endswith(b"\n"):
                     break
+                answer = self._answer if self._open else ""
                 records += self.read(raw)
+                settled_end = end if self._open and self._answer != answer else settled_end
                 end = file.tell()
-                if end - start >= most_bytes:
-                    break
-        return TranscriptPart(records=tuple(records), end=end)
+                settled_end = settled_end if self._open else end
+                if settled_end - start >= most_bytes:
+                    return TranscriptPart(records=tuple(records), end=settled_end)
+        if is_growing:
+            return TranscriptPart(records=tuple(records), end=settled_end)
+        return TranscriptPart(records=(*records, *self.settled()), end=end)
+
+    def _look_whose(self, file: BinaryIO) -> None:
+        """Look whether the file is a subagent's own: none of its first entries is the session's."""
+        file.seek(0)
+        marks: list[JsonValue] = []
+        for raw in islice(bounded_lines(file, LOOKED_AT_BYTES), LOOKED_AT_LINES):
+            with suppress(ValueError, RecursionError):
+                entry = json.loads((raw or b"").decode("utf-8", "replace"))
+                marks += [entry["isSidechain"]] if isinstance(entry, dict) and "isSidechain" in entry else []
+        self._is_subagents = bool(marks) and all(mark is True for mark in marks)
+        file.seek(0)
 
     def _meet_calls(self, file: BinaryIO, start: int) -> None:
         """Read the preceding lines, so that results get their tool's name; end at `start`."""
@@ -131,6 +166,7 @@ class Transcript:
         """Read lines for the calls in them alone."""
         for raw in before.splitlines(keepends=True):
             self.read(raw)
+        self.settled()
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
         for raw in bounded_lines(file, MAX_TRANSCRIPT_LINE_BYTES):
@@ -152,16 +188,51 @@ class Transcript:
         return [record for entry in entries for record in self._read(entry)] if entries else self._skip("unreadable")
 
     def _read(self, entry: FileEntry) -> list[NewRecord]:
-        said = read_entry(entry)
+        said = read_entry({**entry, "isSidechain": False} if self._is_subagents else entry)
         if isinstance(said, str):
             return self._skip(said)
-        return [record for each in said for record in self._said(each)]
+        return [record for each in said for record in self._in_order(each)]
+
+    def _in_order(self, said: Said) -> list[NewRecord]:
+        """Return what a message settles: an answer that is written again as it grows counts at its last state."""
+        is_same = bool(said.answer) and said.answer == self._answer
+        is_again = self._is_met_again(said.message.get("uuid"))
+        if is_again and not is_same:
+            return self._skip("met before")
+        found = self._said(said)
+        if is_same:
+            for record in found:
+                self._take(record)
+            return []
+        before = self.settled()
+        if not said.answer:
+            return [*before, *found]  # Results come between the calls of one answer, which stays the same.
+        self._answer, self._open, self._settled = said.answer, found, []
+        return before
+
+    def _take(self, record: NewRecord) -> None:
+        """Add a record to the open answer, instead of an earlier state of it."""
+        if any(_is_state_of(record, each) and len(record.text) <= len(each.text) for each in self._settled):
+            self._skip(STATE)
+            return
+        for place, each in enumerate(self._open):
+            if _is_state_of(each, record):
+                self._open[place] = max(each, record, key=lambda one: len(one.text))
+                self._skip(STATE)
+                return
+        self._open.append(record)
+
+    def settled(self) -> list[NewRecord]:
+        """Return the records of the answer that was open, which no other state follows."""
+        records, self._open = self._open, []
+        self._settled += records
+        return records
 
     def _said(self, said: Said) -> list[NewRecord]:
-        if self._is_met_again(said.message.get("uuid")):
-            return self._skip("met before")
+        is_users = said.is_users and not self._is_subagents
         try:
-            found = [_fit(record, is_users=said.is_users) for record in self._messages.read(said.message, "The line")]
+            read = self._messages.read(said.message, "The line")
+            found = [_fit(self._whole(record), is_users=is_users) for record in read]
         except InvalidRequest:
             return self._skip("unreadable")
         kept = [record for record in found if record.text.strip()]
@@ -170,6 +241,24 @@ class Transcript:
         return (
             [each for each in kept if not (each.harness and each.text in _LEFT_OUT)] if kept else self._skip("no text")
         )
+
+    def _whole(self, record: NewRecord) -> NewRecord:
+        """Return an output as it was before the client moved it to a file, where that is in the session's folder."""
+        moved = _MOVED.match(record.text) if record.kind == "tool_result" else None
+        if not moved:
+            return record
+        try:
+            own = self._path.expanduser()
+            folder = own.parent.parent if own.parent.name == SUBAGENTS else own.with_suffix("")
+            # Resolved, so that neither ".." nor a link leads out of it: an output may be anybody's words.
+            file = Path(moved["path"].strip()).expanduser().resolve(strict=True)
+            if not file.is_relative_to(folder.resolve(strict=True)):
+                return record
+            with open_regular(file, follow_link=False) as opened:
+                text = opened.read(MAX_MOVED_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError, RuntimeError):
+            return record
+        return replace(record, text=text) if text.strip() else record
 
     def _is_met_again(self, uuid: JsonValue) -> bool:
         """True for a line that was copied, as happens when a session is resumed. Digests keep long sessions small."""
@@ -183,6 +272,15 @@ class Transcript:
         known = self.skipped_kinds
         known[kind if kind in known or len(known) < MAX_KINDS else "other"] += 1
         return []
+
+
+def _is_state_of(one: NewRecord, other: NewRecord) -> bool:
+    """Return True for two states of one part of an answer: a call of one id, or a text that begins as the other."""
+    if one.kind != other.kind or one.call_id != other.call_id:
+        return False
+    if one.kind == "tool_call":
+        return one.call_id is not None
+    return one.text.startswith(other.text) or other.text.startswith(one.text)
 
 
 def fit_text(text: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.contexts import ContextReport
     from mcp_memory.domain.model.records import Json, Record
+    from mcp_memory.domain.model.requests import ContextRequest
     from mcp_memory.domain.model.scopes import Caller
 
 FEED_PAUSE_SECONDS = 15.0
@@ -32,6 +33,8 @@ MOST_OUTPUT_CHARACTERS = 9_500
 CLIENT_SUMMARY_TAG = "client-summary"
 CLIENT_SUMMARY_IMPORTANCE = 3.0
 GOAL_CHARACTERS = 500
+CARRIED_SHARE = 0.65
+"""The part of a block for what its session held; the block's own limit for it leaves room for its marks."""
 _SUMMARY_BEGINS, _SUMMARY_ENDS = "<summary>", "</summary>"
 """The marks around the client's summary: its model thinks aloud before."""
 KEEP = (
@@ -74,50 +77,49 @@ def start(hook: HookCall) -> str:
         return ""
     noted = hook.notes.noted
     hook.note_fed(noted.fed_until, noted.fed_mark)
-    kept = _kept(hook) if source == "compact" else ""
     words = named_for(f"{_START_OPENINGS.get(source, _USUAL_OPENING)} {_DATA}", hook)
-    text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)
+    text, report = _block(hook, words, hook.settings.hook_max_tokens)
     if all(part.id == NOTHING for part in report.components):
         return ""
     hook.given += [part.id for part in report.components if part.kind in KINDS]
     return injected("SessionStart", text)
 
 
-def _block(hook: HookCall, words: str, kept: str, max_tokens: int) -> "tuple[str, ContextReport]":
+def _block(hook: HookCall, words: str, max_tokens: int) -> "tuple[str, ContextReport]":
     """Return the words and the block under them, in at most so many tokens, and no longer than the client shows."""
     from mcp_memory.domain.model.requests import ContextRequest
 
-    checkpoint = hook.app.checkpoints.latest(hook.caller) if kept else None
-    request = ContextRequest(
-        max_tokens=max(tokens_left(max_tokens, words, hook), 1),
-        strategy="balanced",
-        overrides=START_STRATEGY,
-        additional_context=kept,
-        exclude=(checkpoint.id,) if checkpoint else (),
-        occasion="compaction" if kept else "start",
-    )
+    room = max(tokens_left(max_tokens, words, hook), 1)
+    request = ContextRequest(max_tokens=room, strategy="balanced", overrides=START_STRATEGY, occasion="start")
+    if hook.payload.source == "compact":
+        request = _carrying(hook, request, room)
     context = hook.app.assemble_context(request, hook.caller)
     text = f"{words}\n{context.text}"
     if len(text) > MOST_OUTPUT_CHARACTERS:
-        return _block(hook, words, kept, max_tokens * MOST_OUTPUT_CHARACTERS // (len(text) + 200))
+        return _block(hook, words, max_tokens * MOST_OUTPUT_CHARACTERS // (len(text) + 200))
     return text, context.report
 
 
-def _kept(hook: HookCall) -> str:
-    """Name what the log keeps of this session though the window has lost it, by the ids that open it."""
+def _carrying(hook: HookCall, request: "ContextRequest", room: int) -> "ContextRequest":
+    """Return the request with what this session held, and without its log: what it lacks is one recall away.
+
+    The client's window has its own summary, and the latest calls are what it knows best.
+    """
+    from mcp_memory.domain.model.records import LASTING_KINDS
+
     app, caller = hook.app, hook.caller
-    lines: list[str] = []
-    if app.logs.said(caller):
-        session = f'session_id="{caller.session_id}"'
-        lines.append(f"This session is kept word for word: `recall` with {session} and a query searches it.")
-    blocks = [each.entry.id for each in app.logs.stand_ins(caller) if each.entry.form == "summary"]
-    if summary := client_summary(app, caller):
-        blocks.append(summary.id)
-    if blocks:
-        lines.append(f"Its summaries: {', '.join(blocks)}.")
-    if checkpoint := app.checkpoints.latest(caller):
-        lines.append(f"Where it stood before the compaction ({checkpoint.id}):\n{checkpoint.text}")
-    return "\n".join(lines)
+    checkpoint, summary = app.checkpoints.latest(caller), client_summary(app, caller)
+    made = app.logs.stand_ins(caller)
+    summaries = [each.entry.id for each in made if each.entry.form == "summary"] + ([summary.id] if summary else [])
+    most = int(room * CARRIED_SHARE / app.factor(caller).factor)
+    known = (each.id for each in (checkpoint, summary) if each)
+    return replace(
+        request,
+        kinds=(*sorted(LASTING_KINDS), "summary"),
+        exclude=(*known, *(each.record_id for each in made if each.record_id)),
+        additional_context=app.carried_session(caller, checkpoint, summaries, most),
+        occasion="compaction",
+    )
 
 
 def remind(hook: HookCall) -> str:
@@ -136,8 +138,10 @@ def remind(hook: HookCall) -> str:
     return injected("UserPromptSubmit", f"{words}\n{reminder.text}")
 
 
-def feed(hook: HookCall) -> None:
+def feed(hook: HookCall, *, is_growing: bool = False) -> None:
     """Add to the log what the transcript has and the log has not, part by part, so that an early end loses nothing.
+
+    With `is_growing` an answer that may go on is left for the next hook.
 
     Raises:
         InvalidRequest: there is no such transcript.
@@ -157,7 +161,7 @@ def feed(hook: HookCall) -> None:
     from mcp_memory.entrypoints.conversations.transcripts import read_part
 
     while True:
-        part = read_part(path, start)
+        part = read_part(path, start, is_growing=is_growing)
         if part.records:
             hook.app.feed(part.records, hook.caller)
         if part.end != start:
@@ -181,7 +185,7 @@ def unread_from(hook: HookCall) -> int | None:
 def feed_now_and_then(hook: HookCall) -> None:
     """Feed the log unless that was done a moment ago."""
     if was_fed_long_ago(hook):
-        feed(hook)
+        feed(hook, is_growing=True)
 
 
 def was_fed_long_ago(hook: HookCall) -> bool:
@@ -236,8 +240,8 @@ def after_compaction(hook: HookCall) -> None:
     )
     app = hook.app
     stored = app.remember([item], hook.caller)[0].id
-    summary = app.records.get([stored], hook.caller.scopes)[stored]
-    app.extracting.note([*app.extracting.drafts_of_summary(summary)])
+    if summary := app.records.get([stored], hook.caller.scopes).get(stored):  # Somebody may have erased it meanwhile.
+        app.extracting.note([*app.extracting.drafts_of_summary(summary)])
 
 
 def _summary(said: str) -> str:

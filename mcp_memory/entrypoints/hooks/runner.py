@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 
 from mcp_memory.entrypoints.hooks.live_sockets import FAILURE, ask
+from mcp_memory.entrypoints.hooks.once import is_first
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER, data_dir
 
@@ -81,6 +82,8 @@ def main(name: str, overrides: Mapping[str, object]) -> None:
     timer.start()
     try:
         raw = _input()
+        if not is_first(name, raw, data_dir(overrides), overrides):
+            _leave()  # Registered twice: the other process has begun on this event.
         answer = ask(name, raw, overrides)
         if answer is None:
             _write(out, _run_alone(name, raw, overrides))

@@ -166,7 +166,9 @@ class AssembleContext:
         ranked, crowded_out = _with_room(_within_limits(ranked, question.strategy), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         builder = ItemBuilder(self._records, self._elsewhere, question, gathered, ranked, measure)
-        items, more_tasks = builder.build(request.notice, request.short_notice, request.additional_context)
+        items, more_tasks = builder.build(
+            request.notice, request.short_notice, request.additional_context, carries=request.occasion == "compaction"
+        )
         beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in more_tasks]
         draft = BlockDraft(
             items=items,

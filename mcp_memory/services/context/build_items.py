@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mcp_memory.domain.context.budget import FOUND, KNOWN, LEARNT, OTHERS, REST, Item, own_share
+from mcp_memory.domain.context.budget import CARRIED, FOUND, KNOWN, LEARNT, MOST_CARRIED, OTHERS, REST, Item, own_share
 from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST, UNKNOWN
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
@@ -92,18 +92,22 @@ class ItemBuilder:
         marked = {**tasks, **gathered.unsettled}
         self._marks = {each: both_marks(tasks.get(each, ""), gathered.unsettled.get(each, "")) for each in marked}
 
-    def build(self, notice: str, short_notice: str, additional: str) -> tuple[list[Item], list[str]]:
+    def build(
+        self, notice: str, short_notice: str, additional: str, *, carries: bool = False
+    ) -> tuple[list[Item], list[str]]:
         """Return the items, and the ids of the tasks beyond their limits.
 
-        The notice is always in the block; `additional` is the caller's own text.
+        The notice is always in the block; `additional` is the caller's own text. With `carries` that is what a session
+        held, which comes before all else.
         """
         question, measure = self._question, self._measure
         items = self._unknown() + self._stack(notice, short_notice)  # The first give way last.
         items += self._guidance()
         items += self._at_hand()
         if additional.strip():
-            room = question.budget // CALLER_TEXT_SHARE
-            items.append(text_item(additional.strip(), "Additional Context", measure, room))
+            share = CARRIED if carries else REST
+            room = int(question.budget * MOST_CARRIED) if carries else question.budget // CALLER_TEXT_SHARE
+            items.append(text_item(additional.strip(), "Additional Context", measure, room, share))
         if self._gathered.note:
             note = note_item(self._gathered.note, measure)
             items += [note] if note.forms[0].tokens * LEAST_NOTES <= question.budget else []

@@ -73,6 +73,8 @@ class CurrentFocus:
         Of this session where anything was said in it; else of the agent's session before, else of any agent's.
         """
         where = question.where
+        if not among(where, SPOKEN):
+            return []
         here = replace(where, session_id=question.caller.session_id)
         if turns := _turns(self._spoken(question, here)):
             return turns
@@ -86,8 +88,7 @@ class CurrentFocus:
 
     def _spoken(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
         """Yield the last messages, newest first."""
-        if kinds := among(where, SPOKEN):
-            yield from held(self._records, question, replace(where, kinds=kinds))
+        return held(self._records, question, replace(where, kinds=among(where, SPOKEN)))
 
     def _noted(self, question: ContextQuestion, where: RecordFilter) -> Iterator[Record]:
         """Yield the last records of any kind, newest first."""

@@ -16,6 +16,7 @@ from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.sessions.carry_over import choices_in, gives_reason
 from mcp_memory.domain.text.excerpts import Count
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.passages import Excerpt, best_part
@@ -31,7 +32,10 @@ from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 from mcp_memory.services.tasks.task_marks import task_marks
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
-"""Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
+"""Kinds of records in reminders. Other messages stay in the log for recall: a few lines have no room for them."""
+SPOKEN: frozenset[Kind] = frozenset({"message"})
+CHOICES_SHOWN = 2
+"""Messages of other sessions that say what was chosen and why, behind what was stored: nobody else tells the reason."""
 LOOKED_AT = 12
 """Records looked at: more than a few lines hold, and still worth reading unrequested."""
 PASSAGE_TOKENS = (100, 40)
@@ -166,6 +170,14 @@ class Remind:
         self, read: ParsedQuery, known: Collection[str], where: RecordFilter, caller: Caller
     ) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
+        learnt = self._near(read, known, where, caller)
+        said = self._near(read, known, replace(where, kinds=SPOKEN), caller)
+        choices = [(hit, record) for hit, record in said if _states_choice(record, caller)]
+        return [*learnt, *choices[:CHOICES_SHOWN]]
+
+    def _near(
+        self, read: ParsedQuery, known: Collection[str], where: RecordFilter, caller: Caller
+    ) -> list[tuple[Fused, Record]]:
         ranking = self._searcher.rank(read, where, is_unasked=True)
         near = [hit for hit in ranking.bearing if hit.id not in known]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
@@ -201,6 +213,12 @@ class Remind:
             source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
             detail=each.detail, agent=each.agent, section=section_of(each.record).title,
         )  # fmt: skip
+
+
+def _states_choice(record: Record, caller: Caller) -> bool:
+    """Return True for what was said in another session of a choice and its reason; this one's window holds its own."""
+    is_elsewhere = record.session_id != caller.session_id
+    return is_elsewhere and any(map(gives_reason, choices_in(record.text)))
 
 
 def _ends(prompt: str) -> str:

@@ -84,6 +84,10 @@ class SqliteSessionLogs:
         with self._database.read() as connection:
             return said(connection, caller, None)
 
+    def originals(self, caller: Caller, tools: Collection[str]) -> Sequence[Entry]:
+        wanted = {**of_session(caller), "tools": json.dumps(sorted(tools))}
+        return [*map(_original, self._rows("originals_with_text", wanted))]
+
     def compactions(self, caller: Caller) -> Sequence[Compaction]:
         return [Compaction(**dict(row)) for row in self._rows("list_compactions", of_session(caller))]
 

@@ -11,7 +11,7 @@ from mcp_memory.domain.memory.harness import NO_OUTPUT
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.conversations import transcripts
-from mcp_memory.entrypoints.conversations.transcripts import CUT, MAX_KINDS, read_transcript
+from mcp_memory.entrypoints.conversations.transcripts import CUT, MAX_KINDS, read_lines, read_part, read_transcript
 from mcp_memory.errors import InvalidRequest
 
 SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -269,3 +269,129 @@ def test_whatever_a_file_holds_every_line_is_a_record_or_counted(
     records = list(transcript.records)
     assert len(records) + transcript.skipped >= 1 + sum(bool(one.strip()) for one in raw)
     assert all(record.text.strip() for record in records)
+
+
+def answer(text: str, uuid: str, name: str = "msg_one", **fields: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {
+        **line("assistant", content, uuid, **fields),
+        "message": {"role": "assistant", "id": name, "content": content},
+    }
+
+
+def test_of_an_answer_in_several_states_the_last_counts(path: Path) -> None:
+    """P4: in its place; parts of one answer stay apart."""
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    done = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls -l"}}
+    records, skipped = read(
+        path,
+        line("user", "Explain the cache.", "u1"),
+        answer("The cache", "u2"),
+        answer("The cache holds forty", "u3"),
+        {**answer("", "u4"), "message": {"role": "assistant", "id": "msg_one", "content": [call]}},
+        {**answer("", "u4b"), "message": {"role": "assistant", "id": "msg_one", "content": [done]}},
+        answer("The cache holds forty entries.", "u5"),
+        line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}], "u6"),
+        answer("The cache holds forty entries.", "u7"),
+        answer("It drops the oldest.", "u8"),
+        answer("The cache", "u9", "msg_two"),
+    )
+    assert [record.text for record in records] == [
+        "Explain the cache.",
+        "The cache holds forty entries.",
+        '{"command":"ls -l"}',
+        "a.py",
+        "It drops the oldest.",
+        "The cache",
+    ]
+    assert skipped == {transcripts.STATE: 4}
+
+
+def test_a_state_with_the_same_id_of_its_line_counts_too(path: Path) -> None:
+    records, _ = read(path, line("user", "Go on.", "u1"), answer("One", "u2"), answer("One, two", "u2"))
+    assert [record.text for record in records] == ["Go on.", "One, two"]
+
+
+@pytest.mark.parametrize("most", [1, 300, 100_000])
+def test_parts_of_a_file_hold_what_the_whole_holds(path: Path, most: int) -> None:
+    """P4: wherever a part ends, each answer is there once; one that may go on waits."""
+    lines = [line("user", "Explain.", "u1")]
+    lines += [answer("word " * n, f"a{n}", f"msg_{n // 5}") for n in range(1, 21)]
+    write(path, *lines, '{"type": "assistant", "unfin')
+    texts, start = list[str](), 0
+    while (part := read_part(path, start, most, is_growing=True)).end > start:
+        texts += [record.text for record in part.records]
+        start = part.end
+    texts += [record.text for record in read_part(path, start, most).records]
+    assert texts == ["Explain.", *("word " * n for n in (4, 9, 14, 19, 20))]
+    assert [record.text for record in read_lines(b"", path.read_bytes())] == texts
+
+
+def test_a_subagents_own_transcript_is_read_and_nothing_in_it_is_the_users(path: Path) -> None:
+    """P4: whose prompts another agent wrote."""
+    records, _ = read(
+        path,
+        line("user", "Review the backend.", "u1", isSidechain=True, agentId="a1"),
+        answer("The lock is taken twice.", "u2", isSidechain=True, agentId="a1"),
+    )
+    assert [(record.role, record.text) for record in records] == [
+        ("tool", "Review the backend."),
+        ("assistant", "The lock is taken twice."),
+    ]
+    part = read_part(path, path.read_bytes().index(b"\n") + 1)
+    assert [record.text for record in part.records] == ["The lock is taken twice."]
+
+
+MOVED = (
+    "<persisted-output>\nOutput too large (52.3KB). Full output saved to: {}\n\n"
+    "Preview (first 2KB):\nline\n...\n</persisted-output>"
+)
+
+
+def moved_to(path: Path, named: object) -> str:
+    """What is kept of an output of which the client says that it is in this file."""
+    result = [{"type": "tool_result", "tool_use_id": "t1", "content": MOVED.format(named)}]
+    [record], _ = read(path, line("user", result, "u1"))
+    return record.text
+
+
+def test_an_output_that_the_client_moved_is_read_from_the_sessions_folder(path: Path) -> None:
+    """P4: in a session's file, and in that of its subagent."""
+    folder = path.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "t1.txt").write_text("line 1\nline 2\n", "utf-8")
+    assert moved_to(path, folder / "t1.txt") == "line 1\nline 2\n"
+    (path.with_suffix("") / "subagents").mkdir()
+    assert moved_to(path.with_suffix("") / "subagents" / "agent-a1.jsonl", folder / "t1.txt") == "line 1\nline 2\n"
+    (folder / "long.txt").write_text("é" * (MAX_TEXT_CHARS + 5), "utf-8")
+    assert moved_to(path, folder / "long.txt").endswith(CUT)
+    old = f"<persisted-output>Tool result saved to: {folder / 't1.txt'}\n\nUse Read to view</persisted-output>"
+    [record], _ = read(path, line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": old}], "u1"))
+    assert record.text == "line 1\nline 2\n"
+
+
+def test_no_output_leads_out_of_the_sessions_folder(path: Path) -> None:
+    """P4, S: an output may be anybody's words; neither "..", nor a link, nor another session's file."""
+    folder = path.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    secret = path.parent / "secret.txt"
+    secret.write_text("secret", "utf-8")
+    (folder / "empty.txt").touch()
+    for named in (
+        secret,
+        folder / ".." / ".." / "secret.txt",
+        "secret.txt",
+        folder,
+        folder / "none",
+        "a\0b",
+        folder / "empty.txt",
+    ):
+        assert "Preview" in moved_to(path, named)
+    if os.name != "nt":
+        (folder / "link.txt").symlink_to(secret)
+        assert "Preview" in moved_to(path, folder / "link.txt")
+    raw = json.dumps(
+        line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": MOVED.format(secret)}], "u1")
+    )
+    [record] = read_lines(b"", f"{raw}\n".encode())
+    assert "Preview" in record.text

@@ -1,24 +1,26 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.model.scopes import RecordFilter
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:
-    from mcp_memory.app import App
     from tests.entrypoints.hooks.conftest import RunHook, Transcript
 
 ContextOf = Callable[[str], str]
 
 
-def kept(memory: "App", tag: str) -> list[Record]:
+def kept(memory: App, tag: str) -> list[Record]:
     where = RecordFilter(scopes=memory.caller().scopes, tags=frozenset({tag}))
     return list(memory.records.list(where, "created", 10))
 
 
 def test_before_a_compaction_a_checkpoint_says_where_the_work_stands(
-    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+    memory: App, run_hook: "RunHook", transcript: "Transcript"
 ) -> None:
     """S7.2."""
     memory.tasks.push(PushRequest(goal="Let customers export invoices"), memory.caller())
@@ -48,7 +50,7 @@ def test_before_a_compaction_a_checkpoint_says_where_the_work_stands(
 
 
 def test_a_later_checkpoint_takes_the_place_of_the_former(
-    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+    memory: App, run_hook: "RunHook", transcript: "Transcript"
 ) -> None:
     transcript.say("user", "First look at the tests in tests/test_export.py.")
     run_hook("PreCompact")
@@ -59,7 +61,7 @@ def test_a_later_checkpoint_takes_the_place_of_the_former(
     assert "docs/export.md" in newer.text
 
 
-def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App", run_hook: "RunHook") -> None:
+def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: App, run_hook: "RunHook") -> None:
     """S7.2."""
     first = "<analysis>Let me think.</analysis>\n<summary>\n1. The port is 5433.\n</summary>"
     run_hook("PostCompact", trigger="auto", compact_summary=first)
@@ -73,7 +75,7 @@ def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App
 
 
 def test_a_clients_summary_that_says_nothing_is_not_kept(
-    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+    memory: App, run_hook: "RunHook", transcript: "Transcript"
 ) -> None:
     """P2.2: the former one stays."""
     transcript.say("user", "Write the invoices to exports/writer.py and never use pandas.")
@@ -84,7 +86,7 @@ def test_a_clients_summary_that_says_nothing_is_not_kept(
     assert only.holds
 
 
-def test_the_clients_summary_teaches_errors_and_their_fixes(memory: "App", run_hook: "RunHook") -> None:
+def test_the_clients_summary_teaches_errors_and_their_fixes(memory: App, run_hook: "RunHook") -> None:
     """D10.1, R9: noted for its session alone, once, and erased with it."""
     said = (
         "<summary>\n4. Errors and fixes:\n   - **Port taken**: `serve` found 8443 in use\n     - Fix: 8444\n</summary>"
@@ -101,7 +103,7 @@ def test_the_clients_summary_teaches_errors_and_their_fixes(memory: "App", run_h
     assert memory.forget([summary.id], "erase", memory.caller(summary.session_id)).extracted == (fact.id,)
 
 
-def test_without_a_transcript_the_checkpoint_says_where_the_tasks_stand(memory: "App", run_hook: "RunHook") -> None:
+def test_without_a_transcript_the_checkpoint_says_where_the_tasks_stand(memory: App, run_hook: "RunHook") -> None:
     memory.tasks.push(PushRequest(goal="Stream the rows"), memory.caller())
     assert run_hook("PreCompact", trigger="auto").endswith('"Stream the rows".')
     assert "Stream the rows" in kept(memory, "checkpoint")[0].text
@@ -113,8 +115,24 @@ def test_with_nothing_said_and_no_memory_it_still_tells_the_client_what_to_keep(
     assert run_hook("PreCompact", transcript_path="").startswith("Keep word for word")
 
 
-def test_marks_of_a_summary_that_never_ends_are_part_of_it(memory: "App", run_hook: "RunHook") -> None:
+def test_marks_of_a_summary_that_never_ends_are_part_of_it(memory: App, run_hook: "RunHook") -> None:
     """S7.2: and take no longer than other text, as no deadline ends a pattern's search."""
     said = "<summary>" * 30_000 + "The port is 5433."
     run_hook("PostCompact", trigger="auto", compact_summary=said)
     assert kept(memory, "client-summary")[0].text.endswith("The port is 5433.")
+
+
+def test_a_summary_that_is_erased_at_once_teaches_nothing(
+    memory: App, run_hook: "RunHook", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D9.3: between storing and reading it another process may erase it."""
+    remember = App.remember
+
+    def erased(app: App, items: Sequence[NewRecord], caller: Caller) -> object:
+        stored = remember(app, items, caller)
+        app.forget([each.id for each in stored], "erase", caller)
+        return stored
+
+    monkeypatch.setattr(App, "remember", erased)
+    assert run_hook("PostCompact", trigger="auto", compact_summary="4. Errors and fixes:\n   - Port taken: 8444") == ""
+    assert kept(memory, "client-summary") == []

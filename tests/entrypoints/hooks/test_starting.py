@@ -229,3 +229,70 @@ def test_a_folder_that_was_not_given_its_projects_memory_says_so(
         app.close()
         asked = {"prompt": "On which port does the staging database listen?", "session_id": f"in {folder.name}"}
         assert f"From this {whose} memory" in context_of(run_hook("UserPromptSubmit", mine, cwd=str(folder), **asked))
+
+
+RULES = (
+    "Please answer in German from here on. Keep it under five lines.",
+    "Use port 7443, not 8080, for the gateway. And commit messages in English, always.",
+    "Alle Beträge sind in Cent, überall. Keine neuen Abhängigkeiten.",
+    "Appelle-moi Jo. On utilise pnpm ici, pas npm, et les dates sont en ISO 8601.",
+    "不要动 legacy 目录。提交前先跑 make check。",
+    "The customer's name is spelled Kjærgaard. Stick to Python 3.11 syntax.",
+    "Logs go to stderr; the branch is release/9. Nie auf main pushen!",
+)
+
+
+@pytest.mark.parametrize("compactions", [1, 2])
+def test_after_a_compaction_every_rule_of_the_user_stands_in_the_block(
+    memory: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf, compactions: int
+) -> None:
+    """P1.3: fifteen rules in seven short messages, in four languages, among hundreds of calls."""
+    transcript.say("user", "Let's rebuild the exporter.")
+    for number, rule in enumerate(RULES):
+        for n in range(30):
+            command = {"command": f"pytest tests/test_m{n}.py -q"}
+            transcript.call(f"c{number}-{n}", "Bash", command, "fixtures and timing 0.01s\n" * 9 + f"{n} passed")
+            transcript.say("assistant", f"Module m{n} passes with {n} tests.")
+        transcript.say("user", rule)
+    for _ in range(compactions):
+        run_hook("PreCompact", trigger="auto")
+        run_hook("PostCompact", trigger="auto", compact_summary="<summary>The work goes on.</summary>")
+        text = context_of(run_hook("SessionStart", source="compact"))
+    assert [rule for rule in RULES if rule not in text] == []
+    assert "Recent Activity" not in text
+    assert text.count("pytest tests") < 4
+    factor = memory.factor(memory.caller(client="claude-code")).factor
+    assert ceil(memory.counter.count(text) * factor) <= 2_000
+
+
+def test_after_a_compaction_choices_and_reports_of_sub_agents_stand_in_the_block(
+    memory: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
+) -> None:
+    """P1.3, D9.3: with their reasons; of this log no more, and nothing twice."""
+    transcript.say("user", "Find out why the nightly export is slow.")
+    transcript.call("t1", "Task", {"description": "review backend"}, "Root cause: N+1 query at writer.py:214.")
+    transcript.say("assistant", "We decided to use Postgres because MySQL lacks row level security.")
+    transcript.say("user", "Fine.")
+    for n in range(400):
+        transcript.call(f"c{n}", "Bash", {"command": f"make part-{n}"}, "done")
+    run_hook("PreCompact", trigger="auto")
+    run_hook("PostCompact", trigger="auto", compact_summary="<summary>We looked at it.</summary>")
+    text = context_of(run_hook("SessionStart", source="compact"))
+    assert text.count("review backend: Root cause: N+1 query at writer.py:214.") == 1
+    assert text.count("We decided to use Postgres because MySQL lacks row level security.") == 1
+    assert "We looked at it." not in text
+
+
+def test_the_words_of_a_session_never_pass_the_budget_of_its_block(
+    worked: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
+) -> None:
+    """P1.3: and the path of goals stays, whatever the user said."""
+    for n in range(300):
+        transcript.say("user", f"Never touch the table sailings_{n}, since the harbour {n} still reads it every hour.")
+    run_hook("PreCompact", trigger="auto")
+    for most in (400, 2_000):
+        text = context_of(run_hook("SessionStart", {"hook_max_tokens": most}, source="compact"))
+        factor = worked.factor(worked.caller(client="claude-code")).factor
+        assert ceil(worked.counter.count(text) * factor) <= most
+        assert ": Stream the rows" in text
+        assert "sailings_299" in text

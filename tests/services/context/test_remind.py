@@ -99,3 +99,18 @@ def test_a_record_of_one_long_sentence_is_given_by_its_summary(app: App) -> None
     reminder = app.remind(ASKED, (), 500, app.caller())
     assert reminder.ids == (port,)
     assert "port 6543" in reminder.text
+
+
+def test_what_was_chosen_and_why_in_another_session_is_given_behind_what_was_stored(app: App) -> None:
+    """P1.3, D9.3: as it was said there; neither a choice without a reason, nor what this session's window holds."""
+    said = "We decided to use Postgres for the orders store because MySQL lacks row level security."
+    there = app.caller("monday")
+    others = [f"The crane of quay {n} moves at dawn." for n in range(20)]
+    told = (said, "Postgres holds the orders store.", *others)
+    app.remember([NewRecord(text=each, kind="message", role="assistant") for each in told], there)
+    asked = "Why did we choose Postgres for the orders store?"
+    given = app.remind(asked, (), 500, app.caller("tuesday"))
+    assert len(given.ids) == 1
+    assert said in given.text
+    assert app.remind(asked, (), 500, there) == Reminder()
+    assert app.remind(asked, given.ids, 500, app.caller("tuesday")) == Reminder()

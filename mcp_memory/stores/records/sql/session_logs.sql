@@ -9,6 +9,17 @@ WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :age
     AND NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id)
 ORDER BY r.row;
 
+-- name: originals_with_text
+-- Live or not: the messages, and the calls and results of some tools; nothing that was retired.
+SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
+    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
+FROM records AS r INDEXED BY records_in_log
+WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+    AND r.kind IN ('message', 'tool_call', 'tool_result')
+    AND (r.kind = 'message' OR r.tool IN (SELECT value FROM json_each(:tools)))
+    AND r.status NOT IN ('inactive', 'retired')
+ORDER BY r.row;
+
 -- name: live_replacements
 SELECT p.* FROM replacements AS p INDEXED BY replacements_live
 WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.replaced_by IS NULL;
