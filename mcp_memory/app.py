@@ -243,6 +243,14 @@ class App(Wiring):
         self.stirred.set()
         return withdrawn
 
+    def refuse_damage(self, error: Exception) -> None:
+        """Raise StoreUnavailable where the store's files are damaged, which then explains another error."""
+        if defects := self.records.defects():
+            raise StoreUnavailable(
+                f"The memory is damaged and was left as it is ({defects[0]}); stop the servers and run `mcp-memory"
+                " restore` with the newest backup, which keeps the damaged file beside it."
+            ) from error
+
     def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:
         """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview.
 

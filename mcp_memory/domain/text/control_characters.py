@@ -52,6 +52,14 @@ def visible(text: str) -> str:
     return _HALF.sub("\N{REPLACEMENT CHARACTER}", without_controls(text)[0])
 
 
+def sendable(text: str) -> str:
+    """Return the text with each half of a surrogate pair replaced: no encoding carries one.
+
+    Python reads the bytes of a file's name that are not UTF-8 as such halves.
+    """
+    return text if text.isascii() else _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def details_without_controls(details: Details) -> tuple[Details, int]:
     """Remove control characters from every text inside, names included."""
     total = 0
