@@ -81,7 +81,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
     else:
         own = app.caller()
-        namespace = visitor.namespace or own.namespace
+        namespace = app.trust.present(visitor.namespace or own.namespace)
         caller = replace(
             own,
             namespace=namespace,

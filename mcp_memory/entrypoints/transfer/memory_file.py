@@ -174,8 +174,8 @@ def read_piece(line: bytes) -> Piece:
     name = next(iter(given), "")
     if len(given) != 1 or name not in _SHAPES:
         raise InvalidRequest(
-            f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}. If a newer version made the"
-            " file, update mcp-memory."
+            f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}."
+            " If a newer version made the file, update mcp-memory."
         )
     if name == "record":
         given = {name: _with_versions(given[name])}
