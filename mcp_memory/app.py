@@ -63,27 +63,35 @@ class Seat:
         self._folder = folder
         self._takes = takes
         self._membership: Membership | None = None
+        self._decided_at = -inf
 
     @property
     def membership(self) -> Membership:
         """The namespace of this window: the one the settings name, else the one its folder is trusted with.
 
-        The first use decides it for the life of the window, because all its calls belong together. Where the folder
-        could not be recorded as the namespace's owner, the next use decides again.
+        The first use decides it for the life of the window, because all its calls belong together; renamed meanwhile,
+        it is used under its present name. Where the folder could not be recorded as the namespace's owner, the next use
+        decides again.
 
         Raises:
             InvalidRequest: the working directory is gone.
             StoreUnavailable: the store cannot say which namespace the folder is trusted with.
         """
         with self._memory.making:  # No lock of its own: services made under this one may ask for the namespace.
-            decided = self._membership or self._decide()
+            if self._membership is not None:
+                namespace = self._memory.trust.present(self._membership.namespace, since=self._decided_at)
+                if namespace != self._membership.namespace:  # Renamed since, or merged into another.
+                    self._membership = replace(self._membership, namespace=namespace)
+                return self._membership
+            self._decided_at = self._memory.trust.now()
+            decided = self._decide()
             if decided.state != "free" or not self._takes:
                 self._membership = decided
             return decided
 
     def _decide(self) -> Membership:
         if self.settings.namespace is not None:
-            return Membership(namespace=self.settings.namespace, state="named")
+            return Membership(namespace=self._memory.trust.present(self.settings.namespace), state="named")
         return self._memory.trust.membership(read_project(self._folder), takes=self._takes)
 
 
@@ -110,6 +118,8 @@ class App(Wiring):
         """The seats of the windows that this process serves."""
         self._client = ""
         self._look_again_at = -inf
+        self._told: set[tuple[str, str, str]] = set()
+        """The sessions that know about a former memory of their project."""
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
 
@@ -150,7 +160,7 @@ class App(Wiring):
             agent=settings.agent,
             session_id=seat.session,
             named_session=settings.session is not None,
-            inherited=tuple(settings.inherit),
+            inherited=tuple(map(self.trust.present, settings.inherit)),
             client=client,
             knows=() if seat.membership.is_refused else None,
         )
@@ -195,9 +205,23 @@ class App(Wiring):
         """Note that the caller was shown these records at that version: later changes by others then refuse a write."""
         self._echo_filter.see(caller, record_ids, version)
 
+    def former_memory(self, caller: Caller) -> str:
+        """Return the sentence that names a former memory of the caller's project, once a session; else ""."""
+        session = (caller.namespace, caller.agent, caller.session_id)
+        if session in self._told:
+            return ""
+        here = (seat.membership for seat in self.seats)
+        mine = next((each for each in here if each.namespace == caller.namespace), None)
+        told = self.projects.hint(mine, caller) if mine else ""
+        if told:
+            self._told.add(session)
+        return told
+
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
         if self.is_apart(caller):
             request = replace(request, notice=NOTICE, short_notice=SHORT_NOTICE)
+        elif told := self.former_memory(caller):
+            request = replace(request, notice=told, short_notice=told)
         with self.call_priority.ahead():
             return self._assemble(request, caller, self.factor(caller))
 
@@ -251,6 +275,14 @@ class App(Wiring):
         self.stirred.set()
         return withdrawn
 
+    def refuse_damage(self, error: Exception) -> None:
+        """Raise StoreUnavailable where the store's files are damaged, which then explains another error."""
+        if defects := self.records.defects():
+            raise StoreUnavailable(
+                f"The memory is damaged and was left as it is ({defects[0]}); stop the servers and run `mcp-memory"
+                " restore` with the newest backup, which keeps the damaged file beside it."
+            ) from error
+
     def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:
         """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview.
 
@@ -270,7 +302,8 @@ class App(Wiring):
         index: dict[str, Json] = {"mode": state.mode, "state": state.state, "says": state.says, "reason": state.reason}
         log = self.log_standing(caller)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
-        folder = shown_membership((seat or self.own).membership)
+        membership = (seat or self.own).membership
+        folder = shown_membership(membership, self.projects.hint(membership, caller))
         return self.inspect.status(caller, of_all=of_all) | {
             "folder": folder,
             "tokens": tokens,

@@ -9,6 +9,7 @@ import re
 import stat
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ _SECTION_HEADER = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)"
 """Section headers, e.g. `[core]` or `[remote "origin"]`; a key may follow on the same line."""
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)")  # e.g. `url = git@host:a/b.git`
 _ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t", "b": "\b"}
+_MIXED = ("Desktop", "Documents", "Downloads")
 _ON_ANOTHER_MACHINE = re.compile(r"[\\/]{2}")
 """e.g. `\\\\server\\share`: on Windows, looking at it tells that server who we are."""
 
@@ -42,14 +44,49 @@ def read_project(start: Path | None = None) -> Project:
             "The working directory is gone or has an impossible path; start in a folder that exists, or set"
             " MCP_MEMORY_NAMESPACE."
         ) from error
+    around: list[Path] = []
     for top in (folder, *folder.parents):
+        around.append(top)
         if os.path.lexists(top / ".git"):
             git_dir = _git_dir(top) if _is_of_owner(top / ".git", folder) else None
             if git_dir is not None:
                 return _repository(top, git_dir)
             break
-    own = DEFAULT_NAMESPACE if folder == folder.parent or folder == _home() else own_namespace(str(folder))
-    return Project(folder=str(folder), root=str(folder), own=own)
+    if folder == folder.parent or folder == _home():
+        return Project(folder=str(folder), root=str(folder), own=DEFAULT_NAMESPACE)
+    return replace(_plain(folder), around=tuple(map(_plain, filter(_may_hold_work, around[1:]))))
+
+
+def _plain(folder: Path) -> Project:
+    """Return the project that a folder without git is."""
+    return Project(folder=str(folder), root=str(folder), own=own_namespace(str(folder)), mark=_mark(folder))
+
+
+def _may_hold_work(folder: Path) -> bool:
+    """True for a folder that may be one project with all inside it.
+
+    The root, the home directory, what is around it and the places in it where all kinds of things lie are not; nor are
+    folders that everybody writes to, such as /tmp.
+    """
+    home = _home()
+    if folder == folder.parent or (
+        home and (home.is_relative_to(folder) or folder in {home / each for each in _MIXED})
+    ):
+        return False
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    is_open = hasattr(os, "getuid") and status.st_mode & stat.S_IWOTH and status.st_uid != os.getuid()
+    return not is_open and not status.st_mode & stat.S_ISVTX
+
+
+def _mark(*paths: Path) -> str:
+    """Return the numbers that the file system gave to these, which stay when they are renamed; "" without any."""
+    try:
+        return ".".join(str(path.stat().st_ino) for path in paths)
+    except (OSError, ValueError):
+        return ""
 
 
 def folder_exists(path: Path) -> bool:
@@ -58,6 +95,11 @@ def folder_exists(path: Path) -> bool:
         return stat.S_ISDIR(path.stat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def look_at(folder: str) -> str:
+    """Return the mark of the folder at a path, as a project without git would have it; "" where there is none."""
+    return _mark(Path(folder)) if folder_exists(Path(folder)) else ""
 
 
 def _home() -> Path | None:
@@ -85,6 +127,7 @@ def _repository(top: Path, git_dir: Path) -> Project:
         repository=str(common),
         claim=claim,
         is_proven=is_proven,
+        mark=_mark(root, common) if root != common else _mark(root),
     )
 
 

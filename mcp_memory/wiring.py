@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.access_tokens import AccessTokens
     from mcp_memory.services.access.client_windows import ClientWindows
     from mcp_memory.services.access.folder_trust import Trust
+    from mcp_memory.services.access.projects import Projects
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
@@ -190,7 +191,15 @@ class Wiring:
         """Trusted folders."""
         from mcp_memory.services.access.folder_trust import Trust
 
-        return Trust(self.records.folders(), self._clock)
+        return Trust(self.records.folders(), self.records.projects(), self._clock)
+
+    @made_once
+    def projects(self) -> Projects:
+        """Projects by their names."""
+        from mcp_memory.projects import look_at
+        from mcp_memory.services.access.projects import Projects
+
+        return Projects(self.records, self.records.projects(), look_at, self._clock)
 
     @made_once
     def tasks(self) -> TaskStack:

@@ -65,6 +65,7 @@ def test_a_repository_claims_what_its_origin_stands_for(victim: Path) -> None:
         own=own_namespace(str(victim)),
         repository=str(victim / ".git"),
         claim=NAME,
+        mark=f"{victim.stat().st_ino}.{(victim / '.git').stat().st_ino}",
     )
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.model.projects import TrustedFolder
+from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFolder, TrustedFolder
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 
@@ -94,6 +94,38 @@ class FolderStore(Protocol):
 
     def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
         """Stop trusting a folder for any namespace or repository; return what that ended. Namespaces stay taken."""
+        ...
+
+
+class ProjectStore(Protocol):
+    """Keeps where projects are, and what they were called. Any method raises StoreUnavailable."""
+
+    def folders(self) -> Sequence[ProjectFolder]:
+        """Return the folders in which namespaces were used, the one noted last first."""
+        ...
+
+    def note(self, folder: ProjectFolder) -> None:
+        """Note that a namespace is used in a folder; write only where that or the mark is new."""
+        ...
+
+    def is_used(self, namespace: str) -> bool:
+        """Return True where anybody stored something in the namespace, or plans in it, however much that is."""
+        ...
+
+    def former(self, name: str) -> FormerName | None:
+        """Return the present namespace of one that was renamed or merged; None where it was not."""
+        ...
+
+    def move(self, old: str, new: str, at: Instant, mark: str, *, merges: bool) -> MovedProject:
+        """Give all that is of one namespace another, in one write, and note the former name; see `FormerName`.
+
+        Ids, authors, visibility and dates stay; so does what is a person's own. Of an agent's places in both, the one
+        in the other namespace stays.
+
+        Raises:
+            NotFound: the old one holds nothing.
+            Conflict: the new one holds something, and the move does not merge.
+        """
         ...
 
 

@@ -148,7 +148,7 @@ class UpkeepReader(Protocol):
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
         """Yield records of all scopes, of this kind and one of these statuses, stored and last opened by then.
 
-        In no order.
+        In no order. What a whole memory brought counts as opened when that was imported.
         """
         ...
 

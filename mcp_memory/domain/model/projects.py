@@ -30,7 +30,7 @@ _SCP = re.compile(r"(?:[^:/]*@)?(\[[^\]/]*\]|[^:/@]*):(?!:)(.*)")
 _ELSEWHERE = re.compile(r"[\\/]{2}")
 """`\\\\server\\share`, `//server/share`: resolving it would reveal us to another machine."""
 
-State = Literal["named", "own", "joined", "free", "refused"]
+State = Literal["named", "own", "inside", "joined", "free", "refused"]
 NOTICE = (
     "This is not the project's shared memory: the folder says that it belongs to a project, but was not given that"
     " project's memory, so it has one of its own. Only the user can join it: by `mcp-memory trust` in this folder."
@@ -46,7 +46,8 @@ class Project:
     path of git's common directory, "" without git. It is proven where it is inside the folder, or names the folder
     back. `root` represents all proven folders of a repository: its main folder, or the directory of a bare one; for
     any other it is the folder. `claim` is the namespace that the folder asks for, "" where it asks only for `own`,
-    which nobody else has.
+    which nobody else has. `mark` is what `root` keeps when it is renamed, "" where it cannot be seen. `around` are the
+    folders around one without git that may be its project, the nearest first.
     """
 
     folder: str
@@ -55,6 +56,37 @@ class Project:
     repository: str = ""
     claim: str = ""
     is_proven: bool = True
+    mark: str = ""
+    around: tuple["Project", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFolder:
+    """A folder in which a namespace was used, and the mark that it had."""
+
+    namespace: str
+    folder: str
+    repository: str
+    mark: str
+    noted_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerName:
+    """The present namespace of a name that a person changed, and when; a `mark` binds it to one folder."""
+
+    namespace: str
+    at: Instant
+    mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedProject:
+    """The number of records and tasks that got another namespace, and the names of the tokens that now hold it."""
+
+    records: int
+    tasks: int
+    tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +104,10 @@ class TrustedFolder:
 class Membership:
     """The namespace that processes in a folder work in, and the reason.
 
-    named: a person named it, and `project` is None. own: the folder asks for no other. joined: it is the claimed
-    one. free: nobody has the claimed namespace; the folder works in its own until its first write takes the claimed
-    one. refused: it works in its own, since the claimed one is another's.
+    named: a person named it, and `project` is None. own: the folder asks for no other. inside: it is that of the folder
+    around. joined: it is the claimed one, or the one that a person put in its place. free: nobody has the claimed
+    namespace; the folder works in its own until its first write takes the claimed one. refused: it works in its own,
+    since the claimed one is another's.
     """
 
     namespace: str

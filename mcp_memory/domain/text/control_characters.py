@@ -57,6 +57,14 @@ def whole_characters(text: str) -> str:
     return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def sendable(text: str) -> str:
+    """Return the text with each half of a surrogate pair replaced: no encoding carries one.
+
+    Python reads the bytes of a file's name that are not UTF-8 as such halves.
+    """
+    return text if text.isascii() else _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def details_without_controls(details: Details) -> tuple[Details, int]:
     """Remove control characters from every text inside, names included."""
     total = 0

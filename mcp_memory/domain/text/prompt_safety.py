@@ -30,8 +30,13 @@ def _spelled(words: str) -> str:
     return "".join(_SAME.get(letter, letter) for letter in words.lower())
 
 
-# e.g. "</memory-context>", "< memory context"
-_OUR_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
+def _spaced(word: str) -> str:
+    """Return a pattern for a word of ours with white space anywhere inside: a reader of tags passes over it."""
+    return r"\s{0,3}".join(_SAME.get(letter, letter) for letter in word)
+
+
+# e.g. "</memory-context>", "< memory context", "</mem\tory-context>"
+_OUR_FENCE = re.compile(rf"<[\s/\\]*+{_spaced('memory')}[-_.*\s]{{0,20}}{_spaced('context')}")
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
 """Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(

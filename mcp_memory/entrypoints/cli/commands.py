@@ -18,8 +18,9 @@ from mcp_memory.entrypoints.cli.install import install, uninstall
 from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.measuring import compress, count
 from mcp_memory.entrypoints.cli.options import with_options
-from mcp_memory.entrypoints.cli.overviews import contexts, graph, projects, sessions
+from mcp_memory.entrypoints.cli.overviews import contexts, graph, sessions
 from mcp_memory.entrypoints.cli.page import ui
+from mcp_memory.entrypoints.cli.projects import projects
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.review import review, undo
 from mcp_memory.entrypoints.cli.serve import demo, hook, serve
@@ -65,7 +66,6 @@ for name, command in (
     ("show", show),
     ("list", list_records),
     ("tasks", tasks),
-    ("projects", projects),
     ("sessions", sessions),
     ("contexts", contexts),
     ("graph", graph),
@@ -91,6 +91,7 @@ for name, command in (
     ("hook", hook),
 ):
     app.command(name)(command)
+app.add_typer(projects)
 app.add_typer(review)
 app.add_typer(tokens)
 app.command("complete", hidden=True)(complete)

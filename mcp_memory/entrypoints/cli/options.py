@@ -90,12 +90,18 @@ def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
 
 @contextmanager
 def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
-    """Open the memory, and close it; with `takes=False` claim no namespace for the folder. Raises StoreUnavailable."""
+    """Open the memory, and close it; with `takes=False` claim no namespace for the folder.
+
+    Raises StoreUnavailable, also in place of what a command makes of a damaged file.
+    """
     from mcp_memory.app import open_app
 
     memory = open_app(settings, takes=takes)
     try:
         yield memory
+    except (ValueError, LookupError, TypeError) as error:
+        memory.refuse_damage(error)
+        raise
     finally:
         memory.close()
 

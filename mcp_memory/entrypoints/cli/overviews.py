@@ -1,4 +1,4 @@
-"""Commands that list what a memory holds beside records: projects, sessions, contexts, connections."""
+"""Commands that list what a project holds beside records: sessions, contexts, connections."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,24 +11,6 @@ from mcp_memory.entrypoints.cli.options import AsJson, Limit, over_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-
-
-@over_memory("namespace", "agent")
-def projects(memory: "App", as_json: AsJson = False) -> None:
-    """Show the projects (namespaces) that hold shared records, and how many each holds."""
-    from mcp_memory.domain.model.scopes import RecordFilter, scope_key
-    from mcp_memory.entrypoints.cli.screens import row_screen
-
-    here = memory.caller().namespace
-    known: list[dict[str, Json]] = [
-        {
-            "namespace": name,
-            "records": memory.records.count(RecordFilter(scopes=(scope_key("shared", name, ""),))),
-            "here": name == here,
-        }
-        for name in memory.records.shared_namespaces()
-    ]
-    output(as_json, known, row_screen(known, "No project holds a record yet."))
 
 
 @over_memory("namespace", "agent")

@@ -31,6 +31,7 @@ _SHOWN_STATUSES = (*_PAST_STATUSES, "ineffective", "escalated", "archived", "sum
 """Statuses shown beside a record; the text of past ones is dimmed as well."""
 _FOLDER_STATES: Mapping[str, str] = {
     "own": "its own memory",
+    "inside": "the memory of the folder that it lies in",
     "joined": "the memory of the project it belongs to",
     "free": "its own memory for now",
     "refused": "its own memory, not that of the project it claims to be",
@@ -73,7 +74,13 @@ def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
     if "path" not in folder:
         return {"named by": "you: an option, a variable or the file of settings"}
     rows = {"Folder": f"{folder['path']} ({_FOLDER_STATES[folder['state']]})"}
-    return rows | ({"claims": f"{folder['claims']}. {folder['next_step']}"} if folder["next_step"] else {})
+    if not folder["next_step"]:
+        return rows
+    return (
+        rows | {"claims": f"{folder['claims']}. {folder['next_step']}"}
+        if folder["claims"]
+        else rows | {"but": folder["next_step"]}
+    )
 
 
 def health_screen(status: Mapping[str, Any]) -> Table:

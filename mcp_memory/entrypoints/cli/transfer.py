@@ -2,10 +2,11 @@
 
 import os
 import secrets
+import shlex
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from io import BytesIO
@@ -36,6 +37,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.records import Json, NewRecord
+    from mcp_memory.ports.transfer import Piece
     from mcp_memory.settings import Settings
 
 STREAM = "-"
@@ -50,6 +52,8 @@ _OUTCOMES: Mapping[str, str] = {
     "tasks": "tasks left behind",
     "embedded": "records embedded",
 }
+PROJECTS_SHOWN = 5
+"""Most projects to name of those that an import brought."""
 MAX_STREAM_BYTES = 16 * 1024 * MB
 IMPORT_BATCH = 200
 """Items of another server that are stored in one write."""
@@ -117,7 +121,8 @@ def import_memory(
             outcome = _import_exported(source, settings)
         else:
             outcome = _import_foreign(Path(source), server, project, settings)
-    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.")
+    places = visible(_places_in_words(outcome))
+    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.{places}")
 
 
 def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
@@ -126,25 +131,55 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
     return ", ".join([*counts, *(f"{count} {name} left out" for name, count in left_out.items())])
 
 
+def _places_in_words(outcome: "Mapping[str, Json]") -> str:
+    """Say in which projects the records are, where an exported memory's are not all in that of this folder."""
+    if into := outcome.get("into"):
+        return f" It is in the project {into}." if outcome["stored"] or outcome["known"] else ""
+    here, known = cast("str", outcome.get("here", "")), cast("Mapping[str, int]", outcome.get("projects") or {})
+    if not set(known) - {here}:
+        return ""
+    names = ", ".join(f"{name} ({count})" for name, count in list(known.items())[:PROJECTS_SHOWN])
+    more = f" and {len(known) - PROJECTS_SHOWN} more" if len(known) > PROJECTS_SHOWN else ""
+    first = shlex.quote(next(name for name in known if name != here))
+    return (
+        f" The records are in the projects they were in: {names}{more}. This folder's is {here}: `mcp-memory list"
+        f" --namespace {first}` shows what is in another one, and"
+        f" `mcp-memory projects merge {first} {shlex.quote(here)}` brings it here."
+    )
+
+
+def _counted(pieces: "Iterable[Piece]", projects: Counter[str]) -> "Iterator[Piece]":
+    """Pass the pieces on, and count the records of each project that a person would look for."""
+    from mcp_memory.domain.model.records import LOG_KINDS
+    from mcp_memory.ports.transfer import WholeRecord
+
+    for piece in pieces:
+        if isinstance(piece, WholeRecord) and piece.record.kind not in LOG_KINDS and piece.record.visibility != "user":
+            projects[piece.record.namespace] += 1
+        yield piece
+
+
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
     from mcp_memory.services.memory.merge import Merger
     from mcp_memory.wiring import files_beside
 
+    projects = Counter[str]()
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
         with opened(settings) as memory:
             with progress_bar("Storing") as progress, file.located():
                 if memory.records.transfer().is_empty():
-                    memory.records.transfer().enter(file.pieces(progress))
+                    memory.records.transfer().enter(_counted(file.pieces(progress), projects))
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
                 else:
                     merger = Merger(memory.records, memory.now, memory.caller().agent)
-                    outcome = asdict(merger(file.pieces(progress)))
+                    outcome = asdict(merger(_counted(file.pieces(progress), projects)))
             if source != STREAM:
                 memory.attachments.take_from(files_beside(Path(source)))
-            return {**outcome, "embedded": _embed(memory)}
+            places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}
+            return {**outcome, "embedded": _embed(memory), **places}
 
 
 def _embed(memory: "App") -> int:
@@ -183,8 +218,9 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
             except StoreUnavailable as error:
                 raise StoreUnavailable(f"{error} {became.total()} are done. {_RUN_AGAIN_TO_GO_ON}") from error
         known = became["confirmed"] + became["superseded"]
-        embedded = _embed(memory)
-    return {"stored": became["stored"], "known": known, "embedded": embedded, "left_out": dict(left_out)}
+        embedded, into = _embed(memory), memory.caller().namespace
+    became_known: dict[str, Json] = {"stored": became["stored"], "known": known, "embedded": embedded}
+    return {**became_known, "left_out": dict(left_out), "into": into}
 
 
 def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:

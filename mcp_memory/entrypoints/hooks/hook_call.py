@@ -144,6 +144,8 @@ def hook_call(payload: Payload, settings: "Settings", working_dir: Path, server:
     notes = SessionNotes(settings.data_dir, payload.session_id)
     noted = notes.noted
     folder = working_dir / (noted.folder or payload.cwd)
+    if "\ufffd" in payload.cwd and not noted.folder and not folder_exists(folder):
+        folder = working_dir  # The folder's name is no text, so that the client could not spell it.
     if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
         settings = settings.model_copy(update={"namespace": noted.namespace})
     return HookCall(payload=payload, settings=settings, notes=notes, folder=folder, server=server)

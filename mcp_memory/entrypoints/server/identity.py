@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.scopes import Grant, Right
+from mcp_memory.domain.text.control_characters import sendable
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
     else:
         own = app.caller()
-        namespace = visitor.namespace or own.namespace
+        namespace = app.trust.present(visitor.namespace or own.namespace)
         caller = replace(
             own,
             namespace=namespace,
@@ -104,7 +105,7 @@ def told(error: McpMemoryError) -> str:
     """Return an error's words for the sender: with a token nothing of the server's files, which its own log names."""
     visitor = _visitor.get()
     if visitor is None or visitor.grant is None or type(error) is not StoreUnavailable:
-        return str(error)
+        return sendable(str(error))
     logger.warning("%s", error)
     return _UNAVAILABLE
 

@@ -41,10 +41,12 @@ from mcp_memory.ports.transfer import (
 )
 from mcp_memory.services.memory.reindex import Progress
 
-FORMAT = 2
-"""Raised whenever a reader of the earlier form would misread a line.
+FORMAT = 3
+"""Raised in each version that adds a field or a kind of line: a reader of the earlier form says to update, not that it
+does not know a field.
 
-Format 1 is read as well: the fields that it lacks have defaults, and a record's `earlier` texts become versions.
+Earlier formats are read as well: the fields that they lack have defaults, and in format 1 a record's `earlier` texts
+become versions.
 """
 MAX_KEPT_CHARS = 4_000_000
 """Four times the limit of a call: the marks that replace secrets may have made a text longer."""
@@ -65,6 +67,8 @@ _SHAPES: Mapping[str, type[Piece]] = {
     "undone_summary": UndoneSummary,
     "review": Review,
 }
+_OF_NEWER = ("extra_forbidden", "literal_error")
+"""Types of errors that a newer version's field, or value of a field, causes."""
 _NAMES: Mapping[type, str] = {shape: name for name, shape in _SHAPES.items()}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _StoredInt = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
@@ -155,9 +159,11 @@ def read_origin(line: bytes) -> Origin:
     if not isinstance(given, dict) or "format" not in given:
         raise InvalidRequest('This is not an exported memory: its first line must begin with `{"memory": {"format": `.')
     told = dict(cast("dict[str, object]", given))
-    if (number := told.pop("format")) not in (1, FORMAT):
+    number = told.pop("format")
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= FORMAT:
         raise InvalidRequest(
-            f"It is of format {number}, and this version reads format 1 and {FORMAT}; update mcp-memory."
+            f"It is of format {str(number)[:40]}, made by a newer version, and this one reads formats 1 to {FORMAT};"
+            " update mcp-memory."
         )
     return cast("Origin", _read(Origin, _FIRST_FIELD, told))
 
@@ -167,7 +173,10 @@ def read_piece(line: bytes) -> Piece:
     given = _object(line)
     name = next(iter(given), "")
     if len(given) != 1 or name not in _SHAPES:
-        raise InvalidRequest(f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}.")
+        raise InvalidRequest(
+            f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}."
+            " If a newer version made the file, update mcp-memory."
+        )
     if name == "record":
         given = {name: _with_versions(given[name])}
     piece = cast("Piece", _read(_SHAPES[name], name, given[name]))
@@ -197,7 +206,8 @@ def _read(shape: Any, name: str, told: object) -> object:
         return _adapter(shape).validate_python(told)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-    raise InvalidRequest(f"`{path_of((name, *first['loc']))}` {problem_of(first)}.")
+    newer = "; if a newer version made the file, update mcp-memory" if first["type"] in _OF_NEWER else ""
+    raise InvalidRequest(f"`{path_of((name, *first['loc']))}` {problem_of(first)}{newer}.")
 
 
 @cache

@@ -1,35 +1,79 @@
-"""Trust: decides each folder's namespace. The first folder to claim one gets it; others join by a person's command."""
+"""Trust: decides each folder's namespace. The first folder to claim one gets it; others join by a person's command.
+
+What a person renamed, or merged, is found under its present name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
 
-from mcp_memory.domain.model.projects import Membership, Project, TrustedFolder
+from mcp_memory.domain.model.projects import Membership, Project, ProjectFolder, TrustedFolder
+from mcp_memory.domain.model.records import Instant
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy, StoreUnavailable
-from mcp_memory.ports.access import FolderStore
+from mcp_memory.ports.access import FolderStore, ProjectStore
 from mcp_memory.ports.text import Clock
 
 
 class Trust:
     """Decides by stored facts, never by a folder's claim alone. Thread-safe."""
 
-    def __init__(self, folders: FolderStore, clock: Clock) -> None:
+    def __init__(self, folders: FolderStore, projects: ProjectStore, clock: Clock) -> None:
         self._folders = folders
+        self._projects = projects
         self._clock = clock
 
     def membership(self, project: Project, *, takes: bool) -> Membership:
         """Return a folder's namespace and the reason. With `takes`, it takes the claimed namespace if that is free.
 
-        A folder whose repository does not name it back takes nothing. Where nothing can be written, nothing is taken.
+        A folder whose repository does not name it back takes nothing. Where nothing can be written, nothing is taken,
+        and it is not noted that the project is here.
 
         Raises StoreUnavailable.
         """
-        if not project.claim:
-            return Membership(namespace=project.own, state="own", project=project)
+        decided = self._claimed(project, takes=takes) if project.claim else self._unclaimed(project)
+        if takes and project.mark and decided.state in ("own", "joined"):
+            noted = ProjectFolder(
+                namespace=decided.namespace, folder=project.root, repository=project.repository, mark=project.mark,
+                noted_at=self._clock(),
+            )  # fmt: skip
+            with suppress(StoreUnavailable):
+                self._projects.note(noted)
+        return decided
+
+    def present(self, namespace: str, *, mark: str = "", since: Instant = -inf) -> str:
+        """Return the name that a namespace has now; with a mark, the one of the folder that has it.
+
+        With `since`, only a change after that time counts, whatever folder it was bound to. Raises StoreUnavailable.
+        """
+        former = self._projects.former(namespace)
+        if former is None or former.at < since:
+            return namespace
+        return former.namespace if since > -inf or not mark or former.mark in ("", mark) else namespace
+
+    def now(self) -> Instant:
+        """Return the present time, for `present`."""
+        return self._clock()
+
+    def _claimed(self, project: Project, *, takes: bool) -> Membership:
         if self._is_trusted(project) or (takes and project.is_proven and self._take(project)):
-            return Membership(namespace=project.claim, state="joined", project=project)
+            return Membership(namespace=self.present(project.claim), state="joined", project=project)
         is_free = project.is_proven and not self._folders.is_taken(project.claim)
-        return Membership(namespace=project.own, state="free" if is_free else "refused", project=project)
+        own = self.present(project.own, mark=project.mark)
+        return Membership(namespace=own, state="free" if is_free else "refused", project=project)
+
+    def _unclaimed(self, project: Project) -> Membership:
+        """A folder that has a memory keeps it; another one has that of the nearest folder around that has one."""
+        own = self.present(project.own, mark=project.mark)
+        if own != project.own:
+            return Membership(namespace=own, state="joined", project=project)
+        if project.around and not self._projects.is_used(own):
+            for each in project.around:
+                namespace = self.present(each.own, mark=each.mark)
+                if self._projects.is_used(namespace):
+                    return Membership(namespace=namespace, state="inside", project=project)
+        return Membership(namespace=own, state="own", project=project)
 
     def trust(self, project: Project) -> TrustedFolder:
         """Let a folder use the namespace that it claims, because a person says so.
@@ -40,8 +84,9 @@ class Trust:
         """
         if not project.claim:
             raise InvalidRequest(
-                f"{project.folder} belongs to no shared project: its memory is its own, {project.own}. To use another,"
-                " set MCP_MEMORY_NAMESPACE."
+                f"{project.folder} belongs to no shared project: its memory is its own, {project.own}. If it was"
+                f" renamed or moved, `mcp-memory projects merge OLD {project.own}` brings its memory here;"
+                " to use another, set MCP_MEMORY_NAMESPACE."
             )
         trusted = self._trusted(project)
         self._folders.trust(trusted)

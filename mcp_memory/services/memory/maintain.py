@@ -111,10 +111,11 @@ class Maintain:
         record = transaction.get(due.id)
         if record is None or record.text != due.text:
             return Maintained()
-        moved = self._moved(record, now)
+        opened = max(record.accessed_at, due.accessed_at)  # See `to_maintain` about imported ones.
+        moved = self._moved(replace(record, accessed_at=opened), now)
         if moved.status == record.status:
             return Maintained()
-        transaction.update(replace(moved, updated_at=now))
+        transaction.update(replace(moved, accessed_at=record.accessed_at, updated_at=now))
         return _told(moved)
 
     def _moved(self, record: Record, now: Instant) -> Record:

@@ -4,7 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, LOG_KINDS, Details, Entity, Record, Relation
+from mcp_memory.domain.model.records import (
+    IMPORTED_AT,
+    IMPORTED_BY,
+    LOG_KINDS,
+    Details,
+    Entity,
+    Instant,
+    Record,
+    Relation,
+)
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.domain.text.words import content_hash, normal_hash
@@ -54,7 +63,8 @@ class Merger:
             StoreUnavailable: nothing was changed.
         """
         with self._records.write() as transaction:
-            merge = _Merge(transaction, {IMPORTED_AT: iso_exact(self._clock()), IMPORTED_BY: self._agent})
+            now = self._clock()
+            merge = _Merge(transaction, now, {IMPORTED_AT: iso_exact(now), IMPORTED_BY: self._agent})
             for piece in pieces:
                 if isinstance(piece, Task):
                     merge.note(piece)
@@ -67,9 +77,10 @@ class Merger:
 class _Merge:
     """One merge in progress. It keeps two ids of every record, and whole only those that name another."""
 
-    def __init__(self, transaction: Transaction, told: Details) -> None:
+    def __init__(self, transaction: Transaction, now: Instant, told: Details) -> None:
         """With `told` say of each record how it came here."""
         self._transaction = transaction
+        self._now = now
         self._told = told
         self._ids_here: dict[str, str] = {}
         self._naming: list[tuple[Record, str, str]] = []
@@ -129,6 +140,7 @@ class _Merge:
         details = {name: value for name, value in old.details.items() if name not in foreign}
         details |= self._told
         bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details, changed=0)
+        bare = replace(bare, accessed_at=max(old.accessed_at, self._now))  # It is as old here as it is here.
         mentioned = [
             Entity(name=each.name, type=each.type, properties=each.properties, found=each.found)
             for each in whole.mentions

@@ -301,8 +301,8 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
     }
 
 
-def shown_membership(membership: Membership) -> dict[str, Json]:
-    """Return a process's folder, its namespace and the reason for it, and your next step."""
+def shown_membership(membership: Membership, former: str = "") -> dict[str, Json]:
+    """Return a process's folder, its namespace and the reason for it, and your next step; `former` is one, too."""
     project = membership.project
     if project is None:
         return {"state": membership.state, "namespace": membership.namespace}
@@ -313,7 +313,7 @@ def shown_membership(membership: Membership) -> dict[str, Json]:
         "repository": project.repository or None,
         "claims": project.claim or None,
         "is_proven": project.is_proven,
-        "next_step": _NEXT_STEPS.get(membership.state),
+        "next_step": former or _NEXT_STEPS.get(membership.state),
     }
 
 

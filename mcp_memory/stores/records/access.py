@@ -14,7 +14,10 @@ from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.access import Token
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.rows import path_from_column, path_to_column
 from mcp_memory.stores.records.sql_files import statement
+
+_PATHS = ("folder", "repository")
 
 
 class SqliteTokens:
@@ -81,7 +84,9 @@ class SqliteFolders:
         return [_folder_from_row(row) for row in self._database.rows(statement("list_folders"))]
 
     def is_trusted(self, namespace: str, folder: str, repository: str) -> bool:
-        asked = {"namespace": namespace, "folder": folder, "repository": repository}
+        asked = {
+            "namespace": namespace, "folder": path_to_column(folder), "repository": path_to_column(repository),
+        }  # fmt: skip
         return bool(self._database.rows(statement("is_trusted"), asked)[0][0])
 
     def is_taken(self, namespace: str) -> bool:
@@ -92,16 +97,18 @@ class SqliteFolders:
         with self._database.write() as connection:
             if _is_taken(connection, folder.namespace):
                 return False
-            connection.execute(statement("trust_folder"), asdict(folder))
+            connection.execute(statement("trust_folder"), _folder_to_row(folder))
             return True
 
     def trust(self, folder: TrustedFolder) -> None:
         with self._database.write() as connection:
-            connection.execute(statement("trust_folder"), asdict(folder))
+            connection.execute(statement("trust_folder"), _folder_to_row(folder))
 
     def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
         with self._database.write() as connection:
-            rows = connection.execute(statement("revoke_folder"), {"folder": folder, "at": at}).fetchall()
+            rows = connection.execute(
+                statement("revoke_folder"), {"folder": path_to_column(folder), "at": at}
+            ).fetchall()
         return [_folder_from_row(row) for row in rows]
 
 
@@ -109,6 +116,13 @@ def _is_taken(connection: sqlite3.Connection, namespace: str) -> bool:
     return bool(connection.execute(statement("is_taken"), {"namespace": namespace}).fetchone()[0])
 
 
+def _folder_to_row(folder: TrustedFolder) -> dict[str, Any]:
+    paths = {name: path_to_column(getattr(folder, name)) for name in _PATHS}
+    return asdict(folder) | paths
+
+
 def _folder_from_row(row: sqlite3.Row) -> TrustedFolder:
-    columns = {name: row[name] for name in ("namespace", "folder", "repository", "since")}
+    columns = {name: row[name] for name in ("namespace", "since")} | {
+        name: path_from_column(row[name]) for name in _PATHS
+    }
     return TrustedFolder(**columns, is_first=bool(row["is_first"]))

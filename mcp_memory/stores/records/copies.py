@@ -23,7 +23,7 @@ def write_copy(connection: sqlite3.Connection, path: Path) -> None:
     try:
         connection.execute("PRAGMA query_only = OFF")
         try:
-            connection.execute("VACUUM INTO ?", (str(path),))
+            connection.execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))  # Its name may be no text.
         finally:
             connection.execute("PRAGMA query_only = ON")
         with path.open("rb+") as copy:

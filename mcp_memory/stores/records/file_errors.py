@@ -8,7 +8,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +37,14 @@ CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder t
 
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_OF_CONTENT = (0, sqlite3.SQLITE_ERROR)
+"""Codes of errors that a wrong statement causes, or a right one over content that nobody wrote."""
+DAMAGED = (
+    "{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest backup,"
+    " which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
+)
+UNREADABLE = "SELECT count(*) FROM records WHERE NOT (json_valid(tags) AND json_valid(details)) OR instr(id, char(0))"
+"""Counts the records in whose place is something else, as where pages were cut off and filled with zeros."""
 _LOG_LOST = (
     "was deleted, cut or replaced while in use, so nothing more is written. Stop all servers and start them again;"
     " where records are missing then, run `mcp-memory restore` with the newest backup."
@@ -107,6 +115,18 @@ def is_broken(error: sqlite3.Error) -> bool:
     return code_of(error) in _DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
 
 
+def _is_unreadable(error: sqlite3.Error, path: Path) -> bool:
+    """Return True where the file's content caused the error: texts that are not UTF-8, fields that are not JSON."""
+    if "decode to UTF-8" in str(error):  # Python's own error, which has no code.
+        return True
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            is_whole = connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+            return not is_whole or bool(connection.execute(UNREADABLE).fetchone()[0])
+    except sqlite3.Error as another:
+        return is_broken(another)
+
+
 def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
     code = code_of(error)
     if is_busy(error):
@@ -115,11 +135,8 @@ def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
         return StoreUnavailable(f"The disk that holds {path} is full; free space and call again.")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreUnavailable(f"{path} may not be written; {CHOOSE_FOLDER}")
-    if code in _DAMAGE:
-        return Damaged(
-            f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
-            " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
-        )
+    if code in _DAMAGE or (code in _OF_CONTENT and _is_unreadable(error, path)):
+        return Damaged(DAMAGED.format(path=path))
     if code == sqlite3.SQLITE_IOERR:
         return StoreUnavailable(
             f"{path} cannot be read or written (disk error or full); check the disk and call again."

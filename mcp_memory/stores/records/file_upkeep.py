@@ -13,7 +13,7 @@ from mcp_memory.errors import StoreBusy
 from mcp_memory.stores.records.backups import back_up, copies_holding, delete_copies
 from mcp_memory.stores.records.copies import drop_unfinished
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.file_errors import wait_out
+from mcp_memory.stores.records.file_errors import UNREADABLE, wait_out
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.sql_files import MIGRATED, meta, statement
 from mcp_memory.stores.records.transaction import UNPURGED, advance
@@ -72,6 +72,8 @@ class SqliteUpkeep:
         found = [] if checked == ["ok"] else checked
         if dangling := self._database.rows("PRAGMA foreign_key_check"):
             found.append(f"dangling references: {len(dangling)}")
+        if unreadable := self._database.rows(UNREADABLE)[0][0]:
+            found.append(f"records that cannot be read: {unreadable}")
         return found
 
     def engine(self) -> str:

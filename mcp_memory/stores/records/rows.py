@@ -71,6 +71,20 @@ def record_to_columns(record: Record, change: int) -> dict[str, Column]:
     return columns
 
 
+def path_to_column(path: str) -> str | bytes:
+    """Return a path as a column holds it: as bytes where the name of a folder is no text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "surrogatepass")
+    return path
+
+
+def path_from_column(column: str | bytes) -> str:
+    """Return the path that `path_to_column` stored."""
+    return column.decode("utf-8", "surrogatepass") if isinstance(column, bytes) else column
+
+
 def version_from_row(row: sqlite3.Row) -> Version:
     return Version(**{name: row[name] for name in _VERSION_FIELDS}, before=json.loads(row["before"]))
 

@@ -12,6 +12,8 @@ from mcp_memory.stores.records.rows import RECORD_PARTS
 APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
 MIGRATED = "migrated"
 """Name in `meta` of what the last migrations counted, for people."""
+ENTERED = "entered"
+"""Name in `meta` of the newest number and row that an import into the empty memory brought, and its time."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.contexts import Exclusion
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
@@ -27,6 +28,7 @@ from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
+from mcp_memory.stores.records.projects import SqliteProjects
 from mcp_memory.stores.records.reviews import SqliteReviews
 from mcp_memory.stores.records.rows import (
     change_from_row,
@@ -36,7 +38,7 @@ from mcp_memory.stores.records.rows import (
     version_from_row,
 )
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
-from mcp_memory.stores.records.sql_files import statement
+from mcp_memory.stores.records.sql_files import ENTERED, meta, statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
 from mcp_memory.stores.records.transaction import SqliteTransaction, versions_of, versions_of_write
 from mcp_memory.stores.records.where_clause import filtered
@@ -176,8 +178,13 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return map(record_from_row, self._stream("expired", (until,)))
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
+        with self._database.read() as connection:
+            number, row, at = (meta(connection, ENTERED) or "0 0 0").split()
         asked = {"kind": kind, "statuses": json.dumps(list(statuses)), "until": until}
-        return map(record_from_row, self._stream("to_maintain", asked))
+        rows = self._stream("to_maintain", {**asked, "entered_row": int(row), "entered_at": float(at)})
+        for record in map(record_from_row, rows):
+            is_of_import = number_of(record.id) <= int(number)
+            yield replace(record, accessed_at=max(record.accessed_at, float(at))) if is_of_import else record
 
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
@@ -318,10 +325,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         """Return the folders that may use a namespace, in the same database."""
         return SqliteFolders(self._database)
 
+    def projects(self) -> SqliteProjects:
+        """Return where projects are and what they were called, in the same database."""
+        return SqliteProjects(self._database)
+
     def transfer(self) -> SqliteTransfer:
         from mcp_memory.stores.records.transfer import SqliteTransfer  # No server exports or imports by itself.
 
-        return SqliteTransfer(self._database)
+        return SqliteTransfer(self._database, self._clock)
 
     def close(self) -> None:
         self._database.close()

@@ -10,12 +10,13 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from mcp_memory.domain.model.ids import MADE_AT_MOST, number_of
-from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.words import entity_key, packed_terms
 from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transfer import (
     EntityMentioned,
     ErasedRecord,
@@ -41,7 +42,7 @@ from mcp_memory.stores.records.rows import (
     task_to_columns,
     version_to_columns,
 )
-from mcp_memory.stores.records.sql_files import newest_change, statement
+from mcp_memory.stores.records.sql_files import ENTERED, newest_change, statement
 from mcp_memory.stores.records.transaction import versions_of
 
 _REPLACEMENT_FIELDS = tuple(
@@ -181,9 +182,14 @@ class _Entering:
                 self._known_number(number, f"{number} is no number of a change.")
             put_review(self._db, piece)
 
-    def finish(self) -> None:
-        """Reserve the imported numbers, so that none is made again."""
+    def finish(self, at: Instant) -> None:
+        """Reserve the imported numbers, so that none is made again, and note the time up to which records count as new.
+
+        Their dates stay, so that the same bytes leave again.
+        """
         self._db.execute(statement("raise_sequence"), (max(self._change, self._newest),))
+        row = self._db.execute("SELECT coalesce(max(row), 0) FROM records").fetchone()[0]
+        self._run("put_meta", (ENTERED, f"{self._newest} {row} {at}"))
 
     def _task(self, task: Task) -> None:
         self._known_id(task.id)
@@ -284,8 +290,9 @@ class _Entering:
 class SqliteTransfer:
     """Implements `Transfer` on the database of a record store."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
         chosen = {"namespace": namespace}
@@ -321,4 +328,4 @@ class SqliteTransfer:
                     entering.put(piece)
                 except sqlite3.IntegrityError as error:
                     raise InvalidRequest("It is there twice, or refers to what did not come before it.") from error
-            entering.finish()
+            entering.finish(self._clock())

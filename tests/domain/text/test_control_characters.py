@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.records import Entity, NewRecord
-from mcp_memory.domain.text.control_characters import details_without_controls, visible, without_controls
+from mcp_memory.domain.text.control_characters import details_without_controls, sendable, visible, without_controls
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PIECES = [
@@ -94,3 +94,10 @@ def test_details_are_counted_names_included() -> None:
 def test_what_a_terminal_is_shown_has_no_control_characters_and_no_half_characters() -> None:
     """S7.1."""
     assert visible("\x1b[31mred\x1b[0m \ud83c end") == "red \N{REPLACEMENT CHARACTER} end"
+
+
+def test_what_no_encoding_carries_is_replaced_before_it_is_sent() -> None:
+    """A folder's name that is not UTF-8, as Python reads it."""
+    assert sendable("/work/bad\udcff") == "/work/bad\N{REPLACEMENT CHARACTER}"
+    assert sendable("/work/grün") == "/work/grün"
+    assert sendable("/work/plain") == "/work/plain"

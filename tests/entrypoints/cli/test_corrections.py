@@ -102,7 +102,9 @@ def test_looking_changes_no_ranking(run: "Run", memory: App, record_id: str) -> 
 
 def test_projects_sessions_and_contexts_are_listed(run: "Run", memory: App, record_id: str) -> None:
     """U2.1: each with the id or name that other commands take."""
-    assert run("projects", "--json").json == [{"namespace": "test", "records": 1, "here": True}]
+    assert run("projects", "--json").json == [
+        {"namespace": "test", "records": 1, "here": True, "folder": None, "gone": False}
+    ]
     [session] = run("sessions", "--json").json
     assert (session["session"], session["records"], session["latest"]) == (memory.caller().session_id, 1, OLD)
     assert run("contexts").out.strip() == "No context was assembled in the last two weeks."

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
 
 OpenMemory = Callable[..., App]
-IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int]()}
+IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int](), "into": "test"}
 """What an import from another server tells that did nothing."""
 
 
@@ -241,7 +241,7 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
     file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     outcome = run("import", str(file), "--from", "reference", "--json").json
     left_out = "lines that are neither an entity nor a relation"
-    assert outcome == {"stored": 121, "known": 0, "embedded": 121, "left_out": {left_out: 1}}
+    assert outcome == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
     assert ran.out == f"Imported: 121 known already, 1 {left_out} left out.\n"
@@ -401,3 +401,22 @@ def test_an_item_that_no_memory_takes_hinders_no_other(run: "Run", tmp_path: Pat
     outcome = run("import", str(file), "--from", "reference", "--json").json
     left_out = {"records that no memory takes": 1}
     assert outcome == IMPORTED | {"stored": 2, "embedded": 2, "left_out": left_out}
+
+
+def test_an_import_says_in_which_projects_the_records_are(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
+    """P4.2: on a new machine a folder's memory has another name, and looks lost."""
+    for name, count in (("app-one", 2), ("test", 1)):
+        for number in range(count):
+            run("add", f"Number {number} of {name} is stored.", "--namespace", name)
+    file = str(tmp_path / "all.jsonl")
+    run("export", file)
+    told = run("import", file, "--data-dir", str(tmp_path / "copy"))
+    assert "The records are in the projects they were in: app-one (2), test (1). This folder's is test:" in told.out
+    assert "`mcp-memory list --namespace app-one`" in told.out
+    assert "`mcp-memory projects merge app-one test`" in told.out
+    again = run("import", file, "--data-dir", str(tmp_path / "another"), "--json").json
+    assert (again["projects"], again["here"]) == ({"app-one": 2, "test": 1}, "test")
+    assert run("list", "--namespace", "app-one", "--data-dir", str(tmp_path / "copy")).out.count("app-one") == 2
+    one = str(tmp_path / "one.jsonl")
+    run("export", one, "--namespace", "test")
+    assert "projects they were in" not in run("import", one, "--data-dir", str(tmp_path / "third")).out

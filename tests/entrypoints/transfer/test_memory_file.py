@@ -1,16 +1,25 @@
 """The lines of an exported memory: what they look like, and what is said of one that is wrong."""
 
+import hashlib
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from io import BytesIO
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from inline_snapshot import snapshot
 
+from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.entrypoints.transfer.memory_file import MAX_PIECE_BYTES, MemoryFile, origin_line, piece_line, read_piece
+from mcp_memory.entrypoints.transfer.memory_file import (
+    FORMAT,
+    MAX_PIECE_BYTES,
+    MemoryFile,
+    origin_line,
+    piece_line,
+    read_piece,
+)
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import (
     EntityMentioned,
@@ -61,7 +70,7 @@ def test_a_line_is_an_object_named_after_what_it_holds() -> None:
         '{"session":{"namespace":"here","id":"s1","agent":"ann","started_at":1.0,"last_at":2.5}}\n'
     )
     assert origin_line(Origin(schema=3, namespace="here", pieces=7)).decode() == snapshot(
-        '{"memory":{"format":2,"schema":3,"namespace":"here","pieces":7}}\n'
+        '{"memory":{"format":3,"schema":3,"namespace":"here","pieces":7}}\n'
     )
     shown = json.loads(piece_line(RECORD))["record"]
     assert [shown[name] for name in ("kind", "confirmed_in", "tags")] == ["fact", ["s2"], []]
@@ -98,16 +107,16 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
         (b"[" * 100_000 + b"\n", "not JSON in UTF-8"),
         (b"[]\n", "not a JSON object"),
         (b"{}\n", "one of task, session"),
-        (b'{"sessions": {}}\n', "one of task, session"),
+        (b'{"sessions": {}}\n', "one of task, session, .* update mcp-memory"),
         (b'{"session": {}, "task": {}}\n', "one field"),
         (b'{"session": 5}\n', "`session` must be an object"),
         (b'{"record": 5}\n', "`record` must be an object"),
         (changed(agent=None), r"`session.agent` is required"),
-        (changed(more=1), "`session.more` is not a known field"),
+        (changed(more=1), "`session.more` is not a known field; if a newer version made the file, update mcp-memory."),
         (changed(agent=5), "`session.agent` must be a string"),
         (changed(last_at="now"), "`session.last_at` must be a number"),
         (changed(last_at=True), "`session.last_at` must be a number"),
-        (piece_line(RECORD).replace(b'"kind":"fact"', b'"kind":"rumour"'), "`record.kind` must be one of .fact"),
+        (piece_line(RECORD).replace(b'"kind":"fact"', b'"kind":"rumour"'), "`record.kind` must be one .* update"),
         (piece_line(RECORD).replace(b'"tags":[]', b'"tags":"x"'), "`record.tags` must be a list"),
         (piece_line(RECORD).replace(b'"details":{}', b'"details":[]'), "details` must be an object"),
         (piece_line(RECORD).replace(b'"text_tokens":1', b'"text_tokens":1.5'), "must be a whole number"),
@@ -136,7 +145,8 @@ def test_a_file_of_another_length_than_it_says_is_refused(pieces: int) -> None:
         (b"", "not JSON in UTF-8"),
         (piece_line(SESSION), "not an exported memory"),
         (b'{"memory": {"schema": 1}}', "not an exported memory"),
-        (b'{"memory": {"format": 3, "new": 1}}', "format 3, and this version reads format 1 and 2; update"),
+        (b'{"memory": {"format": 4, "new": 1}}', "made by a newer version, and this one reads formats 1 to 3; update"),
+        (b'{"memory": {"format": "x"}}', "reads formats 1 to 3; update"),
         (b'{"memory": {"format": 1}}', "`memory.schema` is required"),
     ],
 )
@@ -145,6 +155,23 @@ def test_what_is_no_exported_memory_is_refused_at_its_first_line(first: bytes, w
     with pytest.raises(InvalidRequest, match=why) as raised:
         MemoryFile(BytesIO(first), "my.jsonl")
     assert "my.jsonl, line 1: " in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_file_of_each_earlier_format_is_read(number: int) -> None:
+    """G1.2."""
+    first = json.dumps({"memory": {"format": number, "schema": 1, "namespace": None, "pieces": 0}}).encode()
+    assert MemoryFile(BytesIO(first), "my.jsonl").origin.pieces == 0
+
+
+def test_a_new_field_or_kind_of_line_raises_the_format() -> None:
+    """G1.2: a reader of the earlier format would otherwise call it unknown, and not say to update.
+
+    Where this fails, and the format below was released, raise `FORMAT`; then put the new number and digest here.
+    """
+    shapes = {shape.__name__: sorted(each.name for each in fields(shape)) for shape in (*get_args(Piece), Record)}
+    digest = hashlib.sha256(json.dumps(shapes, sort_keys=True).encode()).hexdigest()[:12]
+    assert (FORMAT, digest) == snapshot((3, "2c895732d928"))
 
 
 def test_progress_is_told_line_by_line() -> None:

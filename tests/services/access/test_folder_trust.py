@@ -22,6 +22,7 @@ from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.records.access import SqliteFolders
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.projects import SqliteProjects
 
 NAME = "example.org/team/shop"
 
@@ -133,7 +134,9 @@ def test_of_processes_that_come_first_at_once_one_wins(tmp_path: Path) -> None:
     def come(number: int) -> None:
         with closing(SqliteRecordStore(tmp_path, "e")) as store:
             together.wait()
-            told[number] = Trust(store.folders(), lambda: 1.0).membership(claiming[number], takes=True).state
+            told[number] = (
+                Trust(store.folders(), store.projects(), lambda: 1.0).membership(claiming[number], takes=True).state
+            )
 
     threads = [threading.Thread(target=come, args=(number,)) for number in range(len(claiming))]
     for thread in threads:
@@ -179,7 +182,7 @@ class BusyFolders(SqliteFolders):
 def test_a_busy_store_is_asked_again(tmp_path: Path) -> None:
     """X2.1: working in the folder's own namespace meanwhile would divide its memory."""
     with closing(Database(tmp_path)) as database, pytest.raises(StoreBusy):
-        Trust(BusyFolders(database), lambda: 1.0).membership(FIRST, takes=True)
+        Trust(BusyFolders(database), SqliteProjects(database), lambda: 1.0).membership(FIRST, takes=True)
 
 
 def test_the_status_says_what_a_person_may_do(trust: Trust) -> None:

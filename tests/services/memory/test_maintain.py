@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +13,7 @@ from mcp_memory.domain.model.lifecycle import moved_to
 from mcp_memory.domain.model.records import Counters, NewRecord, Record, Status
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import StoreBusy
+from mcp_memory.ports.transfer import Origin, WholeRecord
 from mcp_memory.services.memory.maintain import STEP_RECORDS, Maintained
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
@@ -248,3 +249,27 @@ def test_upkeep_looks_for_what_is_due_when_a_minute_has_passed(app: App, remembe
     while app.keep_up():
         pass
     assert "archived" in {record.status for record in everything(app).values()}
+
+
+def test_a_whole_memory_of_long_ago_is_new_where_it_is_restored(
+    app: App, open_memory: Callable[..., App], remember: RememberOne, clock: "Clock"
+) -> None:
+    """P4.2: its dates stay, and the same bytes leave again; what is stored later is as old as it is."""
+    old = remember(EPISODE, kind="episode")
+    clock.advance(days=4_000)
+    copy = open_memory(folder="copy")
+    pieces = [*app.records.transfer().leave()]
+    copy.records.transfer().enter(piece for piece in pieces if not isinstance(piece, Origin))
+    assert copy.maintain.due() == run(copy) == Maintained()
+    assert [*copy.records.transfer().leave()] == pieces
+    clock.advance(days=89)
+    [new] = copy.remember([NewRecord(text="The pump was loud.", kind="episode")], copy.caller())
+    clock.advance(days=1)
+    assert run(copy) == Maintained(archived=1)
+    assert (status(copy, old.id), status(copy, new.id)) == ("archived", "active")
+    [kept] = [piece.record.accessed_at for piece in copy.records.transfer().leave() if _is_of(piece, old.id)]
+    assert kept == clock.now - 4_090 * 86_400
+
+
+def _is_of(piece: object, record_id: str) -> TypeGuard[WholeRecord]:
+    return isinstance(piece, WholeRecord) and piece.record.id == record_id

@@ -13,6 +13,7 @@ from mcp_memory.services.memory.merge import Merged, Merger
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from tests.conftest import Clock
 
 OpenMemory = Callable[..., App]
 
@@ -133,3 +134,16 @@ def test_a_record_that_is_there_twice_is_refused(app: App, other: App) -> None:
     with pytest.raises(InvalidRequest, match="twice"):
         Merger(app.records, app.now, "ann")(pieces(other) * 2)
     assert texts(app) == {}
+
+
+def test_an_episode_of_long_ago_is_new_where_it_is_imported(app: App, other: App, clock: Clock) -> None:
+    """P4.2: its dates stay."""
+    remember(other, NewRecord(text="We sat together.", kind="episode"))
+    remember(app, NewRecord(text="Something else."))
+    clock.advance(days=4_000)
+    merge(app, other)
+    assert app.maintain.due().records == 0
+    [brought] = [app.inspect.record(each, app.caller()) for text, each in texts(app).items() if "together" in text]
+    assert brought["created_at"].startswith("2026")
+    clock.advance(days=90)
+    assert app.maintain.due().archived == 1

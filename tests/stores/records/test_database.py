@@ -190,6 +190,16 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, kind: str)
     assert (tmp_path / "memory.db").read_bytes() == data
 
 
+def test_a_text_that_is_no_text_is_damage_and_a_wrong_statement_is_not(database: Database) -> None:
+    """S2.3."""
+    with database.write() as connection:
+        connection.execute("INSERT INTO meta VALUES ('note', CAST(x'ff' AS TEXT))")
+    with pytest.raises(StoreUnavailable, match=r"damaged and was left as it is.*backup"):
+        note(database)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        database.rows("SELECT * FROM nothing_of_this_name")
+
+
 def open_read_and_write(folder: Path) -> None:
     damaged = Database(folder)
     try:

@@ -56,6 +56,8 @@ def _lines(answer: RecallAnswer, nothing: str) -> str:
 
 def _nothing(app: "App", asked: RecallRequest, caller: Caller, found: RecallAnswer) -> str:
     """Return the sentence that says why there is no result."""
+    if told := app.former_memory(caller):
+        return told
     if empty := nothing_stored(app.records, caller):
         return empty
     if asked.as_of and (empty := nothing_stored_by(app.records, caller, app.searcher.moment(asked.as_of))):

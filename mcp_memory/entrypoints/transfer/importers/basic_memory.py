@@ -6,7 +6,7 @@ The folder is somebody else's: no link in it is followed, and a note is read up 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -20,7 +20,12 @@ from mcp_memory.entrypoints.transfer.importers.fitting import few_tags, short_na
 from mcp_memory.errors import InvalidRequest
 
 MAX_NOTE_BYTES = 16 * MB
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\s*---[ \t]*\n((?:[^\n]*\n)*?)---[ \t]*(?:\n|\Z)")
+_FURTHER_FRONT = re.compile(r"[ \t]*(?:#.*)?|[\w-]+:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+\S.*")
+"""A line of a block behind the frontmatter that is more of it: `title: Tide Gauge`, `  - sensors`, `# made by a sync`.
+
+A block with any other line, such as a quotation between two rules, is the note's own text.
+"""
 _FIELD = re.compile(r"([\w-]+):[ \t]*(.*)")
 _HEADING = re.compile(r"#{1,6}\s+(.+)")
 _CODE_FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -99,17 +104,35 @@ def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
 
 
 def _read_note(text: str, file: Path, inside: Path, left_out: Counter[str]) -> Iterator[NewRecord]:
-    front = _FRONT.match(text)
-    told = _front_matter(front[1].splitlines()) if front else {}
+    told, body = _parted(text)
     tags = [part.strip().lstrip("#") for each in told.get("tags", ()) for part in each.split(",")]
     note = _Note(
         title=short_name(" ".join(told.get("title", ())) or file.stem, left_out),
         type=short_name(" ".join(told.get("type", ())) or "note", left_out),
-        tags=few_tags((tag for tag in tags if tag), left_out),
+        tags=few_tags(dict.fromkeys(tag for tag in tags if tag), left_out),
         occurred_at=_instant(told.get("created", ()), file),
         file=inside.as_posix(),
     )
-    yield from _records(text[front.end() :] if front else text, note)
+    yield from _records(body, note)
+
+
+def _parted(text: str) -> tuple[Mapping[str, Sequence[str]], str]:
+    """Return the fields of a note's frontmatter, and its body. A note that was synced may have several blocks of it.
+
+    A later block's field is the one that holds; tags are those of all blocks.
+    """
+    told: dict[str, list[str]] = {}
+    end = 0
+    while front := _FRONT.match(text, end):
+        lines = front[1].splitlines()
+        if end == 0 and not text.startswith("---"):
+            break
+        if end and not (lines and all(map(_FURTHER_FRONT.fullmatch, lines))):
+            break
+        found = _front_matter(lines)
+        told |= found | {"tags": [*told.get("tags", ()), *found.get("tags", ())]}
+        end = front.end()
+    return told, text[end:]
 
 
 def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:

@@ -114,7 +114,7 @@ WITH RECURSIVE known (scope) AS (
 SELECT {columns} FROM known
 CROSS JOIN records AS r INDEXED BY records_by_kind ON r.scope = known.scope AND r.kind = :kind
 WHERE r.status IN (SELECT value FROM json_each(:statuses))
-    AND max(r.created_at, r.accessed_at) <= :until;
+    AND max(r.created_at, r.accessed_at, iif(r.row <= :entered_row, :entered_at, 0)) <= :until;
 
 -- name: expired
 -- What held until then, of any scope.

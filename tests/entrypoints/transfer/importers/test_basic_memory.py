@@ -195,3 +195,57 @@ def test_what_a_note_says_of_all_its_items_is_cut_before_it_is_repeated(tmp_path
     assert first.entities == (Entity(name="n" * 200, type="k" * 200),)
     assert [(item.text, item.tags) for item in records] == [(first.text, first.tags)] * 1999
     assert left_out == {"ends of names that were too long": 2, "tags that were too many or too long": 299_952}
+
+
+TWO_BLOCKS = """\
+---
+permalink: p/two
+tags: [alpha]
+title: Old
+---
+
+---
+title: Storage choice
+# written by the sync
+tags:
+  - beta
+  - '#alpha'
+metadata:
+  by: sync
+type: decision
+---
+
+# Storage choice
+- [decision] We pick SQLite #db
+"""
+
+
+def test_a_note_with_two_blocks_of_frontmatter_has_the_fields_of_both(tmp_path: Path) -> None:
+    """basicmachines-co/basic-memory#1171: its own sync writes such notes. The later block's title holds."""
+    (tmp_path / "two.md").write_text(TWO_BLOCKS, "utf-8")
+    [item], _ = read(tmp_path)
+    assert (item.text, item.kind) == ("Storage choice: We pick SQLite", "decision")
+    assert item.tags == ("decision", "db", "alpha", "beta")
+    assert item.entities == (Entity(name="Storage choice", type="decision"),)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "---\nA quotation, between two rules.\n---",
+        "---\n---",
+        "---\ntitle: never closed",
+        "text\n---\ntitle: x\n---",
+        "---\n  \nNote: this and that\nbut also this\n---",
+    ],
+)
+def test_what_stands_between_two_rules_is_text_of_the_note(tmp_path: Path, body: str) -> None:
+    (tmp_path / "note.md").write_text(f"---\ntitle: T\n---\n\n{body}\n\nEnd.\n", "utf-8")
+    [item], _ = read(tmp_path)
+    assert item.text == f"T\n{body}\n\nEnd."
+
+
+def test_a_rule_at_the_head_of_a_note_without_frontmatter_is_text(tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("\n---\ntitle: T\n---\nEnd.\n", "utf-8")
+    [item], _ = read(tmp_path)
+    assert item.text == "note\n---\ntitle: T\n---\nEnd."

@@ -1,0 +1,89 @@
+"""Commands over whole projects: list them, rename one, merge two."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.text.control_characters import visible
+from mcp_memory.entrypoints.cli.console import output
+from mcp_memory.entrypoints.cli.options import AsJson, over_memory
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.model.projects import MovedProject
+
+projects = typer.Typer(name="projects", help="Show the projects that hold records, rename one, or merge two.")
+Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project, as `projects` shows it.")]
+
+
+@projects.callback(invoke_without_command=True)
+@over_memory("namespace", "agent")
+def list_projects(memory: "App", context: typer.Context, as_json: AsJson = False) -> None:
+    """Show the projects (namespaces) that hold shared records, how many each holds, and the folder it is in."""
+    if context.invoked_subcommand is not None:
+        return
+    from mcp_memory.domain.model.scopes import RecordFilter, scope_key
+    from mcp_memory.entrypoints.cli.screens import row_screen
+
+    here, folders = memory.caller().namespace, memory.projects.folders()
+    known: list[dict[str, Json]] = [
+        {
+            "namespace": name,
+            "records": memory.records.count(RecordFilter(scopes=(scope_key("shared", name, ""),))),
+            "here": name == here,
+            **({"folder": folders[name][0], "gone": not folders[name][1]} if name in folders else _NOWHERE),
+        }
+        for name in memory.records.shared_namespaces()
+    ]
+    output(as_json, known, row_screen(known, "No project holds a record yet."))
+
+
+_NOWHERE: dict[str, Json] = {"folder": None, "gone": False}
+"""Shown for a project that somebody named, that was imported, or was not used since folders are noted."""
+
+
+@projects.command("rename")
+@over_memory("namespace", "agent")
+def rename_project(
+    memory: "App",
+    old: Old,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other project has.")],
+    as_json: AsJson = False,
+) -> None:
+    """Give a project another name. All that it holds moves along; renaming it back undoes it.
+
+    Servers that run go on under the new name, and so do settings that name the old one.
+    """
+    moved = memory.projects.rename(old, new)
+    undone = f"`mcp-memory projects rename {new} {old}` undoes it."
+    _tell(moved, old, new, as_json, f"{old} is called {new} now ({_counted(moved)}). {undone}")
+
+
+@projects.command("merge")
+@over_memory("namespace", "agent")
+def merge_projects(
+    memory: "App",
+    old: Annotated[str, typer.Argument(metavar="FROM", help="The project that goes into the other one.")],
+    new: Annotated[str, typer.Argument(metavar="INTO", help="The project that takes it in; it may hold nothing yet.")],
+    as_json: AsJson = False,
+) -> None:
+    """Put one project's memory into another's, as after a folder was renamed or moved.
+
+    Records keep their ids, authors and dates, and private ones stay private. Nothing parts the two again but a backup.
+    """
+    moved = memory.projects.merge(old, new)
+    _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}).")
+
+
+def _tell(moved: "MovedProject", old: str, new: str, as_json: bool, line: str) -> None:
+    if moved.tokens:
+        line += f" Tokens that held {old} hold {new}: {', '.join(moved.tokens)}."
+    shown: dict[str, Json] = {
+        "from": old, "to": new, "records": moved.records, "tasks": moved.tasks, "tokens": list(moved.tokens)
+    }  # fmt: skip
+    output(as_json, shown, visible(line))
+
+
+def _counted(moved: "MovedProject") -> str:
+    return f"{moved.records} records, {moved.tasks} tasks"

@@ -1,0 +1,169 @@
+-- Queries over the folders in which projects are, and over the names of namespaces.
+
+-- name: defer_foreign_keys
+-- Until the end of the transaction.
+PRAGMA defer_foreign_keys = ON;
+
+-- name: list_project_folders
+SELECT * FROM project_folders ORDER BY noted_at DESC, namespace, folder;
+
+-- name: note_project_folder
+INSERT INTO project_folders (namespace, folder, repository, mark, noted_at)
+VALUES (:namespace, :folder, :repository, :mark, :noted_at)
+ON CONFLICT (namespace, folder, repository) DO UPDATE SET mark = excluded.mark, noted_at = excluded.noted_at;
+
+-- name: project_folder_mark
+SELECT mark FROM project_folders WHERE namespace = :namespace AND folder = :folder AND repository = :repository;
+
+-- name: is_used_namespace
+-- Whoever stores something, or plans, has a session or a task there; imported records have their sessions as well.
+SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = :namespace)
+    OR EXISTS (SELECT 1 FROM tasks WHERE namespace = :namespace);
+
+-- name: former_namespace
+SELECT * FROM former_namespaces WHERE name = ?;
+
+-- name: holds_anything
+SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = :namespace)
+    OR EXISTS (SELECT 1 FROM tasks WHERE namespace = :namespace)
+    OR EXISTS (SELECT 1 FROM records WHERE namespace = :namespace);
+
+-- name: move_name
+-- Earlier names of the namespace lead to the present one, too.
+UPDATE former_namespaces SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_name
+-- A name in use again is nobody's former one.
+DELETE FROM former_namespaces WHERE name = :new;
+
+-- name: put_former_name
+INSERT OR REPLACE INTO former_namespaces (name, namespace, at, mark) VALUES (:old, :new, :at, :mark);
+
+-- name: records_of_namespace
+SELECT id FROM records WHERE namespace = ? ORDER BY row;
+
+-- name: private_scopes
+SELECT DISTINCT scope FROM (
+    SELECT scope FROM records WHERE namespace = :old
+    UNION ALL SELECT scope FROM tombstones
+    UNION ALL SELECT json_extract(before, '$.scope') FROM versions
+)
+WHERE scope LIKE 'private/%';
+
+-- name: move_records
+UPDATE records SET namespace = :new WHERE namespace = :old;
+
+-- name: move_scope
+UPDATE records SET scope = :new WHERE scope = :old;
+
+-- name: move_scope_of_versions
+-- What a change of visibility replaced: its undo puts the record back where that now is.
+UPDATE versions SET before = json_set(before, '$.scope', :new) WHERE json_extract(before, '$.scope') = :old;
+
+-- name: move_namespace_of_versions
+UPDATE versions SET before = json_set(before, '$.namespace', :new) WHERE json_extract(before, '$.namespace') = :old;
+
+-- name: move_tombstones
+UPDATE tombstones SET scope = :new WHERE scope = :old;
+
+-- name: same_entities
+SELECT mine.id AS old, other.id AS new
+FROM entities AS mine
+JOIN entities AS other ON other.scope = :new AND other.name_key = mine.name_key AND other.type = mine.type
+WHERE mine.scope = :old;
+
+-- name: merge_mentions
+UPDATE mentions SET entity = :new WHERE entity = :old;
+
+-- name: merge_sources
+UPDATE relations SET source = :new WHERE source = :old;
+
+-- name: merge_targets
+UPDATE relations SET target = :new WHERE target = :old;
+
+-- name: drop_entity
+DELETE FROM entities WHERE id = :old;
+
+-- name: move_entities
+UPDATE entities SET scope = :new, change = :change WHERE scope = :old;
+
+-- name: touch_relations
+UPDATE relations SET change = :change WHERE record_id IN (SELECT value FROM json_each(:ids));
+
+-- name: move_tasks
+UPDATE tasks SET namespace = :new, change = :change WHERE namespace = :old;
+
+-- name: move_task_changes
+UPDATE task_changes SET namespace = :new WHERE namespace = :old;
+
+-- name: move_places
+-- An agent has one place in each of its windows: that in the namespace that takes the other in.
+UPDATE OR IGNORE places SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_places
+DELETE FROM places WHERE namespace = :old;
+
+-- name: move_moves
+UPDATE OR IGNORE moves SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_moves
+DELETE FROM moves WHERE namespace = :old;
+
+-- name: move_sessions
+INSERT INTO sessions (namespace, id, agent, started_at, last_at)
+SELECT :new, id, agent, started_at, last_at FROM sessions WHERE namespace = :old
+ON CONFLICT (namespace, id) DO UPDATE SET
+    started_at = min(started_at, excluded.started_at), last_at = max(last_at, excluded.last_at);
+
+-- name: drop_sessions
+DELETE FROM sessions WHERE namespace = :old;
+
+-- name: move_contexts
+UPDATE OR REPLACE contexts SET namespace = :new WHERE namespace = :old;
+
+-- name: move_assemblies
+UPDATE assemblies SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_logs_left
+DELETE FROM logs_left WHERE namespace = :old;
+
+-- name: move_exclusions
+UPDATE exclusions SET namespace = :new WHERE namespace = :old;
+
+-- name: compacted_logs
+-- The numbers of the compactions of a log go on behind those that the same session has in the other namespace.
+SELECT
+    old.agent, old.session_id,
+    (
+        SELECT coalesce(max(number), 0) FROM compactions AS new
+        WHERE new.namespace = :new AND new.agent = old.agent AND new.session_id = old.session_id
+    ) AS shift
+FROM (SELECT DISTINCT agent, session_id FROM compactions WHERE namespace = :old) AS old;
+
+-- name: move_compactions
+UPDATE compactions SET namespace = :new, number = number + :shift
+WHERE namespace = :old AND agent = :agent AND session_id = :session_id;
+
+-- name: move_replacements
+-- Ids are digests of what was replaced: two that are equal say the same.
+UPDATE OR IGNORE replacements SET namespace = :new, compaction = compaction + :shift, change = :change
+WHERE namespace = :old AND agent = :agent AND session_id = :session_id;
+
+-- name: drop_left_replacements
+DELETE FROM replacements WHERE namespace = :old;
+
+-- name: move_compacting_runs
+UPDATE pass_runs SET compaction = compaction + :shift
+WHERE namespace = :old AND agent = :agent AND session_id = :session_id;
+
+-- name: move_pass_runs
+UPDATE pass_runs SET namespace = :new WHERE namespace = :old;
+
+-- name: tokens_of_namespace
+SELECT id, name, namespaces FROM tokens WHERE EXISTS (SELECT 1 FROM json_each(namespaces) WHERE value = :old);
+
+-- name: rename_in_token
+UPDATE tokens SET namespaces = :namespaces WHERE id = :id;
+
+-- name: move_project_folders
+UPDATE OR REPLACE project_folders SET namespace = :new WHERE namespace = :old;

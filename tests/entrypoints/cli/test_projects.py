@@ -1,0 +1,62 @@
+"""projects, projects rename and projects merge over a real memory."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.model.projects import own_namespace
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Grant
+from mcp_memory.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+PORT = NewRecord(text="The gateway listens on port 9090.")
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., App]) -> App:
+    app = open_memory()
+    app.remember([PORT], app.caller())
+    return app
+
+
+def test_projects_are_listed_with_the_folders_they_are_in(run: "Run", settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "work" / "app"
+    folder.mkdir(parents=True)
+    app = open_app(settings.model_copy(update={"namespace": None}), folder=folder)
+    app.remember([PORT], app.caller())
+    app.close()
+    name = own_namespace(str(folder))
+    shown = {"namespace": name, "records": 1, "here": False, "folder": str(folder)}
+    assert run("projects", "--json").json == [{**shown, "gone": False}]
+    folder.rename(tmp_path / "work" / "renamed")
+    assert run("projects", "--json").json == [{**shown, "gone": True}]
+    assert name in run("projects").out
+
+
+def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
+    """P4.1."""
+    memory.tokens.add("phone", Grant(agent="eve", person="", namespaces=("test",), right="write"), None)
+    told = {"from": "test", "to": "shop", "records": 1, "tasks": 0, "tokens": ["phone"]}
+    assert run("projects", "rename", "test", "shop", "--json").json == told
+    assert [each["namespace"] for each in run("projects", "--json").json] == ["shop"]
+    assert run("projects", "--json").json[0]["here"]  # The setting still names it `test`.
+    said = run("projects", "rename", "shop", "test").out
+    assert said.startswith("shop is called test now (1 records, 0 tasks).")
+    assert "`mcp-memory projects rename test shop` undoes it." in said
+    assert "phone" in said
+
+
+def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:
+    """P4.1."""
+    run("add", "The mixer is red.", "--namespace", "other")
+    refused = run("projects", "rename", "other", "test")
+    assert (refused.code, "projects merge" in refused.err) == (1, True)
+    assert run("projects", "merge", "other", "test").out == "test holds what other held (1 records, 0 tasks).\n"
+    assert len(run("list", "--json").json["results"]) == 2
+    assert run("projects", "merge", "nobody", "test").code == 1

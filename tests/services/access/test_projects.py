@@ -1,0 +1,359 @@
+"""Projects that are renamed, moved or merged, and the folders inside them, over a real memory."""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.model.projects import own_namespace
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, RecallRequest
+from mcp_memory.domain.model.scopes import Grant
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.settings import load_settings
+from mcp_memory.stores.records.projects import SqliteProjects
+from tests.conftest import Clock
+from tests.services.sessions.conversations import fed
+from tests.services.tasks.moves import push
+
+Open = Callable[..., App]
+At = Callable[[Path], App]
+PORT = NewRecord(text="The gateway listens on port 9090.", kind="decision")
+
+
+@pytest.fixture
+def at(tmp_path: Path, clock: Clock, embedder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:
+    """Opens the one memory for a process that works in a folder."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    opened: list[App] = []
+
+    def open_at(folder: Path) -> App:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened.append(open_app(load_settings(data_dir=tmp_path / "data"), clock, embedder, folder=folder))
+        return opened[-1]
+
+    yield open_at
+    for each in opened:
+        each.close()
+
+
+def store(app: App, *items: NewRecord) -> list[str]:
+    return [each.id for each in app.remember(items, app.caller())]
+
+
+def found(app: App, query: str = "Which port does the gateway listen on?") -> list[str]:
+    return [str(each["id"]) for each in app.recall(RecallRequest(query=query), app.caller()).results]
+
+
+def block(app: App) -> str:
+    return app.assemble_context(ContextRequest(max_tokens=2_000), app.caller()).text
+
+
+def git(folder: Path, origin: str = "") -> Path:
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {origin}\n' if origin else "")
+    return folder
+
+
+# Folders inside a project
+
+
+def test_a_folder_inside_a_plain_project_has_its_memory(at: At, tmp_path: Path) -> None:
+    """P4.1."""
+    [port] = store(at(tmp_path / "home" / "thesis"), PORT)
+    inside = at(tmp_path / "home" / "thesis" / "chapters" / "one")
+    assert (inside.own.membership.state, found(inside)) == ("inside", [port])
+    [length] = store(inside, NewRecord(text="Chapter one has twelve pages."))
+    assert length in found(at(tmp_path / "home" / "thesis"), "How many pages does chapter one have?")
+
+
+def test_of_projects_inside_each_other_the_nearest_one_counts(at: At, tmp_path: Path) -> None:
+    """P4.1: what has a memory of its own keeps it, also one that had it before the folder around had one."""
+    outer, inner = tmp_path / "home" / "outer", tmp_path / "home" / "outer" / "inner"
+    [of_inner] = store(at(inner), PORT)
+    [of_outer] = store(at(outer), replace(PORT, text="The gateway listens on port 8080."))
+    assert found(at(inner)) == [of_inner]
+    assert found(at(inner / "deep")) == [of_inner]
+    assert found(at(outer / "other")) == [of_outer]
+
+
+def test_a_repository_inside_a_plain_project_is_its_own(at: At, tmp_path: Path) -> None:
+    store(at(tmp_path / "home" / "outer"), PORT)
+    assert not found(at(git(tmp_path / "home" / "outer" / "repository")))
+    assert not found(at(tmp_path / "home" / "outer" / "repository" / "src"))
+
+
+@pytest.mark.parametrize("swallower", ["home", ".", "home/Documents", "open"])
+def test_no_folder_of_all_kinds_of_things_swallows_what_is_inside(at: At, tmp_path: Path, swallower: str) -> None:
+    """P4.1: the home directory, what is around it, the places for everything in it, and those that all may write to."""
+    around = tmp_path / swallower
+    store(at(around), PORT)
+    if swallower == "open":
+        around.chmod(0o1777)
+    inside = at(around / "project")
+    assert (inside.own.membership.state, found(inside)) == ("own", [])
+
+
+# A project that was renamed or moved
+
+
+@pytest.mark.parametrize("makes", [git, lambda folder: folder])
+@pytest.mark.parametrize("target", ["home/renamed", "home/deep/elsewhere/app"])
+def test_a_renamed_or_moved_project_is_told_where_its_memory_is(
+    at: At, tmp_path: Path, makes: Callable[[Path], Path], target: str
+) -> None:
+    """P4.1: once a session, as long as it has nothing else; then the command brings all of it."""
+    before, after = tmp_path / "home" / "app", tmp_path / target
+    [port] = store(at(makes(before)), PORT)
+    after.parent.mkdir(parents=True, exist_ok=True)
+    before.rename(after)
+    app = at(after)
+    told = block(app)
+    old, new = own_namespace(os.path.realpath(before)), own_namespace(os.path.realpath(after))
+    assert f"`mcp-memory projects merge {old} {new}`" in told
+    assert f"was {before} before" in told
+    assert "merge" not in block(app)
+    assert "merge" in str(app.status(app.caller())["folder"])
+    assert app.former_memory(app.caller("another"))
+    app.feed([NewRecord(text="Hello there.", kind="message", role="user")], app.caller())
+    assert app.former_memory(app.caller("a third"))
+    assert app.projects.merge(old, new).records == 1
+    assert port in found(app)
+    assert not app.former_memory(app.caller("a fourth"))
+    assert found(at(before)) == []
+
+
+def test_a_folder_moved_to_another_disk_is_known_by_its_name(at: At, tmp_path: Path) -> None:
+    store(at(tmp_path / "home" / "app"), PORT)
+    (tmp_path / "home" / "app").rename(tmp_path / "gone")
+    app = at(tmp_path / "home" / "elsewhere" / "app")
+    assert "of the same name, is gone" in app.former_memory(app.caller())
+
+
+def test_an_imported_memory_of_a_folder_of_that_name_is_told(at: At, open_memory: Open, tmp_path: Path) -> None:
+    """P4.2: namespaces of folders name paths, which differ on another machine."""
+    there = f"app-{'a' * 16}"
+    other = open_memory(namespace=there)
+    store(other, PORT)
+    app = at(tmp_path / "home" / "app")
+    assert f"projects merge {there} " in app.former_memory(app.caller())
+    assert not (another := at(tmp_path / "home" / "another")).former_memory(another.caller())
+
+
+def test_a_repository_that_gets_an_origin_is_told_of_its_own_memory(at: At, tmp_path: Path) -> None:
+    folder = git(tmp_path / "home" / "app")
+    store(at(folder), PORT)
+    (folder / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.org/a/app.git\n')
+    app = at(folder)
+    assert "had a memory of its own before" in app.former_memory(app.caller())
+    store(app, PORT)
+    (folder / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.org/a/app2.git\n')
+    app = at(folder)
+    assert app.projects.hint(app.own.membership, app.caller())
+
+
+def test_a_project_whose_folder_is_there_is_nobodys_former_one(at: At, tmp_path: Path) -> None:
+    """P4.1: a copy, and another folder of the same name, begin with an empty memory of their own."""
+    store(at(tmp_path / "home" / "app"), PORT)
+    app = at(tmp_path / "home" / "copies" / "app")
+    assert not app.former_memory(app.caller())
+
+
+def test_who_named_the_namespace_is_told_of_no_other(open_memory: Open) -> None:
+    app = open_memory(namespace="mine")
+    assert not app.former_memory(app.caller())
+    assert not app.former_memory(replace(app.caller(), namespace="elsewhere"))
+
+
+# Renaming and merging
+
+
+def rows_with(data: Path, name: str) -> list[tuple[str, str]]:
+    """Return the tables and columns that hold a name of a namespace, alone or in a scope."""
+    kept: list[tuple[str, str]] = []
+    with closing(sqlite3.connect(data / "memory.db")) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        for table in tables:
+            for _, column, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
+                held = f"SELECT count(*) FROM {table} WHERE instr(CAST({column} AS TEXT), ?)"
+                if connection.execute(held, (name,)).fetchone()[0]:
+                    kept.append((table, column))
+    return kept
+
+
+def fill(app: App, text: str) -> dict[str, Any]:
+    """Store one of everything that belongs to a namespace."""
+    caller = app.caller("s1")
+    items = [
+        NewRecord(
+            text=text,
+            entities=(Entity(name="Gateway", type="service", properties={"aliases": ["gw"]}),),
+            relations=(Relation(source="Gateway", type="uses", target="Redis"),),
+        ),
+        NewRecord(text=f"A secret thought. {text}", visibility="private"),
+        NewRecord(text=f"What I like. {text}", visibility="user"),
+        NewRecord(text=f"To be erased. {text}", visibility="private"),
+    ]
+    shared, private, user, erased = [each.id for each in app.remember(items, caller)]
+    app.forget([erased], "erase", caller)
+    push(app, f"Ship the {text}")
+    log = fed(app, app.caller("s2"), 30)
+    app.compact(CompactRequest(window=log.tokens), app.caller("s2"))
+    assert app.logs.stand_ins(app.caller("s2"))
+    app.assemble_context(ContextRequest(query=text), caller)
+    app.exclusions.exclude(shared, caller, agent=caller.agent)
+    return {"shared": shared, "private": private, "user": user}
+
+
+def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_memory: Open, tmp_path: Path) -> None:
+    """P4.1: also what another process holds in memory; renaming it back gives the same."""
+    app, other = open_memory(namespace="old-name"), open_memory(namespace="elsewhere", agent="bob")
+    ids = fill(app, "The gateway listens on port 9090.")
+    app.tokens.add("phone", Grant(agent="eve", person="", namespaces=("old-name", "kept"), right="write"), None)
+    replacements = [each.entry.id for each in app.logs.stand_ins(app.caller("s2"))]
+    before = found(app)
+    goals = [each.goal for each in app.records.tasks("old-name")]
+    moved = other.projects.rename("old-name", "new/name")
+    assert moved.tokens == ("phone",)
+    assert set(rows_with(tmp_path / "data", "old-name")) == {("former_namespaces", "name")}
+    assert not app.records.defects()
+    for each in (app, open_memory(namespace="new/name"), open_memory(namespace="old-name")):
+        assert each.caller().namespace == "new/name"
+        assert found(each) == before
+        assert [task.goal for task in each.records.tasks("new/name")] == goals
+        assert [one.entry.id for one in each.logs.stand_ins(each.caller("s2"))] == replacements
+        assert each.inspect.connections("Gateway", each.caller())["records"]
+    assert app.tokens.all()[0].grant.namespaces == ("new/name", "kept")
+    assert app.records.get([ids["private"]], app.caller().scopes)
+    stranger = open_memory(namespace="new/name", agent="bob")
+    assert not stranger.records.get([ids["private"]], stranger.caller().scopes)
+    other.projects.rename("new/name", "old-name")
+    assert found(app) == found(open_memory(namespace="old-name")) == before
+    assert set(rows_with(tmp_path / "data", "new/name")) == {("former_namespaces", "name")}
+
+
+def test_two_projects_become_one_though_sessions_and_entities_have_the_same_names(
+    open_memory: Open, tmp_path: Path
+) -> None:
+    """P4.1: nothing is lost, and nothing is there twice."""
+    one, two = open_memory(namespace="one-name"), open_memory(namespace="two-name")
+    mine, yours = fill(one, "The gateway listens on port 9090."), fill(two, "The mixer listens on port 7070.")
+    logs = [len(each.logs.log(each.caller("s2")).entries) for each in (one, two)]
+    before = sum(len(each.logs.compactions(each.caller("s2"))) for each in (one, two))
+    count = sum(row[0] for row in _rows(tmp_path, "SELECT count(*) FROM records"))
+    moved = one.projects.merge("one-name", "two-name")
+    assert (moved.records > 4, moved.tasks) == (True, 1)
+    assert count == sum(row[0] for row in _rows(tmp_path, "SELECT count(*) FROM records"))
+    assert set(rows_with(tmp_path / "data", "one-name")) == {("former_namespaces", "name")}
+    assert not two.records.defects()
+    for app in (one, two, open_memory(namespace="two-name")):
+        assert {mine["shared"], yours["shared"]} <= set(found(app, "Which port does it listen on?"))
+        assert len(app.logs.log(app.caller("s2")).entries) >= max(logs)
+        assert sorted(each.number for each in app.logs.compactions(app.caller("s2"))) == [*range(1, before + 1)]
+        shown = app.inspect.connections("gw", app.caller())
+        assert {each["id"] for each in shown["records"]} >= {mine["shared"], yours["shared"]}
+    assert [row[0] for row in _rows(tmp_path, "SELECT count(*) FROM entities WHERE name_key = 'gateway'")] == [1]
+
+
+def _rows(tmp_path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_a_change_of_visibility_is_undone_into_the_present_namespace(open_memory: Open) -> None:
+    from mcp_memory.services.memory.revise import Revision
+
+    app = open_memory(namespace="old-name")
+    [port] = store(app, replace(PORT, visibility="private"))
+    change = app.revise(Revision(id=port, visibility="shared"), app.caller())
+    app.projects.rename("old-name", "new")
+    assert change.id == port
+    app.undo(app.inspect.record(port, app.caller())["history"][-1]["write"], app.caller())
+    assert app.records.get([port], app.caller().scopes)[port].scope == "private/default/new"
+
+
+def test_names_that_led_on_lead_to_the_end(open_memory: Open) -> None:
+    app = open_memory(namespace="a")
+    [port] = store(app, PORT)
+    app.projects.rename("a", "b")
+    app.projects.rename("b", "c")
+    assert found(open_memory(namespace="a")) == found(open_memory(namespace="b")) == [port]
+    inheriting = open_memory(namespace="d", inherit=["a"])
+    assert found(inheriting) == [port]
+
+
+def test_a_merged_folder_goes_on_in_the_project_that_took_it_in(at: At, tmp_path: Path) -> None:
+    one, two = at(tmp_path / "home" / "one"), at(tmp_path / "home" / "two")
+    [port] = store(one, PORT)
+    store(two, NewRecord(text="The mixer is red."))
+    one.projects.merge(one.caller().namespace, two.caller().namespace)
+    again = at(tmp_path / "home" / "one")
+    assert (again.own.membership.state, found(again)) == ("joined", [port])
+    assert found(at(tmp_path / "home" / "one" / "inside")) == [port]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("nobody", "new", NotFound),
+        ("test", "taken", Conflict),
+        ("test", "test", InvalidRequest),
+        ("test", " ", InvalidRequest),
+        ("test", "x" * 201, InvalidRequest),
+        ("test", "a\nb", InvalidRequest),
+    ],
+)
+def test_what_cannot_be_renamed_is_left_as_it_is(
+    open_memory: Open, app: App, old: str, new: str, error: type[Exception]
+) -> None:
+    store(app, PORT)
+    store(open_memory(namespace="taken"), PORT)
+    with pytest.raises(error):
+        app.projects.rename(old, new)
+    assert len(found(app)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Other systems let no folder have such a name")
+def test_a_folder_whose_name_is_no_text_is_trusted_noted_and_found_again(at: At, tmp_path: Path) -> None:
+    """X2.1, P4.1: SQLite keeps no such text."""
+    clone = git(tmp_path / os.fsdecode(b"bad\xff"), "https://example.org/a/b.git")
+    app = at(clone)
+    assert app.own.membership.state == "joined"
+    assert [each.folder for each in app.trust.folders()] == [str(clone)]
+    assert at(clone).own.membership.state == "joined"
+    assert app.trust.revoke(str(clone))
+    plain = at(tmp_path / "home" / os.fsdecode(b"\xffplain"))
+    store(plain, PORT)
+    assert plain.projects.folders()[plain.caller().namespace] == (
+        str(tmp_path / "home" / os.fsdecode(b"\xffplain")),
+        True,
+    )
+
+
+def test_who_may_not_write_is_not_noted_and_works_all_the_same(
+    at: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = at(tmp_path / "home" / "app")
+
+    def full(*_: object) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    monkeypatch.setattr(SqliteProjects, "note", full)
+    assert app.own.membership.state == "own"
+
+
+def test_a_memory_without_anything_that_lasts_is_nobodys_former_one(at: At, tmp_path: Path) -> None:
+    before = tmp_path / "home" / "app"
+    store(at(before), NewRecord(text="Hello there.", kind="message", role="user"))
+    before.rename(tmp_path / "home" / "renamed")
+    app = at(tmp_path / "home" / "renamed")
+    assert not app.former_memory(app.caller())
