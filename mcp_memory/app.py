@@ -224,9 +224,10 @@ class App(Wiring):
         from mcp_memory.domain.memory.redaction import clean_text
         from mcp_memory.domain.text.control_characters import without_controls
 
-        summary = clean_text(request.summary, self.redactor.redact)
+        summary = clean_text(request.summary, self.redactor.redact, to_the_end=False)
         instructions, prompt = (without_controls(text)[0] for text in (request.instructions, request.prompt))
-        request = replace(request, summary=summary.text, instructions=instructions, prompt=prompt)
+        unerased = self.records.erased(caller.scopes).without(summary.text)
+        request = replace(request, summary=unerased, instructions=instructions, prompt=prompt)
         done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 

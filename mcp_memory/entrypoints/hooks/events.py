@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_memory.entrypoints.hooks.hook_call import HookCall
-from mcp_memory.errors import InvalidRequest, McpMemoryError
+from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -29,7 +29,6 @@ MARK_BYTES = 1024
 """The end of what was read: another file hardly has the same before the same byte, the less with ids and times."""
 MOST_OUTPUT_CHARACTERS = 9_500
 """Claude Code puts what is longer than 10,000 into a file, and shows its beginning."""
-CLIENT_SUMMARY_TAG = "client-summary"
 CLIENT_SUMMARY_IMPORTANCE = 3.0
 GOAL_CHARACTERS = 500
 _SUMMARY_BEGINS, _SUMMARY_ENDS = "<summary>", "</summary>"
@@ -128,8 +127,10 @@ def remind(hook: HookCall) -> str:
     payload, max_tokens = hook.payload, hook.settings.hook_prompt_max_tokens
     if not payload.prompt.strip() or payload.source in _UNWRITTEN_SOURCES or not max_tokens or not hook.has_memory:
         return ""
+    from mcp_memory.domain.memory.private import without_private
+
     words = named_for(REMINDER_WORDS, hook)
-    reminder = hook.app.remind(payload.prompt, hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller)
+    reminder = hook.app.remind(without_private(payload.prompt), hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller)
     if not reminder.text:
         return ""
     hook.given += reminder.ids
@@ -215,6 +216,7 @@ def after_compaction(hook: HookCall) -> None:
     Raises StoreUnavailable.
     """
     from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
     from mcp_memory.entrypoints.conversations.transcripts import fit_text
 
     text = fit_text(_summary(hook.payload.compact_summary)).strip()
@@ -229,7 +231,10 @@ def after_compaction(hook: HookCall) -> None:
         supersedes=(former.id,) if former else (),
     )
     app = hook.app
-    stored = app.remember([item], hook.caller)[0].id
+    try:
+        stored = app.remember([item], hook.caller)[0].id
+    except Conflict:  # It says nothing but what was erased here.
+        return
     summary = app.records.get([stored], hook.caller.scopes)[stored]
     app.extracting.note([*app.extracting.drafts_of_summary(summary)])
 
@@ -316,6 +321,7 @@ def _size(path: Path) -> int:
 
 def client_summary(app: "App", caller: "Caller") -> "Record | None":
     """Find the client's latest summary of the caller's session. Raises StoreUnavailable."""
+    from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
     from mcp_memory.services.tasks.branch_visibility import visible_to
 
     where = replace(
