@@ -215,6 +215,10 @@ class App(Wiring):
             self.stirred.set()
         return fed
 
+    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
+        """Mark what the user of the caller's session took back, by the client's ids; return the number of lines."""
+        return self._feed.take_back(message_ids, caller)
+
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces."""
         return self._feed.held(fed, caller)

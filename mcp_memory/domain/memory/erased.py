@@ -1,7 +1,7 @@
 """Recognises erased text where it comes again: whole, or quoted. Knows words and digests, and no store.
 
-A text is divided into pieces of PIECE_WORDS words. Whoever repeats a whole piece quotes it: that many words in a row are
-no accident. Pieces do not overlap, because a chain of overlapping ones could be guessed word by word.
+A text is divided into pieces of PIECE_WORDS words. Whoever repeats a whole piece quotes it: that many words in a row
+are no accident. Pieces do not overlap, because a chain of overlapping ones could be guessed word by word.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from mcp_memory.domain.model.records import (
     Record,
     map_strings,
 )
+from mcp_memory.domain.text.lexicon import UNSPACED
 from mcp_memory.domain.text.words import normalized
 
 ERASED_PASSAGE: Final = "[erased]"
@@ -37,8 +38,7 @@ _NO_WORDS = frozenset({"message_id", "source", "task", "files", IMPORTED_AT, IMP
 """Details that this server sets."""
 _MOST_AROUND = 160
 """Characters of a sentence that go with a quotation in it, on each side."""
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 # e.g. ". ", "\n", "。", "<summary>": a sentence ends there
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')\]<]|\Z)|[。！？\n]")
 
@@ -141,7 +141,7 @@ def marks_of(pieces: Iterable[Words], key: bytes) -> Iterator[tuple[int, bytes]]
 
 
 def quoting(pieces: Collection[Words]) -> Callable[[str], str]:
-    """Return the function that takes quotations of these pieces out of a text: `ErasedMarks.without`, with the words."""
+    """Return the function that takes quotations of these pieces out of a text, as `ErasedMarks.without` does."""
     widths = sorted({len(piece) for piece in pieces})
     firsts = {piece[0] for piece in pieces}
     return lambda text: without_quotations(text, widths, lambda words: words[0] in firsts and words in pieces)

@@ -10,7 +10,8 @@ LEFT_OUT: Final = "[private]"
 _TAG = re.compile(r"<(?P<closes>/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 # e.g. "```toml\n…\n```", "~~~", "`<private>`"; what is not closed is no code
 _CODE = re.compile(
-    r"^ {0,3}(?P<fence>```|~~~)[^\n]*\n(?:(?!^ {0,3}(?P=fence)).*\n?)*+(?:^ {0,3}(?P=fence))|(?P<ticks>`+)[^`\n]+(?P=ticks)",
+    r"^ {0,3}(?P<fence>```|~~~)[^\n]*\n(?:(?!^ {0,3}(?P=fence)).*\n?)*+(?:^ {0,3}(?P=fence))"
+    r"|(?P<ticks>`+)[^`\n]+(?P=ticks)",
     re.MULTILINE,
 )
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}

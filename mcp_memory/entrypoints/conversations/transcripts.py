@@ -24,6 +24,7 @@ from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.conversations.formats import FileEntry, Said, entries_of, read_entry
 from mcp_memory.entrypoints.conversations.messages import MessageReader
+from mcp_memory.entrypoints.conversations.rewound import step_of
 from mcp_memory.errors import InvalidRequest
 
 MAX_TRANSCRIPT_LINE_BYTES: Final = 64 * MB
@@ -46,8 +47,8 @@ _WHOLE: Final = (b"{", b"[")
 def read_transcript(path: Path) -> "Transcript":
     """The transcript in this file ("~" is home), which is read up to its first record.
 
-    Every entry is kept in the file's order, also of branches that were left by going back. Left out and counted are
-    subagents' entries, the client's own notes and summaries, calls of this memory, entries met before, and what cannot
+    Every entry is kept in the file's order, also of branches that were left by going back: `rewound` finds those. Left
+    out and counted are subagents' entries, the client's own notes and summaries, calls of this memory, entries met before, and what cannot
     be read. A text too
     long is cut and says so; characters that cannot be kept are left out.
 
@@ -64,10 +65,15 @@ def read_transcript(path: Path) -> "Transcript":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptPart:
-    """The records of some whole lines of a transcript, and the byte at which the next piece begins."""
+    """The records of some whole lines of a transcript, and the byte at which the next piece begins.
+
+    `goes_back` is True where a prompt follows another line than the one before it: the user may have taken back what
+    stands between.
+    """
 
     records: tuple[NewRecord, ...]
     end: int
+    goes_back: bool = False
 
 
 def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES) -> TranscriptPart:
@@ -96,6 +102,8 @@ class Transcript:
         self._path = path
         self._messages = MessageReader()
         self._seen: set[int] = set()
+        self._last: str | None = None
+        self.goes_back = False
         self.records: Iterator[NewRecord] = self._all_records()
         self.skipped_kinds: Counter[str] = Counter()
 
@@ -115,6 +123,7 @@ class Transcript:
             size = file.seek(0, os.SEEK_END)
             end = start = start if start <= size else 0
             self._meet_calls(file, start)
+            self.goes_back = False
             for raw in self._lines(file):
                 if not raw.endswith(b"\n"):
                     break
@@ -122,7 +131,7 @@ class Transcript:
                 end = file.tell()
                 if end - start >= most_bytes:
                     break
-        return TranscriptPart(records=tuple(records), end=end)
+        return TranscriptPart(records=tuple(records), end=end, goes_back=self.goes_back)
 
     def _meet_calls(self, file: BinaryIO, start: int) -> None:
         """Read the preceding lines, so that results get their tool's name; end at `start`."""
@@ -154,6 +163,9 @@ class Transcript:
         return [record for entry in entries for record in self._read(entry)] if entries else self._skip("unreadable")
 
     def _read(self, entry: FileEntry) -> list[NewRecord]:
+        if step := step_of(entry):
+            self.goes_back |= step.is_prompt and self._last is not None and step.parent != self._last
+            self._last = step.id
         said = read_entry(entry)
         if isinstance(said, str):
             return self._skip(said)

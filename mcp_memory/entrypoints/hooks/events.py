@@ -150,6 +150,9 @@ def feed(hook: HookCall) -> None:
         from mcp_memory.entrypoints.conversations.transcripts import read_lines
 
         hook.app.feed(read_lines(*hook.lines), hook.caller)
+        from mcp_memory.entrypoints.conversations.rewound import taken_back
+
+        hook.app.take_back(taken_back(b"".join(hook.lines).splitlines()), hook.caller)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
     if start is None:
@@ -160,6 +163,10 @@ def feed(hook: HookCall) -> None:
         part = read_part(path, start)
         if part.records:
             hook.app.feed(part.records, hook.caller)
+        if part.goes_back:
+            from mcp_memory.entrypoints.conversations.rewound import taken_back_in
+
+            hook.app.take_back(taken_back_in(path), hook.caller)
         if part.end != start:
             hook.note_fed(part.end, mark_before(path, part.end))
         if part.end <= start:

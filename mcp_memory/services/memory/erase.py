@@ -53,10 +53,11 @@ def erase(
     """Erase the records with all traces, and keep the marks by which their text is recognised when it comes again."""
     given = tuple(record.id for record in found)
     made = _made_from(given, transaction)
-    pieces = {piece for record in found for text in texts_of(record) for piece in pieces_of(text)}
+    own = [record for record in found if not _is_account(record)]
+    pieces = {piece for record in own for text in texts_of(record) for piece in pieces_of(text)}
     scopes = own_scopes(caller)
     others = [each for each in transaction.quoting(pieces, scopes) if each.id not in {*given, *made}]
-    same = {words_of(record.text) for record in found} & {words_of(each.text) for each in others}
+    same = {words_of(record.text) for record in own} & {words_of(each.text) for each in others}
     common = _common(pieces, [each for each in others if words_of(each.text) not in same])
     pieces -= common
     kept = list[Record]()
@@ -76,7 +77,7 @@ def erase(
     for task in tasks:
         transaction.rewrite_task(task)
     transaction.strip_quotations(pieces, scopes, caller.namespace)
-    transaction.note_erased(found, common, now)
+    transaction.note_erased(own, common, now)
     transaction.erase(gone)
     return Traces(made=gone[len(given) :], cut=tuple(each.id for each in (*cut, *tasks)))
 
@@ -94,6 +95,11 @@ def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> t
         if len(having) <= MOST_LEFT:
             left.update(dict.fromkeys(having))
     return tuple(left)
+
+
+def _is_account(record: Record) -> bool:
+    """Return True for a text made of others' words: erasing it erases none of those, and it may be made again."""
+    return record.kind == "summary" or CHECKPOINT_TAG in record.tags
 
 
 def own_scopes(caller: Caller) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.attachments import FILES
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
@@ -103,7 +104,7 @@ class RecordPreparer:
             details[FILES] = files
         given = replace(item, text=text if is_log else text.strip(), details=details, cleaned=item.cleaned + cleaned)
         item, redacted, cleaned = clean_record(given, self._redactor.redact)
-        item = replace(item, details=checked_details(item.kind, item.details))
+        item = replace(item, details=checked_details(item.kind, item.details), **_once(item))
         if makes_text:  # Of the cleaned details: a secret that is cut short would pass for none.
             item = replace(item, text=event_text(item.details))
         refuse_no_time(item.valid_from, item.valid_until)
@@ -127,6 +128,12 @@ class RecordPreparer:
 
     def _measured(self, item: NewRecord) -> MeasuredText:
         return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
+
+
+def _once(item: NewRecord) -> dict[str, Any]:
+    """Return the lists of an item without what they name twice."""
+    ids = {name: tuple(dict.fromkeys(getattr(item, name))) for name in ("supersedes", "depends_on")}
+    return {**ids, "tags": together(item.tags, ())}
 
 
 def unerased(draft: RecordDraft, marks: ErasedMarks, caller: Caller) -> RecordDraft | None:

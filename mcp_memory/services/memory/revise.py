@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.memory.redaction import clean_text, cleaned_words
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
-from mcp_memory.domain.model.marks import CallerWords, Replaces, marked
+from mcp_memory.domain.model.marks import CallerWords, Replaces, marked, together
 from mcp_memory.domain.model.records import (
     Entity,
     Record,
@@ -200,7 +200,8 @@ class Revise:
     def _replacing(self, revision: Revision) -> dict[str, Any]:
         """Return what takes the place of the record's values as it is given, its words cleaned."""
         said = {name: value for name in _REPLACING if (value := getattr(revision, name)) is not None}
-        return said | {name: cleaned_words(said[name], self._clean) for name in _WORDS & said.keys()}
+        words = {name: cleaned_words(said[name], self._clean) for name in _WORDS & said.keys()}
+        return said | words | ({"tags": together(words["tags"], ())} if "tags" in words else {})
 
     def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
         """Hide extractions and summaries of a record that fewer callers see from now on: they are its words still."""

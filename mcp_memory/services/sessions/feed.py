@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.model.lifecycle import moved_to
+from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
@@ -21,6 +23,8 @@ from mcp_memory.services.sessions.attachments import Attachments
 
 FED_AT_ONCE = 100
 """Entries of one transaction: other processes wait for the write lock meanwhile."""
+TAKEN_BACK = "taken-back"
+"""The tag of what the user took back, as by /rewind."""
 TOLD_AT_ONCE = 20_000
 """Entries of a long transcript that are compared with the log together."""
 
@@ -99,6 +103,25 @@ class LogFeeder:
         while some := list(islice(entries, TOLD_AT_ONCE)):
             fed += self._feed(some, caller)
         return fed
+
+    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
+        """Mark lines of the caller's log that its user took back; return how many were not marked before.
+
+        The log as it stands has them no more. Where no other session's log has them either, they and what was read out
+        of them are superseded, with TAKEN_BACK as their tag.
+        """
+        if not message_ids:
+            return 0
+        with self._records.write(caller, "taken back by the user") as transaction:
+            gone = transaction.take_back(transaction.lines_named(message_ids, caller), caller)
+            read_out = transaction.extracted_from(gone) if gone else ()
+            records = [record for each in (*gone, *read_out) if (record := transaction.get(each))]
+            for record in records:
+                if record.holds and record.kind != "summary":
+                    tags = together(record.tags, (TAKEN_BACK,))
+                    marked = replace(moved_to(record, "superseded"), tags=tags, updated_at=self._clock())
+                    transaction.update(marked)
+        return len(gone)
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
