@@ -2,18 +2,15 @@
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
 LEFT_OUT: Final = "[private]"
 """Stands in the place of a passage, so that a reader knows that the text has a gap."""
 # e.g. "<private>", "</private>", "<Private note>"
 _TAG = re.compile(r"<(?P<closes>/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)
-# e.g. "```toml\n…\n```", "~~~", "`<private>`"; what is not closed is no code
-_CODE = re.compile(
-    r"^ {0,3}(?P<fence>```|~~~)[^\n]*\n(?:(?!^ {0,3}(?P=fence)).*\n?)*+(?:^ {0,3}(?P=fence))"
-    r"|(?P<ticks>`+)[^`\n]+(?P=ticks)",
-    re.MULTILINE,
-)
+_FENCE = re.compile(r" {0,3}(```|~~~)")  # e.g. "```toml"
+_TICKS = re.compile(r"`+")  # e.g. "`", "``"
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
 
 
@@ -29,7 +26,7 @@ def without_private(text: str, *, to_the_end: bool = True) -> str:
     tags = list(_TAG.finditer(text))
     if not tags:
         return text
-    code = [match.span() for match in _CODE.finditer(text)]
+    code = list(_code(text))
     begins = [begin for begin, _ in code]
     closing = [tag for tag in tags if tag["closes"]]
     closing_at = [tag.start() for tag in closing]
@@ -49,6 +46,39 @@ def without_private(text: str, *, to_the_end: bool = True) -> str:
 def is_private(text: str) -> bool:
     """Return True for a text that says nothing beside what was left out."""
     return LEFT_OUT in text and not text.replace(LEFT_OUT, "").strip()
+
+
+def _code(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of code, in order: blocks between two fences, and what stands between equal rows of ticks."""
+    place, fence, begin = 0, "", 0
+    waiting: list[tuple[int, int]] = []
+    for line in text.splitlines(keepends=True):
+        mark = found[1] if (found := _FENCE.match(line)) else ""
+        if not fence and not mark:
+            waiting += [(place + start, place + end) for start, end in _inline(line)]
+        elif not fence:
+            yield from waiting
+            waiting, fence, begin = [], mark, place
+        elif mark == fence:
+            yield begin, place + len(line)
+            fence = ""
+        place += len(line)
+    yield from waiting
+
+
+def _inline(line: str) -> Iterator[tuple[int, int]]:
+    rows = [match.span() for match in _TICKS.finditer(line)]
+    closing: list[int] = [0] * len(rows)
+    later: dict[int, int] = {}
+    for at in reversed(range(len(rows))):
+        length = rows[at][1] - rows[at][0]
+        closing[at] = later.get(length, 0)
+        later[length] = at
+    at = 0
+    while at < len(rows):
+        if closing[at]:
+            yield rows[at][0], rows[closing[at]][1]
+        at = max(closing[at], at) + 1
 
 
 def _around(start: int, code: list[tuple[int, int]], begins: list[int]) -> tuple[int, int] | None:
