@@ -95,7 +95,11 @@ def forget(
     left = f"A rare word of it is still in: {', '.join(forgotten.left)}." if forgotten.left else ""
     told = (f"{name.capitalize()}: {', '.join(done)}.", cut, left, forgotten.copies_told, pending)
     elsewhere = {"quotation_cut_from": list(forgotten.cut), "maybe_left_in": list(forgotten.left)}
-    output(as_json, {name: done, **{key: ids for key, ids in elsewhere.items() if ids}, **copies}, " ".join(filter(None, told)))
+    output(
+        as_json,
+        {name: done, **{key: ids for key, ids in elsewhere.items() if ids}, **copies},
+        " ".join(filter(None, told)),
+    )
 
 
 @over_settings("data_dir", "namespace", "agent")

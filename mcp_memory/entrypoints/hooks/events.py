@@ -130,7 +130,9 @@ def remind(hook: HookCall) -> str:
     from mcp_memory.domain.memory.private import without_private
 
     words = named_for(REMINDER_WORDS, hook)
-    reminder = hook.app.remind(without_private(payload.prompt), hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller)
+    reminder = hook.app.remind(
+        without_private(payload.prompt), hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller
+    )
     if not reminder.text:
         return ""
     hook.given += reminder.ids

@@ -327,9 +327,7 @@ class Remember:
         )
 
 
-def _unless_erased(
-    draft: RecordDraft, marks: ErasedMarks, caller: Caller, transaction: Transaction
-) -> RecordDraft:
+def _unless_erased(draft: RecordDraft, marks: ErasedMarks, caller: Caller, transaction: Transaction) -> RecordDraft:
     """Return a log's entry without what was erased, and anything else as it is, if its agent insists.
 
     Raises Conflict where an item says what was erased, and its agent does not insist.

@@ -50,7 +50,9 @@ def test_another_memory_s_digests_recognise_nothing() -> None:
     assert replace(marks(SAID), key=b"other").without(SAID) == SAID
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("Yes, do it.", 0), ("Never print the vault word.", 1), (SAID, 2)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("Yes, do it.", 0), ("Never print the vault word.", 1), (SAID, 2)]
+)
 def test_a_text_is_divided_into_pieces(text: str, count: int) -> None:
     """A short text is one piece, a very short one none, since anybody says it."""
     assert len(pieces_of(text)) == count
@@ -75,7 +77,10 @@ def test_a_line_without_an_end_loses_what_is_near() -> None:
 def test_details_lose_it_but_for_those_that_nobody_wrote() -> None:
     """An id may look like words."""
     details = {"message_id": SAID, "reasons": [SAID, "It is cheap."]}
-    assert details_without(details, marks(SAID).without) == {"message_id": SAID, "reasons": ["[erased]", "It is cheap."]}
+    assert details_without(details, marks(SAID).without) == {
+        "message_id": SAID,
+        "reasons": ["[erased]", "It is cheap."],
+    }
 
 
 def test_marks_that_are_none_are_false() -> None:
