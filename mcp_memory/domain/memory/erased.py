@@ -47,7 +47,7 @@ Holds = Callable[[Words], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _PlacedWord:
     text: str
     start: int
     end: int
@@ -231,8 +231,8 @@ def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield current
 
 
-def _words(text: str) -> list[_Word]:
-    return [_Word(normalized("NFKC", m.group()).casefold(), m.start(), m.end()) for m in _WORD.finditer(text)]
+def _words(text: str) -> list[_PlacedWord]:
+    return [_PlacedWord(normalized("NFKC", m.group()).casefold(), m.start(), m.end()) for m in _WORD.finditer(text)]
 
 
 def _width(words: Words) -> int:

@@ -20,7 +20,7 @@ _PARENTS: Final = ("parentUuid", "logicalParentUuid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ChainLine:
     """A line of a chain: its own id, that of the line it follows, and whether a user wrote it."""
 
     id: str
@@ -28,13 +28,13 @@ class Step:
     is_prompt: bool
 
 
-def step_of(entry: Mapping[str, JsonValue]) -> Step | None:
+def step_of(entry: Mapping[str, JsonValue]) -> ChainLine | None:
     """Return an entry's place in the chain; None for one outside of it, as those of subagents are."""
     own = entry.get("uuid")
     if not isinstance(own, str) or entry.get("isSidechain") is True:
         return None
     parent = next((found for name in _PARENTS if isinstance(found := entry.get(name), str)), None)
-    return Step(id=own, parent=parent, is_prompt=_is_prompt(entry))
+    return ChainLine(id=own, parent=parent, is_prompt=_is_prompt(entry))
 
 
 def taken_back_in(path: Path) -> list[str]:
@@ -52,7 +52,7 @@ def taken_back(lines: Iterable[bytes]) -> list[str]:
     A prompt was taken back where it is not among the lines before the last one, and where a later prompt, which is,
     follows the line from which its branch begins.
     """
-    steps: dict[str, Step] = {}
+    steps: dict[str, ChainLine] = {}
     last: str | None = None
     for entry in _entries(lines):
         if step := step_of(entry):
@@ -82,7 +82,7 @@ def _entries(lines: Iterable[bytes]) -> Iterator[Mapping[str, JsonValue]]:
             yield cast("Mapping[str, JsonValue]", entry)
 
 
-def _before(last: str | None, steps: Mapping[str, Step]) -> dict[str | None, None]:
+def _before(last: str | None, steps: Mapping[str, ChainLine]) -> dict[str | None, None]:
     """Return the chain that ends with this line, from its end; None stands for its beginning."""
     chain: dict[str | None, None] = {}
     while last in steps and last not in chain:
@@ -92,7 +92,7 @@ def _before(last: str | None, steps: Mapping[str, Step]) -> dict[str | None, Non
 
 
 def _last_prompts(
-    live: Iterable[str | None], steps: Mapping[str, Step], places: Mapping[str, int]
+    live: Iterable[str | None], steps: Mapping[str, ChainLine], places: Mapping[str, int]
 ) -> dict[str | None, int]:
     """Return, for each line of the living chain, the place of the first prompt behind it; -1 without one."""
     following, found = -1, dict[str | None, int]()
@@ -104,7 +104,7 @@ def _last_prompts(
 
 
 def _begins_at(
-    step: Step, live: Mapping[str | None, None], steps: Mapping[str, Step], later: Mapping[str | None, int]
+    step: ChainLine, live: Mapping[str | None, None], steps: Mapping[str, ChainLine], later: Mapping[str | None, int]
 ) -> int:
     """Return the place of the living prompt behind the line from which a prompt's branch begins; -1 without one."""
     parent, met = step.parent, set[str | None]()
@@ -115,7 +115,7 @@ def _begins_at(
 
 
 def _is_prompt(entry: Mapping[str, JsonValue]) -> bool:
-    """Return True for a line that a user wrote: one in the user's role that is no tool's result and no client's note."""
+    """Return True for a line that a user wrote: in the user's role, no tool's result and no client's note."""
     message = entry.get("message")
     if entry.get("type") != "user" or entry.get("isMeta") is True or not isinstance(message, dict):
         return False

@@ -48,9 +48,8 @@ def read_transcript(path: Path) -> "Transcript":
     """The transcript in this file ("~" is home), which is read up to its first record.
 
     Every entry is kept in the file's order, also of branches that were left by going back: `rewound` finds those. Left
-    out and counted are subagents' entries, the client's own notes and summaries, calls of this memory, entries met before, and what cannot
-    be read. A text too
-    long is cut and says so; characters that cannot be kept are left out.
+    out and counted are subagents' entries, the client's own notes and summaries, calls of this memory, entries met
+    before, and what cannot be read. A text too long is cut and says so; characters that cannot be kept are left out.
 
     Raises:
         InvalidRequest: there is no such file, it cannot be read, or it holds no message. Reading on may raise it too.

@@ -101,7 +101,10 @@ def copies(database: Path) -> Sequence[Copy]:
 
 
 def copies_holding(database: Path, record_ids: Iterable[str]) -> list[Path]:
-    """Return the sound copies that hold any of these records and tasks. A damaged one may be all that is left of a memory."""
+    """Return the sound copies that hold any of these records and tasks.
+
+    A damaged one may be all that is left of a memory.
+    """
     wanted = json.dumps(list(record_ids))
     return [copy.path for copy in copies(database) if copy.schema is not None and _holds(copy.path, wanted)]
 
