@@ -375,7 +375,7 @@ class ErasureWriter(Protocol):
         ...
 
     def rewrite(self, record: Record, found: Iterable[Entity]) -> None:
-        """Replace a record's fields without a version, strip the versions that it has, and index it anew.
+        """Replace a record's fields without a version, strip the versions that it has, and index it again.
 
         Nobody finds its former words any more. `found` are the entities found in the new ones.
         """

@@ -1,6 +1,6 @@
 """Recognises erased text where it comes again: whole, or quoted. Knows words and digests, and no store.
 
-A text is divided into pieces of PIECE_WORDS words. Whoever repeats a whole piece quotes it: that many words in a row
+A text is divided into pieces of PIECE_WORDS words. A text that repeats a whole piece quotes it: that many words in a row
 are no accident. Pieces do not overlap, because a chain of overlapping ones could be guessed word by word.
 """
 
@@ -25,7 +25,7 @@ from mcp_memory.domain.text.lexicon import UNSPACED
 from mcp_memory.domain.text.words import normalized
 
 ERASED_PASSAGE: Final = "[erased]"
-"""Stands in the place of a quotation."""
+"""Replaces a quotation."""
 PIECE_WORDS: Final = 8
 """Words in a row that nobody repeats by accident."""
 LEAST_WORDS: Final = 5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 LEFT_OUT: Final = "[private]"
-"""Stands in the place of a passage, so that a reader knows that the text has a gap."""
+"""Replaces a passage, so that a reader knows that the text has a gap."""
 # e.g. "<private>", "</private>", "<Private note>"
 _TAG = re.compile(r"<(?P<closes>/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(```|~~~)")  # e.g. "```toml"
@@ -49,7 +49,7 @@ def is_private(text: str) -> bool:
 
 
 def _code(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of code, in order: blocks between two fences, and what stands between equal rows of ticks."""
+    """Yield the spans of code, in order: blocks between two fences, and text between equal rows of ticks."""
     place, fence, begin = 0, "", 0
     waiting: list[tuple[int, int]] = []
     for line in text.splitlines(keepends=True):

@@ -31,7 +31,7 @@ class ChainLine:
 def step_of(entry: Mapping[str, JsonValue]) -> ChainLine | None:
     """Return an entry's place in the chain; None for one outside of it, as those of subagents are."""
     own = entry.get("uuid")
-    if not isinstance(own, str) or entry.get("isSidechain") is True:
+    if not isinstance(own, str) or "parentUuid" not in entry or entry.get("isSidechain") is True:
         return None
     parent = next((found for name in _PARENTS if isinstance(found := entry.get(name), str)), None)
     return ChainLine(id=own, parent=parent, is_prompt=_is_prompt(entry))
@@ -63,6 +63,8 @@ def taken_back(lines: Iterable[bytes]) -> list[str]:
     places = {step_id: place for place, step_id in enumerate(steps)}
     live = _before(last, steps)
     later = _last_prompts(live, steps, places)
+    if not any(step.parent for step in steps.values()) or not _begins_with_prompt(live, steps):
+        later[None] = -1  # A chain that a client's compaction has begun takes nothing back.
     left: set[str] = set()
     for step in steps.values():
         if step.id in live:
@@ -83,7 +85,7 @@ def _entries(lines: Iterable[bytes]) -> Iterator[Mapping[str, JsonValue]]:
 
 
 def _before(last: str | None, steps: Mapping[str, ChainLine]) -> dict[str | None, None]:
-    """Return the chain that ends with this line, from its end; None stands for its beginning."""
+    """Return the chain that ends with this line, from its end; None is its beginning."""
     chain: dict[str | None, None] = {}
     while last in steps and last not in chain:
         chain[last] = None
@@ -103,6 +105,11 @@ def _last_prompts(
     return found
 
 
+def _begins_with_prompt(live: Iterable[str | None], steps: Mapping[str, ChainLine]) -> bool:
+    *_, first = [None, *(step_id for step_id in live if step_id)]
+    return first is not None and steps[first].is_prompt
+
+
 def _begins_at(
     step: ChainLine, live: Mapping[str | None, None], steps: Mapping[str, ChainLine], later: Mapping[str | None, int]
 ) -> int:
@@ -117,7 +124,11 @@ def _begins_at(
 def _is_prompt(entry: Mapping[str, JsonValue]) -> bool:
     """Return True for a line that a user wrote: in the user's role, no tool's result and no client's note."""
     message = entry.get("message")
-    if entry.get("type") != "user" or entry.get("isMeta") is True or not isinstance(message, dict):
+    if (
+        entry.get("type") != "user"
+        or True in (entry.get("isMeta"), entry.get("isCompactSummary"))
+        or not isinstance(message, dict)
+    ):
         return False
     content = message.get("content")
     if isinstance(content, list):

@@ -32,12 +32,12 @@ from mcp_memory.services.review.supersede import reinstate
 MOST_QUOTING = 12
 """Records that have a piece, at most, for it to be a quotation: words that more have are a phrase of all of them."""
 TELLING_LENGTH, TELLING_WORDS, MOST_LEFT = 6, 6, 5
-"""A word of an erased text tells of it where it is so long and at most so many records have it; so many are tried."""
+"""A word of an erased text is telling where it is so long and at most so many records have it; so many are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What went with erased records: those made from them, and those, of records and tasks, that lost a quotation."""
+    """Traces of erased records: `made` were made from them and went, `cut` are records and tasks that lost a quotation."""
 
     made: tuple[str, ...]
     cut: tuple[str, ...]

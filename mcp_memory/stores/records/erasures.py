@@ -1,4 +1,4 @@
-"""What erased text is recognised by, and what repeats it elsewhere: writes digests, finds and rewrites quotations.
+"""Erasures in the database: writes the digests of erased text, finds and rewrites quotations of it.
 
 Implements `ErasureWriter` on the connection of a transaction.
 """

@@ -60,7 +60,15 @@ def test_a_client_s_compaction_takes_nothing_back() -> None:
     """The chain begins anew, and names the line that it continues; where it names none, nothing is certain."""
     boundary = json.dumps({"type": "system", "uuid": "s", "parentUuid": None, "logicalParentUuid": "a1"}).encode()
     assert taken_back([*BEGINNING, boundary, prompt("p2", "s")]) == []
+    summary = prompt("s", None, isCompactSummary=True)
+    assert taken_back([*BEGINNING, summary, prompt("p2", "s"), line("a2", "p2")]) == []
     assert taken_back([*BEGINNING, line("a9", "lost"), prompt("p2", "a9")]) == []
+
+
+def test_lines_without_a_chain_are_not_taken_back() -> None:
+    """Other clients name no line before, or none for all."""
+    assert taken_back([prompt("p1", None), prompt("p2", None), prompt("p3", None)]) == []
+    assert taken_back([b'{"type": "user", "uuid": "p1", "message": {"content": "x"}}', *BEGINNING]) == []
 
 
 def test_odd_lines_do_no_harm(tmp_path: Path) -> None:
