@@ -1,6 +1,6 @@
 """Recognises erased text where it comes again: whole, or quoted. Knows words and digests, and no store.
 
-A text is divided into pieces of PIECE_WORDS words. A text that repeats a whole piece quotes it: that many words in a row
+A text is divided into pieces of PIECE_WORDS words. A text that repeats a whole piece quotes it: so many words in a row
 are no accident. Pieces do not overlap, because a chain of overlapping ones could be guessed word by word.
 """
 

@@ -37,7 +37,7 @@ TELLING_LENGTH, TELLING_WORDS, MOST_LEFT = 6, 6, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """Traces of erased records: `made` were made from them and went, `cut` are records and tasks that lost a quotation."""
+    """Traces of erased records: `made` were made from them and went, `cut` (records, tasks) lost quotations."""
 
     made: tuple[str, ...]
     cut: tuple[str, ...]
