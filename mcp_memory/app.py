@@ -247,6 +247,10 @@ class App(Wiring):
         with contextlib.suppress(StoreUnavailable):
             self.idle_compaction.hold_ceiling(caller)
 
+    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
+        """Mark what the user of the caller's session took back, by the client's ids; return the number of lines."""
+        return self._feed.take_back(message_ids, caller)
+
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces."""
         return self._feed.held(fed, caller)
@@ -256,9 +260,10 @@ class App(Wiring):
         from mcp_memory.domain.memory.redaction import clean_text
         from mcp_memory.domain.text.control_characters import without_controls
 
-        summary = clean_text(request.summary, self.redactor.redact)
+        summary = clean_text(request.summary, self.redactor.redact, to_the_end=False)
         instructions, prompt = (without_controls(text)[0] for text in (request.instructions, request.prompt))
-        request = replace(request, summary=summary.text, instructions=instructions, prompt=prompt)
+        unerased = self.records.erased(caller.scopes).without(summary.text)
+        request = replace(request, summary=unerased, instructions=instructions, prompt=prompt)
         done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 

@@ -437,7 +437,7 @@ class Wiring:
     def _forget(self) -> Forget:
         from mcp_memory.services.memory.forget import Forget
 
-        return Forget(self.records, self._erase_derived, self._echo_filter, self._clock)
+        return Forget(self.records, self._erase_derived, self._echo_filter, self.counter, self._clock)
 
     @made_once
     def _recall(self) -> Recall:

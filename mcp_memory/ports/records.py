@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from mcp_memory.domain.memory.erased import ErasedMarks
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
@@ -390,6 +391,18 @@ class StoreUpkeep(Protocol):
     def drop_orphans(self) -> None: ...
 
 
+class ErasureReader(Protocol):
+    """Reads what is left of erased text."""
+
+    def erased(self, scopes: Iterable[str]) -> ErasedMarks:
+        """Return the marks of what was erased in these scopes; false where nothing was."""
+        ...
+
+    def saying(self, word: str, scopes: Iterable[str], limit: int) -> Sequence[str]:
+        """Return ids of the oldest records of these scopes that have a word, in lower case, in their text."""
+        ...
+
+
 class MemoryReader(
     RecordReader,
     SessionReader,
@@ -398,6 +411,7 @@ class MemoryReader(
     HistoryReader,
     TaskReader,
     ExclusionReader,
+    ErasureReader,
     ChangeFeed,
     Protocol,
 ):

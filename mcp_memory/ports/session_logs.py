@@ -44,6 +44,18 @@ class LogOutline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLine:
+    """A line of a conversation under the client's own id, by which it is known in whichever session it was told."""
+
+    message_id: str
+    scope: str
+    kind: str
+    role: str | None
+    digest: str
+    call_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
     """One compaction of a session: its number there, from 1, and the log's tokens before and after it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from mcp_memory.domain.memory.erased import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
@@ -12,7 +13,7 @@ from mcp_memory.domain.model.session_log import PassName, Replacement, Trigger
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.reviews import ReviewWriter
-from mcp_memory.ports.session_logs import SaidEntry, Undone
+from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
 from mcp_memory.ports.text import Vectors
 
 TaskExtent = Literal["above", "open", "trees"]
@@ -276,6 +277,25 @@ class LogWriter(Protocol):
         """
         ...
 
+    def told_before(self, line: MessageLine) -> str | None:
+        """Return the id of the original that is this line, in whichever session it was told first."""
+        ...
+
+    def share_line(self, record_id: str, caller: Caller) -> None:
+        """Make an original that another session stored a line of the caller's log as well, in its old place."""
+        ...
+
+    def lines_named(self, message_ids: Collection[str], caller: Caller) -> Sequence[str]:
+        """Return the originals of the caller's log that belong to messages with these ids of the client, in order."""
+        ...
+
+    def take_back(self, record_ids: Sequence[str], caller: Caller) -> Sequence[str]:
+        """Mark originals of the caller's log that its user took back: the log as it stands has them no more.
+
+        Return those that were marked now and that no other session's log has either.
+        """
+        ...
+
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
         """Open the next compaction of the caller's session, whose log has `before` tokens; return its number, from 1.
 
@@ -313,12 +333,62 @@ class LogWriter(Protocol):
         ...
 
 
+class ErasureWriter(Protocol):
+    """Erases traces, and leaves what erased text is recognised by."""
+
+    def erased(self, scopes: Iterable[str]) -> ErasedMarks:
+        """Return the marks of what was erased in these scopes; false where nothing was."""
+        ...
+
+    def note_erased(self, records: Iterable[Record], common: Collection[Words], at: Instant) -> None:
+        """Keep the marks of records that are erased, each in its scope, but none of the `common` pieces."""
+        ...
+
+    def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
+        """Drop marks by their widths and digests: their text may be stored again."""
+        ...
+
+    def accounts_of(self, record_ids: Collection[str], tags: Collection[str]) -> Sequence[str]:
+        """Return ids of events and summaries with one of the tags, of sessions that have one of these log's lines.
+
+        They were stored after it, in the sessions that have it by resuming or forking, too.
+        """
+        ...
+
+    def quoting(self, pieces: Collection[Words], scopes: Iterable[str]) -> Sequence[Record]:
+        """Return the records of these scopes that quote one of the pieces, in the order they were stored."""
+        ...
+
+    def quoting_tasks(self, pieces: Collection[Words], namespace: str) -> Sequence[Task]:
+        """Return the tasks that quote one of the pieces."""
+        ...
+
+    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
+        """Take quotations out of the records' earlier versions, and drop replacements in logs that have one.
+
+        The entries that such a replacement stood for are live again.
+        """
+        ...
+
+    def rewrite_task(self, task: Task) -> None:
+        """Replace a task whose words quoted what is erased."""
+        ...
+
+    def rewrite(self, record: Record, found: Iterable[Entity]) -> None:
+        """Replace a record's fields without a version, strip the versions that it has, and index it again.
+
+        Nobody finds its former words any more. `found` are the entities found in the new ones.
+        """
+        ...
+
+
 class Transaction(
     RecordWriter,
     GroundWriter,
     TaskWriter,
     DuplicateFinder,
     LogWriter,
+    ErasureWriter,
     ReviewWriter,
     ExclusionWriter,
     TaskReader,

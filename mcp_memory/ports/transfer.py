@@ -106,7 +106,8 @@ class WholeRecord:
     """A record with all that is kept of it: versions, oldest first, sessions that met it again, its statements.
 
     Versions keep their numbers; one with the number 0 is given the next at import. The record's `changed` is that of
-    the last one.
+    the last one. The sessions, as "agent/session", that have it as a line of their log as well, and those whose user
+    took it back, are of its namespace.
     """
 
     record: Record
@@ -116,6 +117,8 @@ class WholeRecord:
     relations: tuple[RelationSaid, ...]
     grounds: tuple[WholeGround, ...] = ()
     exclusions: tuple[WholeExclusion, ...] = ()
+    also_told_in: tuple[str, ...] = ()
+    taken_back_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

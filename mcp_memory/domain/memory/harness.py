@@ -31,6 +31,11 @@ _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
 
 
+def is_users(role: str | None) -> bool:
+    """Return True for the role of a user's message; a message without one is a user's."""
+    return (role or "user").lower() in _USERS
+
+
 def _words(key: str) -> frozenset[str]:
     return frozenset(word for table in _TABLES.values() for word in table.get(key, "").split())
 

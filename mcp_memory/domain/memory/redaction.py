@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
+from mcp_memory.domain.memory.private import without_private
 from mcp_memory.domain.model.marks import CallerWords, marked
-from mcp_memory.domain.model.records import Details, Entity, NewRecord, Record, Relation, map_strings
+from mcp_memory.domain.model.records import LOG_KINDS, Details, Entity, NewRecord, Record, Relation, map_strings
 from mcp_memory.domain.text.control_characters import without_controls
 
 Redact = Callable[[str], tuple[str, int]]
@@ -23,10 +24,13 @@ class CleanText:
     cleaned: int
 
 
-def clean_text(text: str, redact: Redact) -> CleanText:
-    """Return the text without control characters, then without secrets: an escape code inside a key would hide it."""
+def clean_text(text: str, redact: Redact, *, to_the_end: bool = True) -> CleanText:
+    """Return the text without control characters, private passages and secrets, in this order.
+
+    An escape code inside a key, or inside a tag, would hide it. `to_the_end` is that of `without_private`.
+    """
     plain, cleaned = without_controls(text)
-    safe, redacted = redact(plain)
+    safe, redacted = redact(without_private(plain, to_the_end=to_the_end))
     return CleanText(text=safe, redacted=redacted, cleaned=cleaned)
 
 
@@ -36,7 +40,7 @@ def clean_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int, int]:
 
     def clean(text: str) -> str:
         nonlocal redacted, cleaned
-        one = clean_text(text, redact)
+        one = clean_text(text, redact, to_the_end=item.kind not in LOG_KINDS)
         redacted += one.redacted
         cleaned += one.cleaned
         return one.text

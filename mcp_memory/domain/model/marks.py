@@ -144,5 +144,8 @@ def either(kept: bool, said: bool) -> bool:
 
 
 def together(kept: Iterable[str], said: Iterable[str]) -> tuple[str, ...]:
-    """Return all of them once, those that are kept first."""
-    return tuple(dict.fromkeys((*kept, *said)))
+    """Return all of them once, those that are kept first; case makes no other one."""
+    named: dict[str, str] = {}
+    for each in (*kept, *said):
+        named.setdefault(each.casefold(), each)
+    return tuple(named.values())

@@ -356,7 +356,7 @@ def checked_details(kind: Kind, details: Details) -> dict[str, Json]:
     """
     checked = dict(details)
     if ASKED_AS in checked:
-        checked[ASKED_AS] = asked_as = _texts(checked[ASKED_AS])
+        checked[ASKED_AS] = asked_as = [*together(_texts(checked[ASKED_AS]), ())]
         if not 0 < len(asked_as) <= MAX_ASKED or max(map(len, asked_as)) > MAX_NAME_CHARS:
             raise InvalidRequest(
                 f"details.{ASKED_AS} must be 1 to {MAX_ASKED} questions of at most {MAX_NAME_CHARS} characters."

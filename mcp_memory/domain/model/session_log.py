@@ -36,6 +36,8 @@ IMPORTANT = 5.0
 """Importance, of 10, from which an original stays in its log until the log is at its ceiling."""
 Places: TypeAlias = tuple[int, ...]
 """Positions of entries in their log, ascending."""
+CHECKPOINT_TAG, CLIENT_SUMMARY_TAG = "checkpoint", "client-summary"
+"""Tags of what tells a session's state: the checkpoint before a compaction, and the summary that its client made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,8 +91,15 @@ def forget(
     name = "erased" if erase else "retired"
     pending = "" if forgotten.purged else "Other processes use the files; the bytes go once they allow it."
     copies = {"copies_deleted": list(forgotten.copies)} if forgotten.copies else {}
-    said = " ".join(filter(None, (f"{name.capitalize()}: {', '.join(done)}.", forgotten.copies_told, pending)))
-    output(as_json, {name: done, **copies}, said)
+    cut = f"Quotations cut from: {', '.join(forgotten.cut)}." if forgotten.cut else ""
+    left = f"A rare word of it is still in: {', '.join(forgotten.left)}." if forgotten.left else ""
+    told = (f"{name.capitalize()}: {', '.join(done)}.", cut, left, forgotten.copies_told, pending)
+    elsewhere = {"quotation_cut_from": list(forgotten.cut), "maybe_left_in": list(forgotten.left)}
+    output(
+        as_json,
+        {name: done, **{key: ids for key, ids in elsewhere.items() if ids}, **copies},
+        " ".join(filter(None, told)),
+    )
 
 
 @over_settings("data_dir", "namespace", "agent")

@@ -32,7 +32,7 @@ from mcp_memory.entrypoints.cli.options import (
     opened_existing,
     over_settings,
 )
-from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -50,6 +50,7 @@ _OUTCOMES: Mapping[str, str] = {
     "logged": "records of logs left behind",
     "hidden": "records of open branches left behind",
     "tasks": "tasks left behind",
+    "erased": "records left out whose text was erased here",
     "embedded": "records embedded",
 }
 PROJECTS_SHOWN = 5
@@ -230,9 +231,10 @@ def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -
     """
     try:
         return [each.status for each in memory.remember(batch, memory.caller(), advise=False, embed=False)]
-    except InvalidRequest:
+    except (InvalidRequest, Conflict) as error:
         if len(batch) == 1:
-            left_out["records that no memory takes"] += 1
+            is_erased = isinstance(error, Conflict)
+            left_out["records whose text was erased here" if is_erased else "records that no memory takes"] += 1
             return []
         return [status for item in batch for status in _statuses(memory, [item], left_out)]
 

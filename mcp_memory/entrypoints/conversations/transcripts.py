@@ -24,6 +24,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.conversations.formats import FileEntry, Said, entries_of, read_entry
 from mcp_memory.entrypoints.conversations.messages import MessageReader
+from mcp_memory.entrypoints.conversations.rewound import step_of
 from mcp_memory.errors import InvalidRequest
 
 MAX_TRANSCRIPT_LINE_BYTES: Final = 64 * MB
@@ -54,14 +55,11 @@ _WHOLE: Final = (b"{", b"[")
 def read_transcript(path: Path) -> "Transcript":
     """The transcript in this file ("~" is home), which is read up to its first record.
 
-    Every entry is kept in the file's order, also of branches that were left by going back. Left out and counted are
-    subagents' entries in a session's file, the client's own notes and summaries, calls of this memory, entries met
-    before, earlier states of an answer, and what cannot be read. In a subagent's own file nothing is the user's. An
-    output that the client moved into the session's folder is read from there. A text too long is cut and says so;
-    characters that cannot be kept are left out.
-
-    Raises:
-        InvalidRequest: there is no such file, it cannot be read, or it holds no message. Reading on may raise it too.
+    Every entry is kept in the file's order, also of branches that were left by going back: `rewound` finds those. Left
+    out and counted are subagents' entries in a session's file, the client's own notes and summaries, calls of this
+    memory, entries met before, earlier states of an answer, and what cannot be read. In a subagent's own file nothing
+    is the user's. An output that the client moved into the session's folder is read from there. A text too long is cut
+    and says so; characters that cannot be kept are left out.
     """
     transcript = Transcript(path)
     first = next(transcript.records, None)
@@ -73,10 +71,15 @@ def read_transcript(path: Path) -> "Transcript":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptPart:
-    """The records of some whole lines of a transcript, and the byte at which the next piece begins."""
+    """The records of some whole lines of a transcript, and the byte at which the next piece begins.
+
+    `goes_back` is True where a prompt follows another line than the one before it: the user may have taken back what
+    stands between.
+    """
 
     records: tuple[NewRecord, ...]
     end: int
+    goes_back: bool = False
 
 
 def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES, *, is_growing: bool = False) -> TranscriptPart:
@@ -110,6 +113,8 @@ class Transcript:
         self._open: list[NewRecord] = []
         self._settled: list[NewRecord] = []
         self._is_subagents = False
+        self._last: str | None = None
+        self.goes_back = False
         self.records: Iterator[NewRecord] = self._all_records()
         self.skipped_kinds: Counter[str] = Counter()
 
@@ -132,6 +137,7 @@ class Transcript:
             end = settled_end = start = start if start <= size else 0
             self._look_whose(file)
             self._meet_calls(file, start)
+            self.goes_back = False
             for raw in self._lines(file):
                 if not raw.endswith(b"\n"):
                     break
@@ -141,10 +147,10 @@ class Transcript:
                 end = file.tell()
                 settled_end = settled_end if self._open else end
                 if settled_end - start >= most_bytes:
-                    return TranscriptPart(records=tuple(records), end=settled_end)
+                    return TranscriptPart(records=tuple(records), end=settled_end, goes_back=self.goes_back)
         if is_growing:
-            return TranscriptPart(records=tuple(records), end=settled_end)
-        return TranscriptPart(records=(*records, *self.settled()), end=end)
+            return TranscriptPart(records=tuple(records), end=settled_end, goes_back=self.goes_back)
+        return TranscriptPart(records=(*records, *self.settled()), end=end, goes_back=self.goes_back)
 
     def _look_whose(self, file: BinaryIO) -> None:
         """Look whether the file is a subagent's own: none of its first entries is the session's."""
@@ -188,6 +194,9 @@ class Transcript:
         return [record for entry in entries for record in self._read(entry)] if entries else self._skip("unreadable")
 
     def _read(self, entry: FileEntry) -> list[NewRecord]:
+        if step := step_of(entry):
+            self.goes_back |= step.is_prompt and self._last is not None and step.parent != self._last
+            self._last = step.id
         said = read_entry({**entry, "isSidechain": False} if self._is_subagents else entry)
         if isinstance(said, str):
             return self._skip(said)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_memory.entrypoints.hooks.hook_call import HookCall
-from mcp_memory.errors import InvalidRequest, McpMemoryError
+from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -30,7 +30,6 @@ MARK_BYTES = 1024
 """The end of what was read: another file hardly has the same before the same byte, the less with ids and times."""
 MOST_OUTPUT_CHARACTERS = 9_500
 """Claude Code puts what is longer than 10,000 into a file, and shows its beginning."""
-CLIENT_SUMMARY_TAG = "client-summary"
 CLIENT_SUMMARY_IMPORTANCE = 3.0
 GOAL_CHARACTERS = 500
 CARRIED_SHARE = 0.65
@@ -130,8 +129,12 @@ def remind(hook: HookCall) -> str:
     payload, max_tokens = hook.payload, hook.settings.hook_prompt_max_tokens
     if not payload.prompt.strip() or payload.source in _UNWRITTEN_SOURCES or not max_tokens or not hook.has_memory:
         return ""
+    from mcp_memory.domain.memory.private import without_private
+
     words = named_for(REMINDER_WORDS, hook)
-    reminder = hook.app.remind(payload.prompt, hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller)
+    reminder = hook.app.remind(
+        without_private(payload.prompt), hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller
+    )
     if not reminder.text:
         return ""
     hook.given += reminder.ids
@@ -153,6 +156,9 @@ def feed(hook: HookCall, *, is_growing: bool = False) -> None:
         from mcp_memory.entrypoints.conversations.transcripts import read_lines
 
         hook.app.feed(read_lines(*hook.lines), hook.caller)
+        from mcp_memory.entrypoints.conversations.rewound import taken_back
+
+        hook.app.take_back(taken_back(b"".join(hook.lines).splitlines()), hook.caller)
         hook.app.hold_ceiling(hook.caller)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
@@ -164,6 +170,10 @@ def feed(hook: HookCall, *, is_growing: bool = False) -> None:
         part = read_part(path, start, is_growing=is_growing)
         if part.records:
             hook.app.feed(part.records, hook.caller)
+        if part.goes_back:
+            from mcp_memory.entrypoints.conversations.rewound import taken_back_in
+
+            hook.app.take_back(taken_back_in(path), hook.caller)
         if part.end != start:
             hook.note_fed(part.end, mark_before(path, part.end))
         if part.end <= start:
@@ -221,6 +231,7 @@ def after_compaction(hook: HookCall) -> None:
     One that says nothing of the session is not stored: the earlier one stays. Raises StoreUnavailable.
     """
     from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
     from mcp_memory.domain.sessions.empty_summaries import says_nothing
     from mcp_memory.entrypoints.conversations.transcripts import fit_text
 
@@ -239,7 +250,10 @@ def after_compaction(hook: HookCall) -> None:
         supersedes=(former.id,) if former else (),
     )
     app = hook.app
-    stored = app.remember([item], hook.caller)[0].id
+    try:
+        stored = app.remember([item], hook.caller)[0].id
+    except Conflict:  # It says nothing but what was erased here.
+        return
     if summary := app.records.get([stored], hook.caller.scopes).get(stored):  # Somebody may have erased it meanwhile.
         app.extracting.note([*app.extracting.drafts_of_summary(summary)])
 
@@ -326,6 +340,7 @@ def _size(path: Path) -> int:
 
 def client_summary(app: "App", caller: "Caller") -> "Record | None":
     """Find the client's latest summary of the caller's session. Raises StoreUnavailable."""
+    from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
     from mcp_memory.services.tasks.branch_visibility import visible_to
 
     where = replace(

@@ -120,13 +120,13 @@ class Extractor:
         return record.id
 
     def _is_settled(self, told: str, source: Record, transaction: Transaction) -> bool:
-        """Return True where the source's readers know it, or it was corrected for them."""
+        """Return True where the source's readers know it, or it was corrected or erased for them."""
         # "`pytest` failed: 1 failed → The clock is the host's." may hold a corrected sentence between others.
         sentences = sentences_of(told.replace(" → ", "\n").replace("; edited ", "\n"))
         digests = {normal_hash(each) for each in (told, *sentences)}
         persons = scope_key("user", source.namespace, source.agent, self._person_of(source.agent))
         readable = dict.fromkeys((source.scope, scope_key("shared", source.namespace, ""), persons))
-        is_known = _is_known(normal_hash(told), source, transaction)
+        is_known = _is_known(normal_hash(told), source, transaction) or transaction.erased(readable).are_in(told)
         return is_known or any(transaction.find_corrected(scope, each) for scope in readable for each in digests)
 
 

@@ -7,14 +7,13 @@ from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.requests import ForgetMode
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.text import Clock
+from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.erase import Traces, erase, left_of
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
-from mcp_memory.services.review.supersede import reinstate
 from mcp_memory.services.tasks.branch_visibility import require_own
 
 
@@ -22,8 +21,9 @@ from mcp_memory.services.tasks.branch_visibility import require_own
 class Forgotten:
     """Ids that were retired, erased or restored, and those that do not exist here.
 
-    `extracted` are records erased together with their source episodes and messages: extractions, and summaries that
-    repeat any of them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
+    `extracted` are records erased together with those they were made from: extractions, summaries, checkpoints, and
+    copies. `cut` are records and tasks that only quoted them, and lost the sentences; `left` still have a rare word of
+    them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
     files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the memory, from before a
     migration or a restore, that were deleted since they held an erased record. `change` numbers the write, for an undo;
     0 where there is none.
@@ -32,6 +32,8 @@ class Forgotten:
     done: tuple[str, ...]
     not_found: tuple[str, ...]
     extracted: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     purged: bool = True
     copies: tuple[str, ...] = ()
     change: int = field(default=0, compare=False)
@@ -51,9 +53,11 @@ class Forget:
         records: RecordStore,
         erase_derived: Callable[[Collection[str]], None],
         echo_filter: EchoFilter,
+        counter: TokenCounter,
         clock: Clock,
     ) -> None:
         self._records = records
+        self._counter = counter
         self._echo_filter = echo_filter
         self._erase_derived = erase_derived
         self._clock = clock
@@ -63,8 +67,9 @@ class Forget:
     ) -> Forgotten:
         """Retire, erase or restore, all in one atomic write. `version` is the newest that the caller saw of them.
 
-        Erasing an episode or a message also erases extractions that still have its words, and every summary that
-        repeats any of it; the entries those summaries replaced, if not erased, are live again in the session's log. It
+        Erasing a record also erases what was made from it, `erase.py` says what, and takes quotations of it out of
+        others; the entries that erased summaries replaced, if not erased, are live again in the session's log. Marks
+        remain, by which the text is recognised when it comes again. It
         purges the text from the store's files, and the vectors from every index, as far as other processes allow;
         earlier backups keep both, unless they lie beside the store as copies that a migration or `restore` kept.
 
@@ -80,19 +85,21 @@ class Forget:
                 [record for record in found if _is_due(record, mode)], version, caller, self._echo_filter, transaction
             )
             done = tuple(record.id for record in found)
-            extracted: tuple[str, ...] = ()
+            traces = Traces(made=(), cut=())
             if mode == "erase":
-                extracted = tuple(i for i in transaction.extracted_from(done) if i not in done)
-                self._erase((*done, *extracted), transaction)
+                traces = erase(found, caller, self._clock(), self._counter, transaction)
             else:
                 for record in found:
                     self._move(record, mode, transaction)
             change = 0 if mode == "erase" else transaction.undoable
-        copies = self._purge((*done, *extracted)) if mode == "erase" else ()
+        is_erased = mode == "erase" and bool(found)
+        copies = self._purge((*done, *traces.made)) if mode == "erase" else ()
         return Forgotten(
             done=done,
             not_found=tuple(i for i in wanted if i not in done),
-            extracted=extracted,
+            extracted=traces.made,
+            cut=traces.cut,
+            left=left_of(found, self._records, caller) if is_erased else (),
             purged=copies is not None,
             copies=tuple(copies or ()),
             change=change,
@@ -108,8 +115,8 @@ class Forget:
             is_used = transaction.versions([record_id]) or transaction.replaced_by(record_id)
             if record is None or record.session_id != caller.session_id or is_used:
                 return False
-            if erases:
-                self._erase((record_id,), transaction)
+            if erases:  # Its agent takes back what it just stored, and may store it again.
+                transaction.erase((record_id,))
             else:
                 self._move(record, "retire", transaction)
         if erases:
@@ -138,15 +145,6 @@ class Forget:
         except StoreUnavailable:  # The erasure itself succeeded: report no error.
             return None
 
-    def _erase(self, record_ids: Sequence[str], transaction: Transaction) -> None:
-        for record_id in record_ids:
-            record = transaction.get(record_id)
-            if record and record.kind == "summary":  # The log shows the one before again, so that has to hold as well.
-                reinstate(record_id, self._clock(), transaction)
-            if record and record.kind == "result":
-                _erase_result(record, transaction)
-        transaction.erase(record_ids)
-
     def _move(self, record: Record, mode: ForgetMode, transaction: Transaction) -> None:
         now = self._clock()
         if not _is_due(record, mode):
@@ -161,14 +159,6 @@ class Forget:
 def _is_due(record: Record, mode: ForgetMode) -> bool:
     """Return True where the record is not yet as the mode leaves it."""
     return mode == "erase" or (record.status != "retired" if mode == "retire" else not record.is_live)
-
-
-def _erase_result(record: Record, transaction: Transaction) -> None:
-    """Take the goal and the result out of the task that the record tells about."""
-    told = record.details.get("task")
-    for task in transaction.tasks_near(record.namespace, [told]) if isinstance(told, str) else ():
-        if task.id == told:
-            transaction.update_task(replace(task, goal=ERASED, result=ERASED, success_criteria=None, artifacts=()))
 
 
 def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:

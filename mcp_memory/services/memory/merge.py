@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.memory.erased import texts_of
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
@@ -40,6 +41,7 @@ class Merged:
     logged: int
     hidden: int
     tasks: int
+    erased: int = 0
 
 
 class Merger:
@@ -88,7 +90,7 @@ class _Merge:
         self._standing: list[tuple[str, WholeGround]] = []
         """Ids of records stored here, and what each stood on there."""
         self._hiding: set[str] = set()
-        self._stored = self._logged = self._hidden = self._tasks = 0
+        self._stored = self._logged = self._hidden = self._tasks = self._erased = 0
 
     def note(self, task: Task) -> None:
         """Note an open branch. Tasks come before their subtasks, which an open branch hides too."""
@@ -104,6 +106,8 @@ class _Merge:
             self._logged += 1
         elif record.branch_id in self._hiding:
             self._hidden += 1
+        elif self._is_erased(record):
+            self._erased += 1
         elif known := self._known(record):
             self._ids_here[record.id] = known.id
         else:
@@ -126,7 +130,13 @@ class _Merge:
             logged=self._logged,
             hidden=self._hidden,
             tasks=self._tasks,
+            erased=self._erased,
         )
+
+    def _is_erased(self, record: Record) -> bool:
+        marks = self._transaction.erased([record.scope])
+        is_whole = marks.has(record.kind, record.session_id, record.text)
+        return is_whole or any(marks.are_in(text) for text in texts_of(record))
 
     def _known(self, record: Record) -> Record | None:
         """Return the record here that says the same, or said it until it was corrected."""

@@ -11,11 +11,14 @@ from typing import Any
 
 from mcp_memory.domain.context.rendering import event_text
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
-from mcp_memory.domain.memory.harness import without_harness
+from mcp_memory.domain.memory.erased import ErasedMarks, details_without, is_all_erased
+from mcp_memory.domain.memory.harness import is_users, without_harness
+from mcp_memory.domain.memory.private import is_private, without_private
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.attachments import FILES
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
@@ -82,8 +85,12 @@ class RecordPreparer:
         validity that ends before it begins.
         """
         plain, cleaned = without_controls(item.text)
-        text, recalled = strip_recalled(plain)
         is_log = item.kind in LOG_KINDS
+        # What a tool or a model writes may speak of the tag without closing it; a user who opens it means it.
+        plain = without_private(plain, to_the_end=not is_log or (item.kind == "message" and is_users(item.role)))
+        if not is_log and is_private(plain):
+            raise InvalidRequest("text is private as a whole, so nothing of it is stored.")
+        text, recalled = strip_recalled(plain)
         if (
             is_log
         ):  # The log says what was said: nothing in it is an echo; blocks and the client's own text are left out.
@@ -97,7 +104,7 @@ class RecordPreparer:
             details[FILES] = files
         given = replace(item, text=text if is_log else text.strip(), details=details, cleaned=item.cleaned + cleaned)
         item, redacted, cleaned = clean_record(given, self._redactor.redact)
-        item = replace(item, details=checked_details(item.kind, item.details))
+        item = replace(item, details=checked_details(item.kind, item.details), **_once(item))
         if makes_text:  # Of the cleaned details: a secret that is cut short would pass for none.
             item = replace(item, text=event_text(item.details))
         refuse_no_time(item.valid_from, item.valid_until)
@@ -121,6 +128,30 @@ class RecordPreparer:
 
     def _measured(self, item: NewRecord) -> MeasuredText:
         return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
+
+
+def _once(item: NewRecord) -> dict[str, Any]:
+    """Return the lists of an item without what they name twice."""
+    ids = {name: tuple(dict.fromkeys(getattr(item, name))) for name in ("supersedes", "depends_on")}
+    return {**ids, "tags": together(item.tags, ())}
+
+
+def unerased(draft: RecordDraft, marks: ErasedMarks, caller: Caller) -> RecordDraft | None:
+    """Return the draft without what was erased, the same one where it has none; None where it was erased itself."""
+    item = draft.item
+    if not marks:
+        return draft
+    session = item.session_id or caller.session_id
+    if marks.has(item.kind, session, item.text, item.details.get("message_id")):
+        return None
+    text, details = marks.without(item.text), details_without(item.details, marks.without)
+    if (text, details) == (item.text, item.details):
+        return draft
+    if is_all_erased(text):
+        return None
+    given = tuple(entity for entity in item.entities if not entity.found)
+    found = found_entities(text, item.speaker, details, given)
+    return replace(draft, item=replace(item, text=text, details=details, entities=(*given, *found)))
 
 
 def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:

@@ -8,19 +8,21 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
+from mcp_memory.domain.memory.erased import ErasedMarks
 from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, said_again
-from mcp_memory.domain.model.records import LOG_KINDS, Kind, NewRecord, Record, rewritten
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, NewRecord, Record, rewritten
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.versions import CONFIRMED, TOLD, replaced_values
 from mcp_memory.domain.text.micro_and_summary import remeasured
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.words import content_hash, normal_hash
-from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
+from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of, unerased
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import GroundFinder, require_grounds
 from mcp_memory.services.review.near_records import MOST_SIMILAR, NearRecords
@@ -28,6 +30,8 @@ from mcp_memory.services.review.reviews import ConflictingRecord, Reviews, group
 from mcp_memory.services.review.supersede import successors, supersede
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
 
+ERASED_SHOWN = 60
+"""Characters by which an answer names an item that says what was erased."""
 _TAKEN_BACK = frozenset({"kind", "details", "occurred_at"})
 """Fields of which a text that is stored again takes back what was said."""
 
@@ -43,7 +47,7 @@ class Remembered:
     stored record is not found by meaning yet. `review` is the group that waits with it, offered once a session.
 
     Of a text that was known, `added` names what the record had not said, and `kind` is the kind that it keeps where
-    the item has another one.
+    the item has another one. `forgotten` is the time at which the record, which is live again, had been forgotten.
     """
 
     id: str
@@ -58,6 +62,7 @@ class Remembered:
     review: str = ""
     added: tuple[str, ...] = ()
     kind: Kind | None = None
+    forgotten: Instant | None = None
 
 
 class Remember:
@@ -99,7 +104,8 @@ class Remember:
         Raises:
             InvalidRequest: an item is empty.
             NotFound: a task or a record to supersede does not exist here.
-            Conflict: somebody changed a record to supersede, or forgot one with the same text, since the caller saw it.
+            Conflict: somebody changed a record to supersede, or forgot one with the same text, since the caller saw it;
+                or an item says what was erased here, and does not set `reassert`.
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
         drafts = self._prepare(items, caller, embed=embed)
@@ -157,6 +163,8 @@ class Remember:
         ]
 
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
+        if marks := transaction.erased(dict.fromkeys((draft.scope, *caller.scopes))):
+            draft = _unless_erased(draft, marks, caller, transaction)
         item, redacted = draft.item, draft.redacted
         labelled = _visible(draft.recalled, caller, transaction)
         is_whole = bool(labelled) and item.text in (labelled[0].text, labelled[0].summary, labelled[0].micro)
@@ -271,7 +279,7 @@ class Remember:
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
         """Revive a record that was forgotten or that the caller insists on, with all that is now said about it."""
-        now = self._clock()
+        now, forgotten = self._clock(), existing.updated_at if existing.status == "retired" else None
         revived = self._said_again(restored(existing), item, caller)
         revived = replace(revived, updated_at=now, accessed_at=now)
         transaction.update(revived)
@@ -281,12 +289,12 @@ class Remember:
         supersede(item.supersedes, revived, caller, now, transaction)
         transaction.vouch(existing.id)
         transaction.depend(existing.id, item.depends_on)
-        return Remembered(id=existing.id, status="stored", redacted=redacted)
+        return Remembered(id=existing.id, status="stored", redacted=redacted, forgotten=forgotten)
 
     def _insert(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
         item, now = draft.item, self._clock()
         # Known when it was looked up, gone by now: rare enough to wait for.
-        made = draft.made or self._drafting.make([item])[0]
+        made = draft.made or self._drafting.make([item], embedded=item.kind not in LOG_KINDS)[0]
         record = record_of(draft, made.text, caller, now, transaction)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
         transaction.insert(record, made.vectors, item.entities, item.relations)
@@ -317,6 +325,27 @@ class Remember:
         return replace(
             outcome, similar=(*alike, *advice.similar)[:MOST_SIMILAR], conflicts=advice.conflicts, near=advice.near
         )
+
+
+def _unless_erased(draft: RecordDraft, marks: ErasedMarks, caller: Caller, transaction: Transaction) -> RecordDraft:
+    """Return a log's entry without what was erased, and anything else as it is, if its agent insists.
+
+    Raises Conflict where an item says what was erased, and its agent does not insist.
+    """
+    item = draft.item
+    if item.reassert:
+        scopes = dict.fromkeys((draft.scope, *caller.scopes))
+        transaction.allow_again(marks.met_in(item.kind, caller.session_id, item.text, item.details), scopes)
+        return draft
+    rest = unerased(draft, marks, caller)
+    if rest is draft:
+        return draft
+    if rest and item.kind in LOG_KINDS:  # Its short forms were made of all of it.
+        return replace(rest, made=None)
+    raise Conflict(
+        f"{one_line(item.text, ERASED_SHOWN)!r} says what was erased here, for good; nothing was stored. If it shall be"
+        " kept all the same, send it with reassert=true; otherwise leave it out."
+    )
 
 
 def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.memory.redaction import clean_text, cleaned_words
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
-from mcp_memory.domain.model.marks import CallerWords, Replaces, marked
+from mcp_memory.domain.model.marks import CallerWords, Replaces, marked, together
 from mcp_memory.domain.model.records import (
     Entity,
     Record,
@@ -102,7 +102,7 @@ class Revise:
             NotFound: no such record for this caller.
             InvalidRequest: the new text is empty, nothing is to change, or its validity would end before it begins.
             Conflict: somebody changed the record since the caller saw it, the status is not to be had by hand, another
-                record has this text already, or the record is another's and would be hidden from them.
+                record has this text already, it was erased, or the record is another's and would be hidden from them.
         """
         if revision.changes == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
@@ -138,6 +138,8 @@ class Revise:
             refuse_unseen(replaced, None, caller, self._echo_filter, transaction)
         if new and new.text == record.text:
             new = None
+        if new and transaction.erased(dict.fromkeys((record.scope, *caller.scopes))).are_in(new.text):
+            raise Conflict("The text says what was erased here, for good; `remember` stores it with reassert=true.")
         revised = self._revised(record, revision, new.text if new else None, caller)
         if not replaced_values(record, revised):  # It only takes another one's place: an undo finds nothing changed.
             revised = replace(revised, updated_at=record.updated_at)
@@ -198,7 +200,8 @@ class Revise:
     def _replacing(self, revision: Revision) -> dict[str, Any]:
         """Return what takes the place of the record's values as it is given, its words cleaned."""
         said = {name: value for name in _REPLACING if (value := getattr(revision, name)) is not None}
-        return said | {name: cleaned_words(said[name], self._clean) for name in _WORDS & said.keys()}
+        words = {name: cleaned_words(said[name], self._clean) for name in _WORDS & said.keys()}
+        return said | words | ({"tags": together(words["tags"], ())} if "tags" in words else {})
 
     def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
         """Hide extractions and summaries of a record that fewer callers see from now on: they are its words still."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import CHECKPOINT_TAG, SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.slots import slots_of
@@ -17,7 +17,6 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 
-CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0
 LATEST_ENTRIES = 300
 """The latest entries that a checkpoint reads; earlier ones are summarised already, or not the current work."""

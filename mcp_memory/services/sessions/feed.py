@@ -6,20 +6,25 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.model.lifecycle import moved_to
+from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by, unmatched
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.session_logs import SaidEntry, SessionLogStore
+from mcp_memory.ports.session_logs import MessageLine, SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.prepare_record import Made, RecordDraft, RecordPreparer, record_of
+from mcp_memory.services.memory.prepare_record import Made, RecordDraft, RecordPreparer, record_of, unerased
 from mcp_memory.services.sessions.attachments import Attachments
 
 FED_AT_ONCE = 100
 """Entries of one transaction: other processes wait for the write lock meanwhile."""
+TAKEN_BACK = "taken-back"
+"""The tag of what the user took back, as by /rewind."""
 TOLD_AT_ONCE = 20_000
 """Entries of a long transcript that are compared with the log together."""
 
@@ -99,6 +104,25 @@ class LogFeeder:
             fed += self._feed(some, caller)
         return fed
 
+    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
+        """Mark lines of the caller's log that its user took back; return how many were not marked before.
+
+        The log as it stands has them no more. Where no other session's log has them either, they and what was read out
+        of them are superseded, with TAKEN_BACK as their tag.
+        """
+        if not message_ids:
+            return 0
+        with self._records.write(caller, "taken back by the user") as transaction:
+            gone = transaction.take_back(transaction.lines_named(message_ids, caller), caller)
+            read_out = transaction.extracted_from(gone) if gone else ()
+            records = [record for each in (*gone, *read_out) if (record := transaction.get(each))]
+            for record in records:
+                if record.holds and record.kind != "summary":
+                    tags = together(record.tags, (TAKEN_BACK,))
+                    marked = replace(moved_to(record, "superseded"), tags=tags, updated_at=self._clock())
+                    transaction.update(marked)
+        return len(gone)
+
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
         said = [(each.id, line.content) for each, line in _with_lines(self._logs.said(caller))]
@@ -106,12 +130,16 @@ class LogFeeder:
         return held_as([told.line for told in fed.lines], standing, said)
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
-        drafts = [self._clean(item, caller) for item in told]
-        with self._records.snapshot():  # The transactions look for what was said since.
+        with self._records.snapshot():  # The transactions look for what was said, or erased, since.
+            marks = self._records.erased(caller.scopes)
+        cleaned = [self._clean(item, caller) for item in told]
+        without = [unerased(draft, marks, caller) for draft in cleaned]
+        drafts = [rest or draft for rest, draft in zip(without, cleaned, strict=True)]
+        with self._records.snapshot():
             said, live = self._logs.said(caller), self._live(caller)
             standing = self._standing(drafts, said, caller)
         lines = _told(drafts)
-        others = [place for place in range(len(drafts)) if place not in standing]
+        others = [place for place, rest in enumerate(without) if rest and place not in standing]
         new = new_places([lines[place] for place in others], _lines(said), live)
         waiting = [drafts[others[place]] for place in new]
         stored: list[RecordDraft] = []
@@ -123,12 +151,13 @@ class LogFeeder:
                 since = transaction.said_since(last, caller)
                 every = range(len(waiting))
                 new = unmatched(_told(waiting), every, _lines(since)) if since else every
-                added = [waiting[place] for place in new if place < len(batch)]
-                made = [batch[place] for place in new if place < len(batch)]
-                ids = self._store(added, made, caller, transaction)
+                news = [(waiting[place], batch[place]) for place in new if place < len(batch)]
+                if (erased := transaction.erased(caller.scopes)) != marks:
+                    news = self._unerased(news, erased, caller)
+                added = self._store(news, caller, transaction)
             waiting = [waiting[place] for place in new if place >= len(batch)]
-            stored += added
-            last = ids[-1] if ids else since[-1].id
+            stored += added.values()
+            last = next(reversed(added), since[-1].id if since else last)
         return Fed(
             stored=len(stored),
             known=len(drafts) - len(stored),
@@ -171,16 +200,43 @@ class LogFeeder:
             for entry in self._logs.log(caller).entries
         ]
 
+    def _unerased(
+        self, news: Sequence[tuple[RecordDraft, Made]], marks: ErasedMarks, caller: Caller
+    ) -> list[tuple[RecordDraft, Made]]:
+        """Return what is left of entries that were prepared before something was erased."""
+        rest = [(unerased(draft, marks, caller), draft, made) for draft, made in news]
+        return [
+            (left, made if left is draft else self._drafting.make([left.item], embedded=False)[0])
+            for left, draft, made in rest
+            if left
+        ]
+
     def _store(
-        self, drafts: Sequence[RecordDraft], made: Sequence[Made], caller: Caller, transaction: Transaction
-    ) -> list[str]:
-        now, ids = self._clock(), list[str]()
-        for draft, one in zip(drafts, made, strict=True):
-            record = record_of(draft, one.text, caller, now, transaction)
+        self, news: Sequence[tuple[RecordDraft, Made]], caller: Caller, transaction: Transaction
+    ) -> dict[str, RecordDraft]:
+        """Store entries, and return them by their ids; one that another session stored becomes this one's as well."""
+        now, stored = self._clock(), dict[str, RecordDraft]()
+        for draft, made in news:
+            known = transaction.told_before(line) if (line := _message_line(draft)) else None
+            if known:
+                transaction.share_line(known, caller)
+                continue
+            record = record_of(draft, made.text, caller, now, transaction)
             transaction.insert(record, None, draft.item.entities, draft.item.relations)
             self._attachments.keep(draft.item.files)
-            ids.append(record.id)
-        return ids
+            stored[record.id] = draft
+        return stored
+
+
+def _message_line(draft: RecordDraft) -> MessageLine | None:
+    """Return what a line is known by in any session; None without the client's own id."""
+    item, message_id = draft.item, draft.item.details.get("message_id")
+    if not isinstance(message_id, str):
+        return None
+    digest = content_hash(item.text)
+    return MessageLine(
+        message_id=message_id, scope=draft.scope, kind=item.kind, role=item.role, digest=digest, call_id=item.call_id
+    )
 
 
 def _told(drafts: Sequence[RecordDraft]) -> list[LogLine]:

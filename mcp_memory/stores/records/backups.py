@@ -18,7 +18,10 @@ from mcp_memory.stores.records.file_errors import note_of, translated_errors
 from mcp_memory.stores.records.sql_files import APPLICATION_ID
 
 _SIDE_FILES = ("-wal", "-shm", "-overwritten")
-_HOLDS = "SELECT 1 FROM records WHERE id IN (SELECT value FROM json_each(?))"
+_HOLDS = """
+    SELECT 1 FROM records WHERE id IN (SELECT value FROM json_each(?1))
+    UNION ALL SELECT 1 FROM tasks WHERE id IN (SELECT value FROM json_each(?1)) LIMIT 1
+"""
 
 
 class Copy(NamedTuple):
@@ -98,7 +101,10 @@ def copies(database: Path) -> Sequence[Copy]:
 
 
 def copies_holding(database: Path, record_ids: Iterable[str]) -> list[Path]:
-    """Return the sound copies that hold any of these records. A damaged one may be all that is left of a memory."""
+    """Return the sound copies that hold any of these records and tasks.
+
+    A damaged one may be all that is left of a memory.
+    """
     wanted = json.dumps(list(record_ids))
     return [copy.path for copy in copies(database) if copy.schema is not None and _holds(copy.path, wanted)]
 
@@ -119,7 +125,7 @@ def _copy(path: Path) -> Copy:
 
 
 def _holds(copy: Path, record_ids: str) -> bool:
-    """Return True where the copy, read with its log if it has one, holds any record of a JSON list of ids."""
+    """Return True where the copy, read with its log if it has one, holds any record or task of a JSON list of ids."""
     with closing(_reading(copy)) as connection:
         return connection.execute(_HOLDS, (record_ids,)).fetchone() is not None
 

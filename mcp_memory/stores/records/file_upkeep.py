@@ -13,10 +13,11 @@ from mcp_memory.errors import StoreBusy
 from mcp_memory.stores.records.backups import back_up, copies_holding, delete_copies
 from mcp_memory.stores.records.copies import drop_unfinished
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.file_errors import UNREADABLE, wait_out
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.sql_files import MIGRATED, meta, statement
-from mcp_memory.stores.records.transaction import UNPURGED, advance
+from mcp_memory.stores.records.transaction import advance
 
 PURGE_PATIENCE_SECONDS = 10.0
 REWRITTEN = "rewritten"
@@ -52,12 +53,14 @@ class SqliteUpkeep:
             wait_out(lambda: self._empty_log(deadline), deadline)
         except StoreBusy as error:
             raise StoreBusy(_IN_USE) from error
-        path = self._database.path
-        copies = copies_holding(path, (row["id"] for row in self._database.rows("SELECT id FROM tombstones")))
+        path, rewritten = self._database.path, self._noted(REWRITTEN_ROWS) or "[]"
+        erased = (row["id"] for row in self._database.rows("SELECT id FROM tombstones"))
+        copies = copies_holding(path, [*erased, *json.loads(rewritten)])
         with self._database.write() as connection:  # Nobody migrates, and so copies, meanwhile.
             delete_copies(copies)
             drop_unfinished(path)
-            connection.executemany(statement("drop_meta"), [(UNPURGED, pending), (REWRITTEN, pending)])
+            done = [(UNPURGED, pending), (REWRITTEN, pending), (REWRITTEN_ROWS, rewritten)]
+            connection.executemany(statement("drop_meta"), done)
         return [copy.name for copy in copies]
 
     def is_purge_pending(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, fields
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Trigger, role_of
 from mcp_memory.errors import Conflict
-from mcp_memory.ports.session_logs import SaidEntry, Undone
+from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
 from mcp_memory.stores.records.sql_files import newest_change, statement
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))
@@ -26,6 +26,25 @@ class SqliteLogWriter:
 
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
         return said(self._db, caller, entry_id)
+
+    def told_before(self, line: MessageLine) -> str | None:
+        row = self._run("told_before", asdict(line)).fetchone()
+        return row["id"] if row else None
+
+    def share_line(self, record_id: str, caller: Caller) -> None:
+        self._run("share_line", {**of_session(caller), "id": record_id})
+
+    def lines_named(self, message_ids: Collection[str], caller: Caller) -> Sequence[str]:
+        asked = {**of_session(caller), "message_ids": json.dumps([*message_ids])}
+        return [row["id"] for row in self._run("lines_named", asked)]
+
+    def take_back(self, record_ids: Sequence[str], caller: Caller) -> Sequence[str]:
+        gone: list[str] = []
+        for record_id in record_ids:
+            is_new = self._run("take_back", {**of_session(caller), "id": record_id}).rowcount > 0
+            if is_new and not self._run("held_elsewhere", {"id": record_id}).fetchone():
+                gone.append(record_id)
+        return gone
 
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
         row = {**of_session(caller), "asked_by": trigger, "at": at, "before": before}

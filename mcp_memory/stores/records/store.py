@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_memory.domain.memory.erased import ErasedMarks
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
@@ -27,6 +28,7 @@ from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
+from mcp_memory.stores.records.erasures import erased_marks
 from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
 from mcp_memory.stores.records.projects import SqliteProjects
 from mcp_memory.stores.records.reviews import SqliteReviews
@@ -157,6 +159,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def excluded(self, namespace: str, task_ids: Collection[str], agent: str) -> frozenset[str]:
         asked = {"namespace": namespace, "task_ids": json.dumps(list(task_ids)), "agent": agent}
         return frozenset(row["record_id"] for row in self._rows("excluded", asked))
+
+    def erased(self, scopes: Iterable[str]) -> ErasedMarks:
+        with self._database.read() as connection:
+            return erased_marks(connection, scopes)
+
+    def saying(self, word: str, scopes: Iterable[str], limit: int) -> Sequence[str]:
+        asked = {"word": word, "scopes": json.dumps([*scopes]), "limit": limit}
+        return [row["id"] for row in self._rows("saying", asked)]
 
     def exclusions(self, record_id: str, namespace: str) -> Sequence[Exclusion]:
         rows = self._rows("exclusions_of", {"id": record_id, "namespace": namespace})

@@ -19,7 +19,7 @@ from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.replacements import SqliteLogWriter
+from mcp_memory.stores.records.erasures import UNPURGED, SqliteErasures
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
@@ -32,11 +32,8 @@ from mcp_memory.stores.records.rows import (
 )
 from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 
-UNPURGED = "unpurged"
-"""Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
 
-
-class SqliteTransaction(SqliteLogWriter):
+class SqliteTransaction(SqliteErasures):
     """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
     def __init__(
@@ -151,6 +148,16 @@ class SqliteTransaction(SqliteLogWriter):
         self._take_mentions_along(record)
         self._note_ground(record.id, change)
         return record
+
+    def rewrite(self, record: Record, found: Iterable[Entity]) -> None:
+        self._run("strip_versions", (record.id,))
+        self._run("drop_reviews_of", (json.dumps([record.id]),))
+        self._run("update_record", record_to_columns(record, self._next_change()))
+        self._run("drop_tags", (record.id,))
+        self._run("put_tags", (record.id,))
+        self.index_anew(record)
+        self._find_anew(record, found)
+        self._note_rewritten(record.id)
 
     def index_anew(self, record: Record) -> None:
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})

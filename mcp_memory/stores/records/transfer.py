@@ -74,6 +74,8 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         aliases.setdefault(entity, []).append(key)
     return WholeRecord(
         record=record,
+        also_told_in=tuple(key for (key,) in of("leaving_shared_lines")),
+        taken_back_in=tuple(key for (key,) in of("leaving_taken_back")),
         versions=tuple(_standing(versions_of(connection, [record.id]).get(record.id, ()))),
         confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
@@ -226,6 +228,7 @@ class _Entering:
             self._run("enter_exclusion", {**asdict(exclusion), "record_id": record.id})
         for session in whole.confirmed_in:
             self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
+        self._lines(whole)
         for mention in whole.mentions:
             self._mention(whole, mention)
         for relation in whole.relations:
@@ -233,6 +236,12 @@ class _Entering:
             where = {"record_id": record.id, "scope": record.scope, "change": self._next_change()}
             if not self._db.execute(statement("enter_relation"), {**asdict(relation), **ends, **where}).rowcount:
                 raise InvalidRequest(f"Its relation {relation.type!r} has an end that did not come before it.")
+
+    def _lines(self, whole: WholeRecord) -> None:
+        for name, keys in (("enter_shared_line", whole.also_told_in), ("enter_taken_back", whole.taken_back_in)):
+            for key in keys:
+                agent, _, session = key.partition("/")
+                self._run(name, {"id": whole.record.id, "agent": agent, "session_id": session})
 
     def _numbered(self, version: Version) -> Version:
         if not version.change:

@@ -261,7 +261,9 @@ def test_a_forgotten_text_stored_again_holds_again(app: App, remember: RememberO
     """R9: retiring is reversible, also by saying it anew."""
     fact = remember("The port is 5432.")
     app.forget([fact.id], "retire", app.caller())
-    assert remember("The port is 5432.") == Remembered(id=fact.id, status="stored")
+    again = remember("The port is 5432.")
+    assert replace(again, forgotten=None) == Remembered(id=fact.id, status="stored")
+    assert again.forgotten == app.now()
     assert found(app, "port") == ["The port is 5432."]
 
 
@@ -397,7 +399,7 @@ def test_a_search_for_duplicates_that_fails_undoes_nothing(
     assert (answer.status, answer.similar) == ("stored", ())
 
 
-def test_a_record_erased_between_reading_and_writing_is_stored_anew(
+def test_a_record_erased_between_reading_and_writing_is_not_stored_anew_unless_its_agent_insists(
     app: App, open_memory: Callable[..., App], remember: RememberOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R1: another process may erase what this one had just found."""
@@ -410,8 +412,10 @@ def test_a_record_erased_between_reading_and_writing_is_stored_anew(
         return write(by)
 
     monkeypatch.setattr(app.records, "write", erase_first)
-    answer = remember("The port is 5432.")
+    with pytest.raises(Conflict, match="erased here"):
+        remember("The port is 5432.")
     monkeypatch.undo()
+    answer = remember("The port is 5432.", reassert=True)
     assert answer.status == "stored"
     assert answer.id != fact.id
     assert found(app, "port") == ["The port is 5432."]

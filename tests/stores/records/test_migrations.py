@@ -36,10 +36,13 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_PROJECT_FOLDERS = "DROP TABLE project_folders; DROP TABLE former_namespaces;"
+WITHOUT_ERASED = """
+DROP TABLE shared_lines; DROP TABLE taken_back; DROP TABLE erased_texts; DROP INDEX records_by_message;
+DROP TABLE project_folders; DROP TABLE former_namespaces;
+"""
 """What takes a store back to the twentieth schema."""
 WITHOUT_QUEUE = f"""
-{WITHOUT_PROJECT_FOLDERS}
+{WITHOUT_ERASED}
 DROP INDEX tasks_by_parent; DROP INDEX tasks_by_change; DROP INDEX tasks_open; DROP INDEX branches_open;
 CREATE INDEX tasks_by_branch ON tasks (namespace) WHERE branch; DROP TABLE unembedded;
 """
@@ -86,7 +89,7 @@ def test_episodes_of_the_sixteenth_schema_are_as_old_as_they_are_stored(
                 "UPDATE records SET status = ?, created_at = ?, accessed_at = ?, occurred_at = ? WHERE id = ?", row
             )
         connection.execute("UPDATE records SET status = 'archived', accessed_at = 1 WHERE id = ?", (message,))
-        connection.executescript(f"{WITHOUT_PROJECT_FOLDERS} PRAGMA user_version = 16")
+        connection.executescript(f"{WITHOUT_ERASED} PRAGMA user_version = 16")
         connection.commit()
         before = connection.execute("SELECT value FROM sequence").fetchone()[0]
     memory = open_memory()
@@ -153,7 +156,7 @@ def _as_of_eighteen(path: Path, sources: Sequence[str], settled: str) -> int:
         group = ("g000001", "duplicate", "", 1.0, "", 0, "", "unrelated", 1, 1.0, "ann", "")
         connection.execute(f"INSERT INTO reviews VALUES ({', '.join('?' * 12)})", group)
         connection.execute("INSERT INTO review_records VALUES ('g000001', 0, ?, '')", (settled,))
-        connection.executescript(f"{WITHOUT_PROJECT_FOLDERS} PRAGMA user_version = 18")
+        connection.executescript(f"{WITHOUT_ERASED} PRAGMA user_version = 18")
         connection.commit()
         before: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
     return before
@@ -204,7 +207,7 @@ def test_groups_that_a_rule_guessed_wait_no_more(open_memory: Callable[..., App]
     memory.settle(Settling(id=groups[4], settle="unrelated"), memory.caller())
     memory.close()
     with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
-        connection.executescript(f"{WITHOUT_PROJECT_FOLDERS} PRAGMA user_version = 19")
+        connection.executescript(f"{WITHOUT_ERASED} PRAGMA user_version = 19")
         connection.commit()
     memory = open_memory()
     assert [each.review.id for each in memory.reviews.waiting(memory.caller())] == [groups[2], groups[3]]
@@ -220,7 +223,7 @@ def test_a_migration_that_counts_nothing_says_nothing(
     open_memory().close()
     with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
         connection.execute("INSERT INTO meta VALUES ('migrated', 'of before')")
-        connection.executescript(f"{WITHOUT_PROJECT_FOLDERS} PRAGMA user_version = 16")
+        connection.executescript(f"{WITHOUT_ERASED} PRAGMA user_version = 16")
         connection.commit()
     assert open_memory().records.migrated() == ""
     assert caplog.messages == []

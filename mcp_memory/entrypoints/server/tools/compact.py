@@ -94,6 +94,10 @@ def _feed(given: BesideCompact, app: App, caller: Caller) -> tuple[dict[str, Jso
     require_local("send what the transcript says as messages instead.")
     transcript = read_transcript(Path(given.transcript))
     fed = _told(app.feed(transcript.records, caller))
+    if transcript.goes_back:
+        from mcp_memory.entrypoints.conversations.rewound import taken_back_in
+
+        app.take_back(taken_back_in(Path(given.transcript)), caller)
     return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}, []
 
 

@@ -38,7 +38,13 @@ def build(app: "App") -> StrictTool:
             "not_found": list(forgotten.not_found),
         }
         note = forgotten.copies_told if forgotten.purged else PENDING
-        return told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note, change=forgotten.change)
+        return told | unless_empty(
+            extracted_from_them=list(forgotten.extracted),
+            quotation_cut_from=list(forgotten.cut),
+            maybe_left_in=list(forgotten.left),
+            note=note,
+            change=forgotten.change,
+        )
 
     return make_tool(
         "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)

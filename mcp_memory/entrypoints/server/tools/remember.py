@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
+from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.answers import show_conflicts, show_near, unless_empty
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.identity import asking
@@ -90,4 +91,9 @@ def _show(remembered: "Remembered", *, is_one_of_few: bool) -> dict[str, Json]:
         group=remembered.review,
         added=list(remembered.added),
         kind=remembered.kind,
+        forgotten=_forgotten(remembered.forgotten),
     )
+
+
+def _forgotten(at: float | None) -> str:
+    return f"It was forgotten on {iso_day(at)}, and is live again; forget it again if it shall stay so." if at else ""

@@ -1,12 +1,26 @@
 -- Queries over the logs of sessions. An original is live where nothing covers it, a replacement where nothing replaced it.
 
 -- name: live_originals
+-- Those that the session stored, and those that it has in common with another one; what was taken back is neither live
+-- nor covered.
+WITH lines (row) AS (
+    SELECT row FROM records INDEXED BY records_in_log
+    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
+        AND kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+)
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
     r.speaker, r.outcome IS 'failure', r.pinned, r.importance
-FROM records AS r INDEXED BY records_in_log
-WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
-    AND r.kind IN ('message', 'tool_call', 'tool_result')
-    AND NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id)
+FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+WHERE NOT EXISTS (
+        SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
+        WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM taken_back AS t
+        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+    )
 ORDER BY r.row;
 
 -- name: originals_with_text
@@ -47,12 +61,17 @@ WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, 
 
 -- name: originals
 -- All of them, or those after an entry; none where that is not there.
+WITH lines (row) AS (
+    SELECT row FROM records INDEXED BY records_in_log
+    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
+        AND kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+)
 SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
     CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
-FROM records AS r INDEXED BY records_in_log
-WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
-    AND r.kind IN ('message', 'tool_call', 'tool_result')
-    AND r.row > CASE WHEN :after IS NULL THEN 0
+FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+WHERE r.row > CASE WHEN :after IS NULL THEN 0
         ELSE coalesce((SELECT a.row FROM records AS a WHERE a.id = :after), 9223372036854775807) END
 ORDER BY r.row;
 
@@ -62,11 +81,28 @@ SELECT count(*) FILTER (WHERE is_live) AS entries, coalesce(sum(tokens) FILTER (
     coalesce((SELECT l.tokens FROM logs_left AS l
         WHERE l.namespace = :namespace AND l.agent = :agent AND l.session_id = :session_id), -1) AS left
 FROM (
-    SELECT r.text_tokens AS tokens, r.created_at AS stored_at,
-        NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id) AS is_live
+    SELECT r.text_tokens AS tokens, r.created_at AS stored_at, NOT EXISTS (
+            SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
+            WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM taken_back AS t
+            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        ) AS is_live
     FROM records AS r INDEXED BY records_in_log
     WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
         AND r.kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT r.text_tokens, r.created_at, NOT EXISTS (
+            SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
+            WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM taken_back AS t
+            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        )
+    FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row
+    WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id
     UNION ALL
     SELECT tokens, NULL, 1 FROM replacements INDEXED BY replacements_live
     WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND replaced_by IS NULL
@@ -113,9 +149,72 @@ WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND
 
 -- name: live_originals_among
 SELECT r.id, r.text_tokens FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value
-WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
-    AND r.kind IN ('message', 'tool_call', 'tool_result')
-    AND NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id);
+WHERE r.kind IN ('message', 'tool_call', 'tool_result')
+    AND (
+        r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+        OR EXISTS (
+            SELECT 1 FROM shared_lines AS s
+            WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id AND s.row = r.row
+        )
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
+        WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM taken_back AS t
+        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+    );
+
+-- name: told_before
+-- The same line under the client's own id of it, in whichever session it was told first.
+SELECT r.id FROM records AS r INDEXED BY records_by_message
+WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
+    AND r.kind IN ('message', 'tool_call', 'tool_result') AND r.scope = :scope
+    AND r.kind = :kind AND r.role IS :role AND r.content_hash = :digest AND r.call_id IS :call_id
+ORDER BY r.row LIMIT 1;
+
+-- name: share_line
+INSERT OR IGNORE INTO shared_lines (namespace, agent, session_id, row)
+SELECT :namespace, :agent, :session_id, r.row FROM records AS r
+WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id);
+
+-- name: lines_named
+-- Lines of a session's log that are, or are parts of, messages with these ids of the client: "id", "id/2".
+WITH lines (row) AS (
+    SELECT row FROM records INDEXED BY records_in_log
+    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
+        AND kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+)
+SELECT r.id FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+CROSS JOIN json_each(:message_ids) AS m
+WHERE json_type(r.details, '$.message_id') = 'text' AND (
+    json_extract(r.details, '$.message_id') = m.value
+    OR substr(json_extract(r.details, '$.message_id'), 1, length(m.value) + 1) = m.value || '/'
+)
+ORDER BY r.row;
+
+-- name: take_back
+INSERT OR IGNORE INTO taken_back (namespace, agent, session_id, row)
+SELECT :namespace, :agent, :session_id, row FROM records WHERE id = :id;
+
+-- name: held_elsewhere
+-- Where another session's log has the line, and its user did not take it back.
+WITH holders (namespace, agent, session_id) AS (
+    SELECT namespace, agent, session_id FROM records WHERE id = :id
+    UNION
+    SELECT s.namespace, s.agent, s.session_id FROM shared_lines AS s
+    WHERE s.row = (SELECT row FROM records WHERE id = :id)
+)
+SELECT 1 FROM holders AS h
+WHERE NOT EXISTS (
+    SELECT 1 FROM taken_back AS t
+    WHERE t.namespace = h.namespace AND t.agent = h.agent AND t.session_id = h.session_id
+        AND t.row = (SELECT row FROM records WHERE id = :id)
+)
+LIMIT 1;
 
 -- name: live_replacements_among
 SELECT p.row, p.tokens FROM json_each(:ids) AS i CROSS JOIN replacements AS p ON p.id = i.value

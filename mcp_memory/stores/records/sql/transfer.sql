@@ -35,6 +35,22 @@ SELECT 1 FROM records WHERE id = ? AND namespace = ? AND visibility <> 'user';
 -- name: leaving_confirmations
 SELECT session_id FROM confirmations WHERE record_id = ? ORDER BY session_id;
 
+-- name: leaving_shared_lines
+SELECT s.agent || '/' || s.session_id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row
+WHERE r.id = ? AND s.namespace = r.namespace ORDER BY 1;
+
+-- name: leaving_taken_back
+SELECT t.agent || '/' || t.session_id FROM taken_back AS t CROSS JOIN records AS r ON r.row = t.row
+WHERE r.id = ? AND t.namespace = r.namespace ORDER BY 1;
+
+-- name: enter_shared_line
+INSERT INTO shared_lines (namespace, agent, session_id, row)
+SELECT namespace, :agent, :session_id, row FROM records WHERE id = :id;
+
+-- name: enter_taken_back
+INSERT INTO taken_back (namespace, agent, session_id, row)
+SELECT namespace, :agent, :session_id, row FROM records WHERE id = :id;
+
 -- name: leaving_mentions
 SELECT e.id, e.name, e.type, m.properties, m.found FROM mentions AS m JOIN entities AS e ON e.id = m.entity
 WHERE m.record_id = ? ORDER BY e.name_key, e.type;

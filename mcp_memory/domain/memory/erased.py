@@ -1,0 +1,247 @@
+"""Recognises erased text where it comes again: whole, or quoted. Knows words and digests, and no store.
+
+A text is divided into pieces of PIECE_WORDS words. A text that repeats a whole piece quotes it: so many words in a row
+are no accident. Pieces do not overlap, because a chain of overlapping ones could be guessed word by word.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from mcp_memory.domain.model.records import (
+    IMPORTED_AT,
+    IMPORTED_BY,
+    LOG_KINDS,
+    Details,
+    Json,
+    Kind,
+    Record,
+    map_strings,
+)
+from mcp_memory.domain.text.lexicon import UNSPACED
+from mcp_memory.domain.text.words import normalized
+
+ERASED_PASSAGE: Final = "[erased]"
+"""Replaces a quotation."""
+PIECE_WORDS: Final = 8
+"""Words in a row that nobody repeats by accident."""
+LEAST_WORDS: Final = 5
+"""Least words of a text that is recognised inside another one; a shorter text is recognised as a whole alone."""
+UNSPACED_WORDS: Final = 16
+"""Characters that count as PIECE_WORDS in a script without spaces between words."""
+WHOLE: Final = 0
+"""The width of what is recognised as a whole: a text, or the id that a client gave to a message."""
+_NO_WORDS = frozenset({"message_id", "source", "task", "files", IMPORTED_AT, IMPORTED_BY})
+"""Details that this server sets."""
+_MOST_AROUND = 160
+"""Characters of a sentence that go with a quotation in it, on each side."""
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+# e.g. ". ", "\n", "。", "<summary>": a sentence ends there
+_SENTENCE_END = re.compile(r"[.!?](?=[\s\"')\]<]|\Z)|[。！？\n]")
+
+Words = tuple[str, ...]
+Holds = Callable[[Words], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacedWord:
+    text: str
+    start: int
+    end: int
+
+
+def words_of(text: str) -> Words:
+    """Return the words of a text as they are compared: case, punctuation and Unicode form do not count."""
+    return tuple(word.text for word in _words(text))
+
+
+def pieces_of(text: str) -> frozenset[Words]:
+    """Return the pieces by which a quotation of the text is recognised; none where it is too short."""
+    words = words_of(text)
+    width = _width(words)
+    if len(words) < (LEAST_WORDS * width // PIECE_WORDS):
+        return frozenset()
+    if len(words) <= width:
+        return frozenset({words})
+    last = len(words) - width
+    return frozenset(words[start : start + width] for start in (*range(0, last, width), last))
+
+
+def texts_of(record: Record) -> Iterator[str]:
+    """Yield every text of a record's words that others may quote: its text, and those in its details."""
+    yield record.text
+    yield from _strings(record.details)
+
+
+def digest(key: bytes, *parts: str) -> bytes:
+    """Return the keyed digest of some words, which nobody without the key can compare with a guess."""
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), key=key, digest_size=12).digest()
+
+
+def whole_digests(record: Record, key: bytes) -> Iterator[bytes]:
+    """Yield the digests by which a record is recognised as a whole.
+
+    What others than a log's session say is recognised wherever it comes; a short line of a log in its session alone, as
+    "Yes." is said in all of them.
+    """
+    message_id = record.details.get("message_id")
+    if isinstance(message_id, str):
+        yield digest(key, "id", message_id)
+    yield _whole(key, record.kind, record.session_id, record.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedMarks:
+    """The digests of what was erased, by their widths, with their key."""
+
+    key: bytes = b""
+    digests: Mapping[int, frozenset[bytes]] = field(default_factory=dict[int, frozenset[bytes]])
+
+    def __bool__(self) -> bool:
+        return bool(self.digests)
+
+    def without(self, text: str) -> str:
+        """Return the text with ERASED_PASSAGE for each sentence that quotes what was erased."""
+        widths = [width for width in self.digests if width != WHOLE]
+        return without_quotations(text, widths, self._holds) if widths else text
+
+    def are_in(self, text: str) -> bool:
+        return self.without(text) != text
+
+    def has(self, kind: Kind, session_id: str, text: str, message_id: Json = None) -> bool:
+        """Return True for an item that was erased as a whole."""
+        whole = self.digests.get(WHOLE, frozenset())
+        if isinstance(message_id, str) and digest(self.key, "id", message_id) in whole:
+            return True
+        return bool(whole) and _whole(self.key, kind, session_id, text) in whole
+
+    def met_in(self, kind: Kind, session_id: str, text: str, details: Details) -> Iterator[tuple[int, bytes]]:
+        """Yield the width and the digest of each mark that an item has."""
+        message_id, found = details.get("message_id"), [_whole(self.key, kind, session_id, text)]
+        if isinstance(message_id, str):
+            found.append(digest(self.key, "id", message_id))
+        yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))
+        for said in (text, *_strings(details)):
+            words = words_of(said)
+            for width in self.digests.keys() - {WHOLE}:
+                windows = (words[start : start + width] for start in range(len(words) - width + 1))
+                yield from ((width, digest(self.key, "words", *each)) for each in windows if self._holds(each))
+
+    def _holds(self, words: Words) -> bool:
+        return digest(self.key, "words", *words) in self.digests[len(words)]
+
+
+def marks_of(pieces: Iterable[Words], key: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the width and the digest of each piece."""
+    for words in pieces:
+        yield len(words), digest(key, "words", *words)
+
+
+def quoting(pieces: Collection[Words]) -> Callable[[str], str]:
+    """Return the function that takes quotations of these pieces out of a text, as `ErasedMarks.without` does."""
+    widths = sorted({len(piece) for piece in pieces})
+    firsts = {piece[0] for piece in pieces}
+    return lambda text: without_quotations(text, widths, lambda words: words[0] in firsts and words in pieces)
+
+
+def held_in(text: str, pieces: Collection[Words]) -> frozenset[Words]:
+    """Return those of the pieces that the text has."""
+    words = words_of(text)
+    widths = {len(piece) for piece in pieces}
+    firsts = {piece[0] for piece in pieces}
+    starts = [start for start, word in enumerate(words) if word in firsts]
+    return frozenset(words[start : start + width] for start in starts for width in widths) & frozenset(pieces)
+
+
+def without_quotations(text: str, widths: Sequence[int], holds: Holds) -> str:
+    """Return the text with ERASED_PASSAGE for each sentence in which `holds` knows some words of one of the widths."""
+    words = _words(text)
+    bare = tuple(word.text for word in words)
+    found = [
+        (words[start].start, words[start + width - 1].end)
+        for width in widths
+        for start in range(len(words) - width + 1)
+        if holds(bare[start : start + width])
+    ]
+    if not found:
+        return text
+    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    parts, place = list[str](), 0
+    for begin, end in _joined(_sentences(found, ends, text)):
+        parts += [text[place:begin], ERASED_PASSAGE]
+        place = end
+    return "".join([*parts, text[place:]])
+
+
+def is_all_erased(text: str) -> bool:
+    """Return True for a text of which nothing is left."""
+    return ERASED_PASSAGE in text and not words_of(text.replace(ERASED_PASSAGE, " "))
+
+
+def details_without(details: Details, cut: Callable[[str], str]) -> Details:
+    """Return details with `cut` applied to every text in them that somebody wrote."""
+    said = {name: value for name, value in details.items() if name not in _NO_WORDS}
+    return {**details, **dict(zip(said, map_strings(said, cut).values(), strict=True))}
+
+
+def _strings(details: Details) -> list[str]:
+    """Return every text inside details that somebody wrote."""
+    found: list[str] = []
+
+    def note(text: str) -> str:
+        found.append(text)
+        return text
+
+    details_without(details, note)
+    return found
+
+
+def _sentences(found: Iterable[tuple[int, int]], ends: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
+    """Yield the sentences around the places, without the blanks in front, as far as they are no longer than useful."""
+    spans = list(pairwise(ends))
+    at = 0
+    for start, end in sorted(found):
+        while spans[at][1] <= start:
+            at += 1
+        last = at
+        while spans[last][1] < end:
+            last += 1
+        begin, close = max(spans[at][0], start - _MOST_AROUND), min(spans[last][1], end + _MOST_AROUND)
+        while begin < start and text[begin].isspace():
+            begin += 1
+        while close > end and text[close - 1].isspace():
+            close -= 1
+        yield begin, close
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the spans, those that overlap or touch as one."""
+    current: tuple[int, int] | None = None
+    for span in sorted(spans):
+        if current and span[0] <= current[1] + 1:
+            current = current[0], max(current[1], span[1])
+            continue
+        if current:
+            yield current
+        current = span
+    if current:
+        yield current
+
+
+def _words(text: str) -> list[_PlacedWord]:
+    return [_PlacedWord(normalized("NFKC", m.group()).casefold(), m.start(), m.end()) for m in _WORD.finditer(text)]
+
+
+def _width(words: Words) -> int:
+    """Return how many words make a piece: in a script without spaces each character is one."""
+    unspaced = sum(1 for word in words if len(word) == 1 and not word.isascii() and _WORD.fullmatch(word) is not None)
+    return UNSPACED_WORDS if 2 * unspaced > len(words) else PIECE_WORDS
+
+
+def _whole(key: bytes, kind: Kind, session_id: str, text: str) -> bytes:
+    words = words_of(text)
+    where = ("log", session_id, kind) if kind in LOG_KINDS else ("text",)
+    return digest(key, *where, *words)

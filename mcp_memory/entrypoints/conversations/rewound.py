@@ -1,0 +1,137 @@
+"""Finds what a user took back in a transcript whose lines name the line that each follows. Knows lines, and no memory.
+
+Going back leaves the old lines in the file: the next prompt follows an earlier line, and what followed that one before
+is a branch that nobody continues. Calls that run side by side branch as well; only a prompt takes anything back.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from mcp_memory.bounded_files import MB, bounded_lines, open_regular
+
+MAX_LINE_BYTES: Final = 64 * MB
+_PARENTS: Final = ("parentUuid", "logicalParentUuid")
+"""The line before; behind a client's compaction, the last one that it summarised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLine:
+    """A line of a chain: its own id, that of the line it follows, and whether a user wrote it."""
+
+    id: str
+    parent: str | None
+    is_prompt: bool
+
+
+def step_of(entry: Mapping[str, JsonValue]) -> ChainLine | None:
+    """Return an entry's place in the chain; None for one outside of it, as those of subagents are."""
+    own = entry.get("uuid")
+    if not isinstance(own, str) or "parentUuid" not in entry or entry.get("isSidechain") is True:
+        return None
+    parent = next((found for name in _PARENTS if isinstance(found := entry.get(name), str)), None)
+    return ChainLine(id=own, parent=parent, is_prompt=_is_prompt(entry))
+
+
+def taken_back_in(path: Path) -> list[str]:
+    """Return `taken_back` of a transcript's file; nothing where it cannot be read."""
+    try:
+        with open_regular(path.expanduser()) as file:
+            return taken_back(raw for raw in bounded_lines(file, MAX_LINE_BYTES) if raw)
+    except (OSError, RuntimeError):
+        return []
+
+
+def taken_back(lines: Iterable[bytes]) -> list[str]:
+    """Return the ids of the lines that follow a prompt which the user took back, that prompt among them, in order.
+
+    A prompt was taken back where it is not among the lines before the last one, and where a later prompt, which is,
+    follows the line from which its branch begins.
+    """
+    steps: dict[str, ChainLine] = {}
+    last: str | None = None
+    for entry in _entries(lines):
+        if step := step_of(entry):
+            steps.setdefault(step.id, step)
+            last = step.id
+        elif entry.get("type") == "last-prompt" and entry.get("leafUuid") in steps:
+            last = str(entry["leafUuid"])
+    places = {step_id: place for place, step_id in enumerate(steps)}
+    live = _before(last, steps)
+    later = _last_prompts(live, steps, places)
+    if not any(step.parent for step in steps.values()) or not _begins_with_prompt(live, steps):
+        later[None] = -1  # A chain that a client's compaction has begun takes nothing back.
+    left: set[str] = set()
+    for step in steps.values():
+        if step.id in live:
+            continue
+        if step.parent in left or (step.is_prompt and _begins_at(step, live, steps, later) > places[step.id]):
+            left.add(step.id)
+    return [step_id for step_id in steps if step_id in left]
+
+
+def _entries(lines: Iterable[bytes]) -> Iterator[Mapping[str, JsonValue]]:
+    for raw in lines:
+        try:
+            entry: object = json.loads(raw.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield cast("Mapping[str, JsonValue]", entry)
+
+
+def _before(last: str | None, steps: Mapping[str, ChainLine]) -> dict[str | None, None]:
+    """Return the chain that ends with this line, from its end; None is its beginning."""
+    chain: dict[str | None, None] = {}
+    while last in steps and last not in chain:
+        chain[last] = None
+        last = steps[last].parent if last else None
+    return {**chain, None: None} if last is None else chain
+
+
+def _last_prompts(
+    live: Iterable[str | None], steps: Mapping[str, ChainLine], places: Mapping[str, int]
+) -> dict[str | None, int]:
+    """Return, for each line of the living chain, the place of the first prompt behind it; -1 without one."""
+    following, found = -1, dict[str | None, int]()
+    for step_id in live:
+        found[step_id] = following
+        if step_id and steps[step_id].is_prompt:
+            following = places[step_id]
+    return found
+
+
+def _begins_with_prompt(live: Iterable[str | None], steps: Mapping[str, ChainLine]) -> bool:
+    *_, first = [None, *(step_id for step_id in live if step_id)]
+    return first is not None and steps[first].is_prompt
+
+
+def _begins_at(
+    step: ChainLine, live: Mapping[str | None, None], steps: Mapping[str, ChainLine], later: Mapping[str | None, int]
+) -> int:
+    """Return the place of the living prompt behind the line from which a prompt's branch begins; -1 without one."""
+    parent, met = step.parent, set[str | None]()
+    while parent not in live and parent in steps and parent not in met:
+        met.add(parent)
+        parent = steps[parent].parent if parent else None
+    return later.get(parent, -1)
+
+
+def _is_prompt(entry: Mapping[str, JsonValue]) -> bool:
+    """Return True for a line that a user wrote: in the user's role, no tool's result and no client's note."""
+    message = entry.get("message")
+    if (
+        entry.get("type") != "user"
+        or True in (entry.get("isMeta"), entry.get("isCompactSummary"))
+        or not isinstance(message, dict)
+    ):
+        return False
+    content = message.get("content")
+    if isinstance(content, list):
+        kinds = {part.get("type") for part in content if isinstance(part, dict)}
+        return bool(kinds) and "tool_result" not in kinds
+    return isinstance(content, str)

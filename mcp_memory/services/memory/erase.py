@@ -1,0 +1,158 @@
+"""Erases records together with what was made from them, and with quotations of them elsewhere.
+
+What was made from a record goes as a whole, since nobody can tell which of its words another text reworded. A text that
+only quotes it loses the sentences of the quotation.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.memory.erased import (
+    Words,
+    details_without,
+    held_in,
+    is_all_erased,
+    pieces_of,
+    quoting,
+    texts_of,
+    words_of,
+)
+from mcp_memory.domain.model.records import Instant, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import CHECKPOINT_TAG, CLIENT_SUMMARY_TAG
+from mcp_memory.domain.model.tasks import ERASED, Task
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.micro_and_summary import remeasured
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.text import TokenCounter
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.review.supersede import reinstate
+
+MOST_QUOTING = 12
+"""Records that have a piece, at most, for it to be a quotation: words that more have are a phrase of all of them."""
+TELLING_LENGTH, TELLING_WORDS, MOST_LEFT = 6, 6, 5
+"""A word of an erased text is telling where it is so long and at most so many records have it; so many are tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """Traces of erased records: `made` were made from them and went, `cut` (records, tasks) lost quotations."""
+
+    made: tuple[str, ...]
+    cut: tuple[str, ...]
+
+
+def erase(
+    found: Sequence[Record],
+    caller: Caller,
+    now: Instant,
+    counter: TokenCounter,
+    transaction: Transaction,
+) -> Traces:
+    """Erase the records with all traces, and keep the marks by which their text is recognised when it comes again."""
+    given = tuple(record.id for record in found)
+    made = _made_from(given, transaction)
+    own = [record for record in found if not _is_account(record)]
+    pieces = {piece for record in own for text in texts_of(record) for piece in pieces_of(text)}
+    scopes = own_scopes(caller)
+    others = [each for each in transaction.quoting(pieces, scopes) if each.id not in {*given, *made}]
+    same = {words_of(record.text) for record in own} & {words_of(each.text) for each in others}
+    common = _common(pieces, [each for each in others if words_of(each.text) not in same])
+    pieces -= common
+    kept = list[Record]()
+    for record in others:
+        rest = _without(record, quoting(pieces), now, counter)
+        if rest is None:
+            made += [record.id, *_made_from((record.id,), transaction)]
+        elif rest is not record:
+            kept.append(rest)
+    gone = tuple(dict.fromkeys((*given, *made)))
+    for record_id in gone:
+        _unlink(record_id, now, transaction)
+    cut = [record for record in kept if record.id not in gone]
+    for record in cut:
+        transaction.rewrite(record, found_entities(record.text, record.speaker, record.details))
+    tasks = [_task_without(task, quoting(pieces)) for task in transaction.quoting_tasks(pieces, caller.namespace)]
+    for task in tasks:
+        transaction.rewrite_task(task)
+    transaction.strip_quotations(pieces, scopes, caller.namespace)
+    transaction.note_erased(own, common, now)
+    transaction.erase(gone)
+    return Traces(made=gone[len(given) :], cut=tuple(each.id for each in (*cut, *tasks)))
+
+
+def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> tuple[str, ...]:
+    """Return the few records that still have a rare word of erased ones: a person may look whether they tell of them.
+
+    A word is rare that at most MOST_LEFT records have.
+    """
+    words = {word for record in found for word in words_of(record.text) if len(word) >= TELLING_LENGTH}
+    telling = sorted((word for word in words if word.isascii()), key=lambda word: (word.isalpha(), -len(word), word))
+    left: dict[str, None] = {}
+    for word in telling[:TELLING_WORDS]:
+        having = records.saying(word, own_scopes(caller), MOST_LEFT + 1)
+        if len(having) <= MOST_LEFT:
+            left.update(dict.fromkeys(having))
+    return tuple(left)
+
+
+def _is_account(record: Record) -> bool:
+    """Return True for a text made of others' words: erasing it erases none of those, and it may be made again."""
+    return record.kind == "summary" or CHECKPOINT_TAG in record.tags
+
+
+def own_scopes(caller: Caller) -> tuple[str, ...]:
+    """Return the scopes in which a caller may change records."""
+    return caller.scope("shared"), caller.scope("private"), caller.scope("user")
+
+
+def _made_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]:
+    """Return what was extracted from the records, summarises them, or tells the state of their sessions since."""
+    accounts = transaction.accounts_of(record_ids, (CHECKPOINT_TAG, CLIENT_SUMMARY_TAG))
+    made = [*transaction.extracted_from(record_ids), *accounts]
+    further = transaction.extracted_from(made) if made else ()
+    return [each for each in dict.fromkeys((*made, *further)) if each not in record_ids]
+
+
+def _common(pieces: Collection[Words], others: Sequence[Record]) -> frozenset[Words]:
+    """Return the pieces that are no quotation, since too many other records have them."""
+    counts = Counter(piece for each in others for piece in frozenset().union(*_held(each, pieces)))
+    return frozenset(piece for piece, count in counts.items() if count > MOST_QUOTING)
+
+
+def _held(record: Record, pieces: Collection[Words]) -> Iterator[frozenset[Words]]:
+    return (held_in(text, pieces) for text in texts_of(record))
+
+
+def _without(record: Record, cut: Callable[[str], str], now: Instant, counter: TokenCounter) -> Record | None:
+    """Return the record without quotations, the same one where it has none; None where nothing is left of its text."""
+    text, details = cut(record.text), details_without(record.details, cut)
+    if is_all_erased(text):
+        return None
+    if (text, details) == (record.text, record.details):
+        return record
+    return remeasured(replace(record, text=text, details=details, updated_at=now), counter.count, counter.truncate)
+
+
+def _task_without(task: Task, cut: Callable[[str], str]) -> Task:
+    return replace(
+        task,
+        goal=cut(task.goal),
+        result=cut(task.result) if task.result else task.result,
+        success_criteria=cut(task.success_criteria) if task.success_criteria else task.success_criteria,
+        artifacts=tuple(cut(each) for each in task.artifacts),
+    )
+
+
+def _unlink(record_id: str, now: Instant, transaction: Transaction) -> None:
+    """Revive what a summary had replaced; take the words of a task's result out of the task."""
+    record = transaction.get(record_id)
+    if record and record.kind == "summary":  # The log shows the one before again, so that has to hold as well.
+        reinstate(record_id, now, transaction)
+    if record and record.kind == "result":
+        told = record.details.get("task")
+        for task in transaction.tasks_near(record.namespace, [told]) if isinstance(told, str) else ():
+            if task.id == told:
+                cleared = replace(task, goal=ERASED, result=ERASED, success_criteria=None, artifacts=())
+                transaction.update_task(cleared)

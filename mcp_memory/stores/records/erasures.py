@@ -1,0 +1,133 @@
+"""Erasures in the database: writes the digests of erased text, finds and rewrites quotations of it.
+
+Implements `ErasureWriter` on the connection of a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from mcp_memory.domain.memory.erased import (
+    ErasedMarks,
+    Words,
+    held_in,
+    marks_of,
+    pieces_of,
+    quoting,
+    texts_of,
+    whole_digests,
+)
+from mcp_memory.domain.model.records import Instant, Json, Record
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.stores.records.replacements import SqliteLogWriter
+from mcp_memory.stores.records.rows import record_from_row, task_from_row, task_to_columns
+from mcp_memory.stores.records.sql_files import meta, statement
+
+ERASURE_KEY = "erasure_key"
+"""Name in `meta` of the random key of all digests."""
+UNPURGED = "unpurged"
+"""Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
+REWRITTEN_ROWS = "rewritten_rows"
+"""Name in `meta` of the records and tasks, a JSON list, that quoted what was erased, until the bytes are gone."""
+MOST_LOOKED_FOR = 12
+"""Words that SQLite looks for; of more pieces every record is read."""
+
+
+class SqliteErasures(SqliteLogWriter):
+    """Implements `ErasureWriter` on a connection whose transaction has begun."""
+
+    def erased(self, scopes: Iterable[str]) -> ErasedMarks:
+        return erased_marks(self._db, scopes)
+
+    def note_erased(self, records: Iterable[Record], common: Collection[Words], at: Instant) -> None:
+        key = self._erasure_key()
+        for record in records:
+            pieces = {piece for text in texts_of(record) for piece in pieces_of(text)} - frozenset(common)
+            for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key))]:
+                self._run("add_erased", {"scope": record.scope, "width": width, "digest": digest, "at": at})
+
+    def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
+        where = json.dumps([*scopes])
+        for width, digest in digests:
+            self._run("drop_erased", {"width": width, "digest": digest, "scopes": where})
+
+    def accounts_of(self, record_ids: Collection[str], tags: Collection[str]) -> Sequence[str]:
+        asked = {"ids": json.dumps([*record_ids]), "tags": json.dumps([*tags])}
+        return [row["id"] for row in self._run("accounts_of", asked)]
+
+    def quoting(self, pieces: Collection[Words], scopes: Iterable[str]) -> Sequence[Record]:
+        asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
+        records = (record_from_row(row) for row in self._run("maybe_quoting", asked)) if pieces else ()
+        return [record for record in records if any(held_in(text, pieces) for text in texts_of(record))]
+
+    def quoting_tasks(self, pieces: Collection[Words], namespace: str) -> Sequence[Task]:
+        tasks = (task_from_row(row) for row in self._run("list_tasks", (namespace,))) if pieces else ()
+        return [task for task in tasks if any(held_in(text, pieces) for text in _said_of(task))]
+
+    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
+        if not pieces:
+            return
+        cut, words = quoting(pieces), _looked_for(pieces)
+        asked = {"scopes": json.dumps([*scopes]), "words": words}
+        for row in self._run("maybe_quoting_versions", asked).fetchall():
+            before: Mapping[str, Json] = json.loads(row["before"])
+            if any(cut(text) != text for text in _texts(before)):
+                self._run("strip_versions", (row["record_id"],))
+                self._note_rewritten(row["record_id"])
+        rows = self._run("maybe_quoting_replacements", {"namespace": namespace, "words": words}).fetchall()
+        saying = json.dumps([row["row"] for row in rows if cut(row["text"]) != row["text"]])
+        covered = [row["record_id"] for row in self._run("covers", (saying,))]
+        if covered:
+            self._note_rewritten(*covered)
+        self._run("drop_replacements", (saying,))
+
+    def rewrite_task(self, task: Task) -> None:
+        self._run("update_task", task_to_columns(task, self._next_change()))
+        self._note_rewritten(task.id)
+
+    def _note_rewritten(self, *ids: str) -> None:
+        """Note records and tasks whose words went, until the file and the copies beside it have them no more."""
+        noted = json.loads(meta(self._db, REWRITTEN_ROWS) or "[]")
+        self._run("put_meta", (REWRITTEN_ROWS, json.dumps([*noted, *ids])))
+        self._run("put_meta", (UNPURGED, str(self._next_change())))
+
+    def _erasure_key(self) -> bytes:
+        self._run("add_meta", (ERASURE_KEY, secrets.token_hex(32)))
+        return bytes.fromhex(meta(self._db, ERASURE_KEY) or "")
+
+
+def erased_marks(connection: sqlite3.Connection, scopes: Iterable[str]) -> ErasedMarks:
+    """Return the digests of what was erased in these scopes; without any, what is false."""
+    digests: dict[int, set[bytes]] = {}
+    for width, digest in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
+        digests.setdefault(width, set()).add(digest)
+    if not digests:
+        return ErasedMarks()
+    key = bytes.fromhex(meta(connection, ERASURE_KEY) or "")
+    return ErasedMarks(key=key, digests={width: frozenset(each) for width, each in digests.items()})
+
+
+def _looked_for(pieces: Collection[Words]) -> str:
+    """Return the words, as a JSON list, of which every quotation has one: the longest of each piece."""
+    # SQLite knows the two cases of ASCII letters alone.
+    longest = {max((word for word in piece if word.isascii()), key=len, default="") for piece in pieces}
+    return json.dumps([""] if len(longest) > MOST_LOOKED_FOR or "" in longest else sorted(longest))
+
+
+def _said_of(task: Task) -> Iterator[str]:
+    yield from (task.goal, task.result or "", task.success_criteria or "", *task.artifacts)
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)

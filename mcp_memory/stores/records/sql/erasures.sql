@@ -1,0 +1,52 @@
+-- Queries over what was erased, and over what is left of it elsewhere.
+
+-- name: erased_marks
+SELECT width, digest FROM erased_texts WHERE scope IN (SELECT value FROM json_each(?));
+
+-- name: add_erased
+INSERT OR IGNORE INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at);
+
+-- name: drop_erased
+DELETE FROM erased_texts
+WHERE width = :width AND digest = :digest AND scope IN (SELECT value FROM json_each(:scopes));
+
+-- name: accounts_of
+-- What has these tags in a session whose log has one of these lines, and was written once it was said.
+WITH told (namespace, agent, session_id, row) AS (
+    SELECT e.namespace, e.agent, e.session_id, e.row FROM json_each(:ids) AS i CROSS JOIN records AS e ON e.id = i.value
+    WHERE e.kind IN ('message', 'tool_call', 'tool_result')
+    UNION
+    SELECT s.namespace, s.agent, s.session_id, s.row
+    FROM json_each(:ids) AS i CROSS JOIN records AS e ON e.id = i.value CROSS JOIN shared_lines AS s ON s.row = e.row
+)
+SELECT DISTINCT a.id FROM told AS t
+CROSS JOIN records AS a INDEXED BY records_by_session ON a.session_id = t.session_id
+WHERE a.namespace = t.namespace AND a.agent = t.agent AND a.row > t.row AND a.kind IN ('event', 'summary')
+    AND EXISTS (SELECT 1 FROM json_each(a.tags) AS g WHERE g.value IN (SELECT value FROM json_each(:tags)))
+ORDER BY a.row;
+
+-- name: maybe_quoting
+-- Records that have one of these words in their text or details; "" is in all of them.
+SELECT {columns} FROM records AS r
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND EXISTS (
+    SELECT 1 FROM json_each(:words) AS w
+    WHERE instr(lower(r.text), w.value) OR r.details <> '{}' AND instr(lower(r.details), w.value)
+)
+ORDER BY r.row;
+
+-- name: maybe_quoting_versions
+-- Earlier words of records, in the same way.
+SELECT v.record_id, v.before FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND EXISTS (
+    SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(v.before), w.value)
+);
+
+-- name: maybe_quoting_replacements
+-- Texts that stand in logs for what was replaced.
+SELECT p.row, p.text FROM replacements AS p
+WHERE p.namespace = :namespace AND EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value));
+
+-- name: saying
+-- Records that have a word, by its letters alone.
+SELECT r.id FROM records AS r
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND instr(lower(r.text), :word) ORDER BY r.row LIMIT :limit;

@@ -1,0 +1,63 @@
+"""A message that was erased is in no file, whatever its client's hooks, forks and summaries make of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.app import open_app
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.settings import load_settings
+from tests.e2e.hook_session import Session
+from tests.faults.test_erase import traces
+
+WORD = "zqvaultxyqv"
+SAID = f"Never print the vault word {WORD} in any log of ours."
+SUMMARY = f"<summary>The user said: {SAID} We went on.</summary>"
+
+
+def forked(session: Session, folder: Path) -> Path:
+    """Copy the session into a new file, as the client does, with a line more."""
+    lines = [json.loads(line) for line in session.transcript.read_text("utf-8").splitlines()]
+    more = {"type": "user", "uuid": "f1", "message": {"role": "user", "content": "Export the notes."}}
+    copy = folder / "fork.jsonl"
+    copy.write_text("".join(json.dumps({**line, "sessionId": "fork"}) + "\n" for line in [*lines, more]), "utf-8")
+    return copy
+
+
+@pytest.mark.parametrize("erases", ["message", "fact"])
+def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erases: str) -> None:
+    """G2.1, P2.1: hooks are processes of their own, before and after; a migration's copy goes as well."""
+    data = tmp_path / "data"
+    environment = {
+        "MCP_MEMORY_DATA_DIR": str(data),
+        "MCP_MEMORY_NAMESPACE": "test",
+        "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
+    }
+    session = Session(tmp_path, environment)
+    for number in range(6):
+        session.say(f"u{number}", "user", SAID if number == 3 else f"Step {number} of the export.")
+    session.hook("Stop")
+    session.hook("PreCompact", trigger="auto")
+    session.hook("PostCompact", compact_summary=SUMMARY)
+    copy = forked(session, tmp_path)
+    for event in ("SessionStart", "Stop", "PreCompact"):
+        session.hook(event, session_id="fork", transcript_path=str(copy), source="fork", trigger="auto")
+    app = open_app(load_settings(data_dir=data, namespace="test"))
+    fact = app.remember([NewRecord(text=SAID)], app.caller())[0].id
+    app.records.backup(str(data / "memory.db.schema-1"))
+    assert traces(data, [WORD.encode()])
+    where = RecordFilter(scopes=app.caller().scopes, kinds=frozenset({"message"}))
+    said = [each.id for each in app.records.list(where, "created", 50) if WORD in each.text]
+    assert len(said) == 1
+    app.forget([fact] if erases == "fact" else said, "erase", app.caller())
+    assert traces(data, [WORD.encode()]) == []
+    app.close()
+    session.transcript.write_text(session.transcript.read_text("utf-8") + "\n", "utf-8")
+    session.hook("Stop", session_id="resumed")
+    session.hook("Stop", session_id="fork", transcript_path=str(copy))
+    session.hook("PreCompact", trigger="auto")
+    session.hook("PostCompact", compact_summary=SUMMARY)
+    session.hook("SessionEnd", reason="other")
+    assert traces(data, [WORD.encode()]) == []

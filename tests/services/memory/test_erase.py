@@ -1,0 +1,193 @@
+"""Erasing takes along what was made from a record and quotations of it, and keeps its text from coming back."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.services.memory.erase import MOST_QUOTING
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions.feed import TAKEN_BACK
+from mcp_memory.services.tasks.task_stack import PushRequest
+
+RememberOne = Callable[..., Remembered]
+SAID = "The user lives at 12 Plum Lane in Oakham, and only the courier knows."
+
+
+def message(text: str, message_id: str = "", role: str = "user") -> NewRecord:
+    details = {"message_id": message_id} if message_id else {}
+    return NewRecord(kind="message", role=role, text=text, details=details)
+
+
+def texts(app: App) -> list[str]:
+    where = RecordFilter(scopes=app.caller().scopes, include_inactive=True)
+    return [record.text for record in app.records.list(where, "created", 100)]
+
+
+def record(app: App, record_id: str) -> Record:
+    return app.records.get([record_id], app.caller().scopes)[record_id]
+
+
+def test_quotations_go_from_records_versions_details_and_tasks(app: App, remember: RememberOne) -> None:
+    """G2.1: a text that only quotes it keeps the rest; one that says nothing else goes."""
+    me = app.caller()
+    fact = remember(SAID)
+    quoting = remember(
+        f"Ship it on Friday. He told us: {SAID} Ask first.", details={"reasons": [SAID]}, kind="decision"
+    )
+    former = remember(f"The courier rings twice. {SAID}")
+    app.revise(Revision(id=former.id, text="The courier rings once."), me)
+    copy = app.remember([message(SAID)], me)[0]
+    task = app.tasks.push(PushRequest(goal=f"Send the parcel. {SAID}"), me).path[-1]
+    forgotten = app.forget([fact.id], "erase", me)
+    assert (forgotten.done, forgotten.extracted) == ((fact.id,), (copy.id,))
+    assert set(forgotten.cut) == {quoting.id, task.id}
+    assert record(app, quoting.id).text == "Ship it on Friday. [erased] Ask first."
+    assert record(app, quoting.id).details == {"reasons": ["[erased]"]}
+    assert app.records.tasks(me.namespace)[-1].goal == "Send the parcel. [erased]"
+    assert "Plum" not in str(app.records.versions([former.id]))
+    assert not [text for text in texts(app) if "Plum" in text]
+
+
+def test_words_that_many_records_have_are_no_quotation(app: App, remember: RememberOne) -> None:
+    """A phrase of all of them, as a header of files; the erased record goes, and what is rare in it is named."""
+    phrase = "Every note of this kind begins with the very same words"
+    others = [remember(f"{phrase}: number {each}.").id for each in range(MOST_QUOTING + 1)]
+    one = remember(f"{phrase}: quokkaville.")
+    kept = remember("Nobody goes to quokkaville.")
+    forgotten = app.forget([one.id], "erase", app.caller())
+    assert (forgotten.cut, forgotten.extracted, forgotten.left) == ((), (), (kept.id,))
+    assert len(app.records.get(others, app.caller().scopes)) == len(others)
+    assert remember(f"{phrase}: number 99.").status == "stored"
+
+
+def test_the_accounts_of_a_session_go_with_what_was_said_before_them(app: App) -> None:
+    """G2.1: nobody can tell which words of a summary reworded it. A summary that is erased takes no message along."""
+    me = app.caller("work")
+    app.feed([message("Never print the vault word.", "m1"), message("Go on.", "m2")], me)
+    summary = NewRecord(kind="summary", text="The user said: Never print the vault word.", tags=("client-summary",))
+    account = app.remember([summary], me)[0].id
+    app.checkpoint(me)
+    said = [each.id for each in app.logs.said(me)]
+    assert app.forget([account], "erase", me).cut == ()
+    again = app.remember([summary], me)[0].id
+    gone = app.forget(said[:1], "erase", me)
+    assert again in gone.extracted
+    assert [each.id for each in app.logs.said(me)] == said[1:]
+    assert app.checkpoints.latest(me) is None
+
+
+def test_an_erased_message_comes_back_from_no_transcript_fork_or_summary(app: App) -> None:
+    """G2.1: under its id, however short; by its words in a summary and in another message."""
+    me, fork = app.caller("work"), app.caller("fork")
+    app.feed([message("Yes.", "m1"), message(SAID, "m2"), message("Yes.", "m3")], me)
+    ids = [each.id for each in app.logs.said(me)]
+    app.forget(ids[:2], "erase", me)
+    told = [message("Yes.", "m1"), message(SAID, "m2"), message("Yes.", "m3"), message(f"Go on. {SAID}", "m4")]
+    assert app.feed(told, me).stored == 1
+    assert app.feed(told, fork).stored == 0
+    assert app.feed([message("Yes.")], app.caller("third")).stored == 1
+    assert [entry.text for entry in app.logs.log(fork).entries] == ["Yes.", "Go on. [erased]"]
+    stored = app.remember([NewRecord(kind="summary", text=f"{SAID} He went on.")], me)[0]
+    assert record(app, stored.id).text == "[erased] He went on."
+    with pytest.raises(Conflict, match="erased here"):
+        app.remember([NewRecord(kind="summary", text=SAID)], me)
+
+
+def test_an_agent_that_insists_may_store_it_again(app: App, remember: RememberOne) -> None:
+    """G2.1: it is told first; then nothing is kept from it any more."""
+    fact, other = remember(SAID), remember("The parcel is blue.")
+    app.forget([fact.id], "erase", app.caller())
+    for text in (SAID, f"Note: {SAID}"):
+        with pytest.raises(Conflict, match="reassert=true"):
+            remember(text)
+    with pytest.raises(Conflict, match="reassert=true"):
+        app.revise(Revision(id=other.id, text=SAID), app.caller())
+    assert remember("It is said otherwise.", reassert=True).status == "stored"
+    assert remember(SAID, reassert=True).status == "stored"
+    assert remember(f"Note: {SAID}").status == "stored"
+
+
+def test_what_is_erased_while_a_conversation_is_fed_is_not_stored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G2.1: an entry was prepared before, and is stored after."""
+    me = app.caller("work")
+    fact = app.remember([NewRecord(text=SAID)], me)[0]
+    make = app._drafting.make  # pyright: ignore[reportPrivateUsage]
+
+    def erase_meanwhile(*given: object, **named: object) -> object:
+        monkeypatch.undo()
+        app.forget([fact.id], "erase", me)
+        return make(*given, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    monkeypatch.setattr(type(app._drafting), "make", lambda _, *given, **named: erase_meanwhile(*given, **named))  # pyright: ignore[reportPrivateUsage]
+    assert app.feed([message(SAID, "m1"), message(f"{SAID} Go on.", "m2"), message("Done.", "m3")], me).stored == 2
+    assert [entry.text for entry in app.logs.log(me).entries] == ["[erased] Go on.", "Done."]
+
+
+def test_a_line_that_sessions_have_in_common_is_stored_once(app: App) -> None:
+    """P2.1: whichever file comes first, also while both grow; each log has all of its own, and is compacted alone."""
+    first, fork = app.caller("first"), app.caller("fork")
+    told = [message(f"Step {each} of the work is done now.", f"m{each}") for each in range(6)]
+    app.feed(told[:2], first)
+    assert app.feed([*told[:4], message("Another way.", "f1")], fork).stored == 3
+    assert app.feed(told, first).stored == 2
+    assert app.feed([*told[:4], message("Another way.", "f1"), message("More.", "f2")], fork).stored == 1
+    assert sorted(texts(app)) == sorted([*(each.text for each in told), "Another way.", "More."])
+    assert [entry.text for entry in app.logs.log(first).entries] == [each.text for each in told]
+    whole = [*(each.text for each in told[:4]), "Another way.", "More."]
+    assert [entry.text for entry in app.logs.log(fork).entries] == whole
+    assert app.logs.size(fork).entries == 6
+    assert app.feed([message("Step 0 of the work was changed.", "m0")], app.caller("other")).stored == 1
+
+
+def test_what_the_user_took_back_is_marked_and_in_no_log(app: App) -> None:
+    """P2.1: it ranks last, and is found; where another session goes on with it, it holds."""
+    me, fork = app.caller("work"), app.caller("fork")
+    told = [message("Which store?", "m1"), message("Use MySQL for orders.", "m2"), message("Use Postgres.", "m3")]
+    app.feed(told, me)
+    assert app.take_back([], me) == 0
+    assert app.take_back(["m2"], me) == 1
+    assert app.take_back(["m2"], me) == 0
+    assert [entry.text for entry in app.logs.log(me).entries] == ["Which store?", "Use Postgres."]
+    (taken,) = app.recall(RecallRequest(query="MySQL", tags=(TAKEN_BACK,)), me).results
+    assert taken["status"] == "superseded"
+    app.feed([*told, message("Go on with it.", "f1")], fork)
+    app.feed([message("Use SQLite.", "m5")], me)
+    app.feed([message("Use SQLite.", "m5")], fork)
+    assert app.take_back(["m5"], me) == 0
+    assert "Use SQLite." in [entry.text for entry in app.logs.log(fork).entries]
+
+
+def test_private_passages_are_stored_nowhere(app: App, remember: RememberOne) -> None:
+    """P3.3: of facts, their details, and conversations."""
+    me = app.caller("work")
+    stored = remember(
+        "Use OAuth. <private>Quillfeather sued me.", details={"reasons": ["<private>a</private> b"]}, kind="decision"
+    )
+    assert (record(app, stored.id).text, record(app, stored.id).details) == (
+        "Use OAuth. [private]",
+        {"reasons": ["[private] b"]},
+    )
+    with pytest.raises(InvalidRequest, match="private as a whole"):
+        remember("<private>Quillfeather</private>")
+    app.feed([message("<private>Quillfeather"), replace(message("So <private> it is."), role="assistant")], me)
+    assert [entry.text for entry in app.logs.log(me).entries] == ["[private]", "So <private> it is."]
+
+
+def test_what_one_call_names_twice_is_kept_once(app: App, remember: RememberOne) -> None:
+    """By the first spelling, in every list."""
+    ground = remember("The palette has three colours.")
+    one = remember(
+        "The palette is blue.", tags=("ui", "ui", "UI"), depends_on=(ground.id, ground.id),
+        details={"asked_as": ["Which palette?", "which palette?", "Which palette?", "Which colour?"]},
+    )  # fmt: skip
+    assert record(app, one.id).tags == ("ui",)
+    assert record(app, one.id).details["asked_as"] == ["Which palette?", "Which colour?"]
+    app.revise(Revision(id=one.id, tags=("UX", "ux")), app.caller())
+    assert record(app, one.id).tags == ("UX",)
