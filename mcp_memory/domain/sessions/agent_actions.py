@@ -13,6 +13,7 @@ from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
+from mcp_memory.domain.text.words import split_words
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
@@ -53,6 +54,14 @@ _READS = re.compile(
 _CHECKS = re.compile(
     r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
 )
+# Words in the names of tools that look, think, ask or wait.
+_LOOKING = frozenset(
+    "ask calculate call check count describe fetch find get goto help inspect list look lookup notebook open output plan"
+    " preview query read recall retrieve scroll search select show status stdin think thought todo todos tool view wait"
+    " web which".split()
+)
+# "Error: payment not found", '{"error": "not found"}'
+_TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
@@ -89,6 +98,12 @@ class AgentAction:
         head = self.command[:ITEM_CHARACTERS]
         is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
         return self.went_well and not is_idle and bool(programs(self.command))
+
+
+    @property
+    def acts(self) -> bool:
+        """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
+        return self.went_well and self.line.act == "called" and _LOOKING.isdisjoint(split_words(self.line.tool.lower()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +333,8 @@ def _fails(command: str, line: CallLine, result: Entry) -> bool:
     """
     if line.act in ("edited", "wrote"):
         return bool(_NOT_APPLIED.search(result.text[:_HEAD]) or _NOT_APPLIED.search(result.text[-_HEAD:]))
+    if line.act == "called":
+        return bool(_TOLD_ERROR.match(result.text))
     if not command or _READS.search(command[:ITEM_CHARACTERS]):
         return False
     if _ASKS_PAGE.search(command[:ITEM_CHARACTERS]) and _REFUSED_PAGE.search(result.text[-MAX_LAST:]):

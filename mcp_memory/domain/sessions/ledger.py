@@ -14,6 +14,8 @@ from mcp_memory.domain.model.session_log import HEADED, LABELS, Count, Entry
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
+MOST_LISTED = 15
+"""Most values of a summary's lists: a reader of more finds none."""
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
 SEPARATOR = " · "
 """The separator of values on one line."""
@@ -22,8 +24,6 @@ _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
 """Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
 """The share of a weight that remains when newer values are merged in."""
-_TOLD_ELSEWHERE = 0.1
-"""The share of a weight that remains where the same summary says the value in a sentence."""
 _UNUSED, _LOOKING = 0.2, 0.3
 """The shares of a weight that remain for a printed value that nobody took up, and for a command that only looks."""
 _LEAST_PRINTED = 0.6
@@ -90,7 +90,7 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
 
 def ledger_of(entries: Iterable[Entry]) -> Ledger:
     """Collect the exact values of these entries; later and repeated ones weigh more."""
-    read = tuple(entries)
+    read = tuple(entry for entry in entries if entry.role != "system")  # The client's prompt is in every request.
     taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
@@ -118,11 +118,14 @@ def merged(older: Ledger, newer: Ledger) -> Ledger:
 
 
 def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
-    """Return as much of the ledger as fits so many tokens, a line each; drop the lightest first, then the earliest."""
+    """Return as much of the ledger as fits so many tokens, a line each, and at most MOST_LISTED.
+
+    The lightest goes first, then the earliest.
+    """
     ranked = sorted(enumerate(_weighed(ledger, 1.0)), key=lambda each: (-each[1][2], -each[0]))
     kept: list[tuple[int, _Weighed]] = []
     left = max_tokens
-    for place, each in ranked:
+    for place, each in ranked[:MOST_LISTED]:
         left -= count(each[1]) + 2
         if left < 0:
             break
@@ -131,9 +134,9 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 
 
 def without(ledger: Ledger, text: str) -> Ledger:
-    """Return the ledger with what the text holds weighed least: listing it again adds nothing."""
-    weights = {each: weight * (_TOLD_ELSEWHERE if each in text else 1.0) for each, weight in ledger.weights.items()}
-    return replace(ledger, weights=weights)
+    """Return the ledger without what the text holds: listing it again adds nothing."""
+    lists = {sort: tuple(each for each in texts if each not in text) for sort, texts in ledger.lists.items()}
+    return replace(ledger, **lists)
 
 
 def on_one_line(ledger: Ledger) -> str:

@@ -29,7 +29,7 @@ REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisi
 """Sections that a summary must have, if only with "none"."""
 MOST_INVENTED = 10
 """Most inventions to name at once."""
-MOST_ASSENTS = 5
+MOST_ASSENTS = 16
 """Words: a longer message says more than yes."""
 LATEST = 3
 """The latest completed lines and facts that outlast the ledger."""
@@ -43,6 +43,7 @@ MOST_MISSED = 4
 _CHECKED: tuple[Section, ...] = ("goal", "constraints", "in_progress", "next_steps", "open_items", "dead_ends")
 
 _ASSENTS = word_set("assents")
+_ASSENT_LINKS = word_set("assent_links")
 # e.g. "好的", "继续", "はい"
 _ASSENTS_UNSPACED = re.compile(f"(?:{unspaced('assents')})+")
 # e.g. the comma in "yes, please"
@@ -211,16 +212,19 @@ def _shown(section: Section, lines: Sequence[str]) -> str:
 def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         if entry.form in ("dialogue", "batch", "summary"):
-            yield from (quoted for quoted in quoted_instructions(entry.text) if not _is_assent(quoted))
+            yield from (quoted for quoted in quoted_instructions(entry.text) if not is_assent(quoted))
         elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
-            yield from () if _is_assent(entry.text) else (entry.text,)
+            yield from () if is_assent(entry.text) else (entry.text,)
 
 
-def _is_assent(text: str) -> bool:
-    words = _PUNCTUATION.sub(" ", text).casefold().split()
+def is_assent(text: str) -> bool:
+    """Return True where a user only agrees or thanks: "hm, looks good to me", "好的"."""
+    words = _PUNCTUATION.sub(" ", text).casefold().replace("’", "'").split()
     if not words:
         return not any(sign.isalnum() for sign in text)
-    return len(words) <= MOST_ASSENTS and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in words)
+    told = [word for word in words if word not in _ASSENT_LINKS]
+    is_short = bool(told) and len(words) <= MOST_ASSENTS
+    return is_short and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in told)
 
 
 def _differs(goal: str, others: Iterable[str]) -> bool:
