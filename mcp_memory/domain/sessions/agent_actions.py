@@ -103,7 +103,7 @@ class AgentAction:
     @property
     def acts(self) -> bool:
         """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
-        return self.went_well and self.line.act == "called" and _LOOKING.isdisjoint(split_words(self.line.tool.lower()))
+        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +313,13 @@ class AgentActions:
 
 def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
-    return bool(_CHECKS.search(command[:ITEM_CHARACTERS]))
+    head = command[:ITEM_CHARACTERS]
+    return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
+
+
+def only_looks(tool: str) -> bool:
+    """Return True for a tool that by its name changes nothing: "get_user", "WebSearch"."""
+    return not _LOOKING.isdisjoint(word.lower() for word in split_words(tool))
 
 
 def _error(result: Entry, line: CallLine, command: str) -> str:

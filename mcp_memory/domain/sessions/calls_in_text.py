@@ -25,6 +25,10 @@ _CLOSING = re.compile(r"</([\w-]{1,60})>\Z")
 _ACTION = re.compile(r"^Action: ?([^\n]+(?:\nAction Input: ?[^\n]+)?)\Z", re.MULTILINE)
 # "Observation: …", "<returncode>0</returncode>", "[ls] Result:"
 _OPENING = re.compile(r"[\w ]{1,30}:(?=\s)|<[\w-]+>|[^\w\s\"'`(@#*-]")
+# "bash-$", "dev@host:~/app$", ">>>"
+_PROMPT = re.compile(r"[$#>%]\Z")
+# "(Open file: n/a)", ""
+_STATUS = re.compile(r"(?:\([^()\n]{1,200}: [^\n]{0,200}\))?")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -40,10 +44,32 @@ class _Call(NamedTuple):
 def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the entries with calls in text, and results in the user's role, as calls and results.
 
-    A call has the id of the message that it stands in. Other sessions are returned as they are.
+    A call has the id of the message that it stands in. Results are without the prompt that a shell writes under them.
     """
     found = {call.place: call for call in _calls(entries)}
-    return tuple(part for place, entry in enumerate(entries) for part in _parts(entry, place, found))
+    return _without_prompts([part for place, entry in enumerate(entries) for part in _parts(entry, place, found)])
+
+
+def _without_prompts(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries; where most results end in one prompt, without it and the lines in brackets above it."""
+    results = [entry.text for entry in entries if entry.kind == "tool_result" and entry.form == "original"]
+    ends = Counter(text.rstrip().rpartition("\n")[2].strip() for text in results)
+    prompt, times = ends.most_common(1)[0] if ends else ("", 0)
+    if times < max(LEAST_CALLS, FRAMED_SHARE * len(results)) or not _PROMPT.search(prompt):
+        return tuple(entries)
+    return tuple(
+        replace(entry, text=_above(entry.text, prompt)) if entry.kind == "tool_result" else entry for entry in entries
+    )
+
+
+def _above(text: str, prompt: str) -> str:
+    lines = text.rstrip().split("\n")
+    if lines[-1].strip() != prompt:
+        return text
+    lines.pop()
+    while lines and _STATUS.fullmatch(lines[-1].strip()):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def outputs_in(entries: Sequence[Entry]) -> frozenset[str]:

@@ -60,8 +60,9 @@ class DeedSlots:
             parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
         commits = self.deeds.commits[-1:]
         parts = sorted([*parts, *((self.places[source], title, source) for title, source in commits)])
-        if not parts and (called := [entry for entry in self.entries if entry.kind == "tool_call"]):
-            parts.append((len(self.entries), f"last call: {call_line(called[-1]).done}", called[-1].id))
+        called = [entry for entry in self.entries if entry.kind == "tool_call" and call_line(entry).act == "ran"][-1:]
+        if not parts and called:
+            parts.append((len(self.entries), f"last: {call_line(called[0]).done}", called[0].id))
         if parts:
             told = self._slot("state", "; ".join(text for _, text, _ in parts), parts[-1][2])
             yield replace(told, place=len(self.entries))
@@ -76,7 +77,7 @@ class DeedSlots:
         for (tool, *_), acted in forms.items():
             shown = "; ".join(_inputs_of(acted))
             last = acted[-1].entry.id
-            yield self._slot("completed", f"{tool}: {shown}" if shown else f"{tool}, {len(acted)} times", last, "done")
+            yield self._slot("completed", f"{tool}: {shown}" if shown else tool, last, "done")
 
     def _failed(self, failure: Failure) -> Iterator[FilledSlot]:
         """Yield a failed command with what fixed it: what was said before it went well, and the files.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import HEADED, LABELS, Count, Entry
+from mcp_memory.domain.model.session_log import HEADED, INSTRUCTION_TOKENS, LABELS, Count, Entry
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
@@ -24,8 +24,8 @@ _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
 """Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
 """The share of a weight that remains when newer values are merged in."""
-_UNUSED, _LOOKING = 0.2, 0.3
-"""The shares of a weight that remain for a printed value that nobody took up, and for a command that only looks."""
+_LOOKING = 0.3
+"""The share of a weight that remains for a command that only looks."""
 _LEAST_PRINTED = 0.6
 """Least worth of a value in a tool's output."""
 _FILE_KEYS = frozenset(
@@ -94,16 +94,21 @@ def ledger_of(entries: Iterable[Entry]) -> Ledger:
     taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
+    places: dict[str, set[int]] = {}
     for place, entry in enumerate(read, 1):
         share = 0.5 + 0.5 * place / len(read)
+        is_material = entry.kind != "message" or (entry.is_users and entry.tokens > INSTRUCTION_TOKENS)
+        is_enough = entry.failed or entry.form != "original" or not is_material
         for sort, text, weight in _of(entry):
-            is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
+            if entry.kind == "tool_result" and not entry.failed and not _distinct(text) & taken_up:
+                continue  # Printed, and nobody took it up.
+            is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED
+            places.setdefault(text, set()).update({place, -1} if is_enough or is_run else {place})
             # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
             again = (text, entry.kind + entry.role) in met
             met.add((text, entry.kind + entry.role))
-            worth = 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)
-            found.append(_Weighed(sort, text, worth))
-    return _gathered(found)
+            found.append(_Weighed(sort, text, 0.0 if again else weight * share))
+    return _gathered(each for each in found if len(places[each.text]) > 1)  # One who calls it once only looked.
 
 
 def _distinct(text: str) -> frozenset[str]:
@@ -134,8 +139,12 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 
 
 def without(ledger: Ledger, text: str) -> Ledger:
-    """Return the ledger without what the text holds: listing it again adds nothing."""
-    lists = {sort: tuple(each for each in texts if each not in text) for sort, texts in ledger.lists.items()}
+    """Return the ledger without what the text holds, if in other words: listing it again adds nothing."""
+    told = _distinct(text)
+    lists = {
+        sort: tuple(each for each in texts if each not in text and not (_distinct(each) and _distinct(each) <= told))
+        for sort, texts in ledger.lists.items()
+    }
     return replace(ledger, **lists)
 
 
@@ -174,6 +183,7 @@ def _of(entry: Entry) -> Iterator[_Weighed]:
         yield from _of_output(entry.text, _FAILED if entry.failed else _PRINTED)
     else:
         weight = _USERS if entry.is_users else _SAID
+        weight = _SAID / 2 if entry.is_users and entry.tokens > INSTRUCTION_TOKENS else weight  # Mostly material.
         yield from (_Weighed(each.sort, each.text, weight * each.worth) for each in exact_in(entry.text))
 
 

@@ -24,11 +24,12 @@ from mcp_memory.domain.sessions.sentence_sections import (
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
+from mcp_memory.domain.sessions.standing_decisions import ASKED, FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import CONDITION, decides, finds_out, tells_of_trouble
+from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
@@ -172,13 +173,13 @@ def _of_user(
         section = section_of(said)
         if _asks(said):
             continue
-        if is_put_off(said.text) or (is_open and not is_first and _says_something(said.text)):
+        if not is_first and (is_put_off(said.text) or (is_open and _says_something(said.text))):
             yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
         # An answer decides as a whole, below; the first message has none before it.
-        if section and (is_first or section != "decisions"):
+        if section and section != ("dead_ends" if is_first else "decisions"):
             yield _of(said, section, entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
-    if is_first or not answer or _is_assent(answer):
+    if is_first or not answer or _is_assent(answer) or is_assent(answer):
         return
     asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
     is_changed = bool(deeds.edited_after(own[0].entry))
@@ -186,7 +187,7 @@ def _of_user(
     if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
     is_fix = is_changed and finds_out(answer)
-    text = f"{answer} (on: {one_line(asked, FIX_CHARACTERS)})" if asked else answer
+    text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
@@ -245,6 +246,8 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
         return "fixes"
     if not exact_in(concluded):
         return None
+    if comes_to_nothing(concluded) and not is_changed:
+        return "dead_ends"
     if finds_out(concluded) or tells_of_trouble(concluded):
         return "fixes"
     return "decisions" if is_changed else None
@@ -271,7 +274,19 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)
         kept[key] = slot
-    return tuple(kept.values())
+    return tuple(_standing(kept.values()))
+
+
+def _standing(slots: Iterable[FilledSlot]) -> Iterator[FilledSlot]:
+    """Yield the slots, and of the user's decisions only those that hold."""
+    slots = tuple(slots)
+    said = [slot for slot in slots if slot.section == "decisions" and slot.provenance == Provenance.SAID]
+    held = {text.partition(FORMER)[0]: text for text in standing(slot.text for slot in said)}
+    for slot in slots:
+        if slot not in said:
+            yield slot
+        elif slot.text in held:
+            yield replace(slot, text=held[slot.text])
 
 
 def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:

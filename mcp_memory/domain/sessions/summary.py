@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
+from mcp_memory.domain.sessions.standing_decisions import standing
 from mcp_memory.domain.sessions.unsupported_values import invented
 from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
 from mcp_memory.domain.text.summary_sections import (
@@ -97,6 +98,7 @@ def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSum
     lines["facts"] = [*anchor.of("facts"), *given_up, *newer.of("facts")]
     if newer.of("next_steps"):
         lines["open_items"] = [*anchor.of("open_items"), *anchor.of("next_steps"), *newer.of("open_items")]
+    lines["decisions"] = [*standing(lines["decisions"])]
     again = {_path(line) for line in newer.of("changes")}
     lines["changes"] = [line for line in anchor.of("changes") if _path(line) not in again] + [*newer.of("changes")]
     done = [_content(line) for line in lines["completed"]]
