@@ -99,7 +99,6 @@ class AgentAction:
         is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
         return self.went_well and not is_idle and bool(programs(self.command))
 
-
     @property
     def acts(self) -> bool:
         """True for a call of a tool, other than a shell, that went well and by its name does more than look."""

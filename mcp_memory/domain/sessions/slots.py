@@ -143,7 +143,7 @@ def _state(
     """Yield what the agent's last messages of substance say of how things stand, in their order."""
     told = ""
     for number in reversed(agents[-LATEST:]):
-        concluded = conclusion([each for each in by_entry[number] if not CONDITION.match(each.text)])
+        concluded = conclusion([each for each in by_entry[number] if _tells(each.text)])
         if len(told) + len(concluded) > STATE_CHARACTERS and told:
             break
         if (not told or _DIGIT.search(concluded)) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
@@ -153,6 +153,12 @@ def _state(
         yield FilledSlot(
             section="state", text=told, source=entries[last].id, place=last, provenance=Provenance.CONCLUDED
         )
+
+
+def _tells(sentence: str) -> bool:
+    """Return False for a civility: "You're welcome!", "If there's anything else, feel free to ask."."""
+    is_more = len(_content(sentence)) >= LEAST_WORDS or not sentence.isascii() or bool(_DIGIT.search(sentence))
+    return is_more and not CONDITION.match(sentence)
 
 
 def _of_user(

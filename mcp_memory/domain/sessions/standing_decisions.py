@@ -10,18 +10,22 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.conflicts import otherwise
 from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS
 from mcp_memory.domain.text.segments import sentences_of
+from mcp_memory.domain.text.statements import decides
 from mcp_memory.domain.text.words import text_stems
 
-LEAST_SHARED = 2
-"""Words that a decision must share with the one that it takes back."""
+LEAST_SHARED, SHARED = 2, 0.4
+"""Words that a decision must share with the one that it takes back; and their share of what is no plain decision."""
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
 """What stands before the proposal that a decision answers, and before the decision that it replaces."""
 
 
-def standing(decisions: Iterable[str]) -> tuple[str, ...]:
-    """Return the decisions that hold, in their order: a later one that takes an earlier one back replaces it."""
-    kept: list[str] = []
+def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the decisions that hold, in their order: a later one that takes an earlier one back replaces it.
+
+    Those `before` have been looked through already.
+    """
+    kept = [*before]
     for each in decisions:
         former = _taken_back_by(each, kept)
         if former is None:
@@ -40,10 +44,14 @@ def _taken_back_by(decision: str, earlier: Iterable[str]) -> str | None:
     best, most = None, LEAST_SHARED - 1
     for other in earlier:
         former = other.partition(FORMER)[0]
-        if otherwise(former, own):
+        chosen = former.partition(ASKED)[0]
+        if otherwise(chosen, own):
             return other
         words = _content(former)
         shared = max((len(words & each) for each in said), default=0)
+        is_about = decides(chosen) or shared >= SHARED * len(_content(chosen))
+        if not is_about:
+            continue
         if shared > most or (best and shared == most):
             best, most = other, shared
     return best

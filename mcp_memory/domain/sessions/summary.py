@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
+from mcp_memory.domain.sessions.sentence_sections import demands
 from mcp_memory.domain.sessions.standing_decisions import standing
 from mcp_memory.domain.sessions.unsupported_values import invented
-from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
+from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS, unspaced, word_set
+from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.summary_sections import (
     LISTED,
     SECTIONS,
@@ -98,7 +100,7 @@ def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSum
     lines["facts"] = [*anchor.of("facts"), *given_up, *newer.of("facts")]
     if newer.of("next_steps"):
         lines["open_items"] = [*anchor.of("open_items"), *anchor.of("next_steps"), *newer.of("open_items")]
-    lines["decisions"] = [*standing(lines["decisions"])]
+    lines["decisions"] = [*standing(newer.of("decisions"), anchor.of("decisions"))]
     again = {_path(line) for line in newer.of("changes")}
     lines["changes"] = [line for line in anchor.of("changes") if _path(line) not in again] + [*newer.of("changes")]
     done = [_content(line) for line in lines["completed"]]
@@ -212,11 +214,21 @@ def _shown(section: Section, lines: Sequence[str]) -> str:
 
 
 def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
+    read = tuple(entries)
+    first = next((place for place, entry in enumerate(read) if entry.is_users), 0)
+    for place, entry in enumerate(read):
         if entry.form in ("dialogue", "batch", "summary"):
             yield from (quoted for quoted in quoted_instructions(entry.text) if not is_assent(quoted))
         elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
-            yield from () if is_assent(entry.text) else (entry.text,)
+            if not is_assent(entry.text) and not (place > first and _is_answered(read, place)):
+                yield entry.text
+
+
+def _is_answered(entries: Sequence[Entry], place: int) -> bool:
+    """Return True for a message that only asks, and demands nothing, where the agent answered."""
+    sentences = [*sentences_of(entries[place].text)]
+    asks = bool(sentences) and all(each.endswith(QUESTION_SIGNS) and not demands(each) for each in sentences)
+    return asks and any(entry.kind == "message" and entry.role == "assistant" for entry in entries[place + 1 :])
 
 
 def is_assent(text: str) -> bool:
