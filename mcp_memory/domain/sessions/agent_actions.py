@@ -11,7 +11,7 @@ from functools import cached_property
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
-from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 from mcp_memory.domain.text.words import split_words
 
@@ -56,9 +56,9 @@ _CHECKS = re.compile(
 )
 # Words in the names of tools that look, think, ask or wait.
 _LOOKING = frozenset(
-    "ask calculate call check count describe fetch find get goto help inspect list look lookup notebook open output plan"
-    " preview query read recall retrieve scroll search select show status stdin think thought todo todos tool view wait"
-    " web which".split()
+    "ask calculate call check count describe fetch find get goto help inspect list look lookup notebook open output"
+    " plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
+    " tool view wait web which".split()
 )
 # "Error: payment not found", '{"error": "not found"}'
 _TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
@@ -102,7 +102,7 @@ class AgentAction:
     @property
     def acts(self) -> bool:
         """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
-        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool)
+        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,9 +316,10 @@ def is_check(command: str) -> bool:
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
 
 
-def only_looks(tool: str) -> bool:
-    """Return True for a tool that by its name changes nothing: "get_user", "WebSearch"."""
-    return not _LOOKING.isdisjoint(word.lower() for word in split_words(tool))
+def only_looks(tool: str, arguments: str) -> bool:
+    """Return True for a tool that by its name changes nothing, "get_user", "WebSearch", and for an empty command."""
+    words = {word.lower() for word in split_words(tool)}
+    return not _LOOKING.isdisjoint(words) or (not call_fields(arguments) and not SHELLS.isdisjoint(words))
 
 
 def _error(result: Entry, line: CallLine, command: str) -> str:

@@ -16,7 +16,7 @@ LEAST_CALLS, CALLS_SHARE, FRAMED_SHARE = 3, 0.7, 0.7
 """Least calls of a session of this form; the least share of the agent's answered messages that end in a call; and the
 least share of what comes back that has the frame."""
 TOOL = "shell"
-"""The name of the tool that runs what stands in a block of code."""
+"""The name of the tool that runs a block of code."""
 _FRAME_CHARACTERS = 200
 
 # "<bash><command>ls</command></bash>"

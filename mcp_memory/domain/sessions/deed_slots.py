@@ -68,7 +68,7 @@ class DeedSlots:
             yield replace(told, place=len(self.entries))
 
     def _acted(self) -> Iterator[FilledSlot]:
-        """Yield the calls that did something, a line for each tool and form of arguments: "cancel: id=59XX6W, XEHM4B"."""
+        """Yield the calls that did something, a line for each tool and its arguments: "cancel: id=59XX6W, XEHM4B"."""
         forms: dict[tuple[str, ...], list[AgentAction]] = {}
         for did in self.deeds.done:
             if did.acts:
@@ -112,7 +112,8 @@ class DeedSlots:
         if change.undone_at is None or not change.taken_back:
             return
         before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
-        why = " ".join(self._concluded(before, change.undone_at)[-2:])
+        said = (conclusion(self.said.get(number, ())) for number in range(before, change.undone_at))
+        why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
         text = f"{change.path}: tried `{change.taken_back}` and took it back"
         yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
 
@@ -142,7 +143,7 @@ class DeedSlots:
         return ""
 
     def _concluded(self, start: int, end: int) -> list[str]:
-        """Return what the agent's messages from one place to another conclude: a user's words are no cause of a deed."""
+        """Return the conclusions of the agent's messages between two places: a user's words are no cause of a deed."""
         spoken = (self.said.get(number, ()) for number in range(start, end))
         return [text for own in spoken if own and own[0].speaker == "assistant" and (text := conclusion(own))]
 

@@ -24,8 +24,8 @@ _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
 """Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
 """The share of a weight that remains when newer values are merged in."""
-_LOOKING = 0.3
-"""The share of a weight that remains for a command that only looks."""
+_UNUSED, _LOOKING = 0.2, 0.3
+"""The shares of a weight that remain for a printed value that nobody took up, and for a command that only looks."""
 _LEAST_PRINTED = 0.6
 """Least worth of a value in a tool's output."""
 _FILE_KEYS = frozenset(
@@ -88,8 +88,11 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
     return tuple(_unlike(best))[:limit]
 
 
-def ledger_of(entries: Iterable[Entry]) -> Ledger:
-    """Collect the exact values of these entries; later and repeated ones weigh more."""
+def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
+    """Collect the exact values of these entries; later and repeated ones weigh more.
+
+    `only_used` leaves out those that were only printed, or only named once in a call or in long material.
+    """
     read = tuple(entry for entry in entries if entry.role != "system")  # The client's prompt is in every request.
     taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     met: set[tuple[str, str]] = set()
@@ -100,15 +103,16 @@ def ledger_of(entries: Iterable[Entry]) -> Ledger:
         is_material = entry.kind != "message" or (entry.is_users and entry.tokens > INSTRUCTION_TOKENS)
         is_enough = entry.failed or entry.form != "original" or not is_material
         for sort, text, weight in _of(entry):
-            if entry.kind == "tool_result" and not entry.failed and not _distinct(text) & taken_up:
-                continue  # Printed, and nobody took it up.
+            is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
+            if only_used and is_unused and not entry.failed:
+                continue
             is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED
             places.setdefault(text, set()).update({place, -1} if is_enough or is_run else {place})
             # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
             again = (text, entry.kind + entry.role) in met
             met.add((text, entry.kind + entry.role))
-            found.append(_Weighed(sort, text, 0.0 if again else weight * share))
-    return _gathered(each for each in found if len(places[each.text]) > 1)  # One who calls it once only looked.
+            found.append(_Weighed(sort, text, 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)))
+    return _gathered(each for each in found if not only_used or len(places[each.text]) > 1)
 
 
 def _distinct(text: str) -> frozenset[str]:

@@ -192,7 +192,8 @@ def _of_user(
     is_firm = decides(answer) or takes_back(answer)
     if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
-    is_fix = is_changed and finds_out(answer)
+    is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
+    is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,

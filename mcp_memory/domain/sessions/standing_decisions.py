@@ -17,7 +17,7 @@ LEAST_SHARED, SHARED = 2, 0.4
 """Words that a decision must share with the one that it takes back; and their share of what is no plain decision."""
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
-"""What stands before the proposal that a decision answers, and before the decision that it replaces."""
+"""These words open the proposal that a decision answers, and the decision that it replaces."""
 
 
 def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str, ...]:

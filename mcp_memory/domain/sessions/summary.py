@@ -219,9 +219,10 @@ def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
     for place, entry in enumerate(read):
         if entry.form in ("dialogue", "batch", "summary"):
             yield from (quoted for quoted in quoted_instructions(entry.text) if not is_assent(quoted))
-        elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
-            if not is_assent(entry.text) and not (place > first and _is_answered(read, place)):
-                yield entry.text
+        elif not entry.is_users or entry.form != "original" or entry.tokens > INSTRUCTION_TOKENS:
+            continue
+        elif not is_assent(entry.text) and not (place > first and _is_answered(read, place)):
+            yield entry.text
 
 
 def _is_answered(entries: Sequence[Entry], place: int) -> bool:

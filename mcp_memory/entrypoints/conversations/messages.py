@@ -127,7 +127,7 @@ def _is_example(message: ClientMessage) -> bool:
 
 
 def _without_skill(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
-    """Yield a message's records; what stands behind the result of a skill's call is the skill's body."""
+    """Yield a message's records; a text behind the result of a skill's call is the skill's body."""
     before: NewRecord | None = None
     for each in records:
         is_body = before is not None and before.kind == "tool_result" and (before.tool or "").lower() == "skill"

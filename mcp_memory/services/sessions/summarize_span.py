@@ -235,7 +235,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
     whole = merged(summary, structured({"instructions": instructions_in(said)}))
-    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals)))
+    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals), only_used=True))
     room = span.max_tokens
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)

@@ -63,7 +63,7 @@ ARGUMENTS = {
         "<environment_details>\n# Open Tabs\na.py\n</environment_details>",
         "[system notice] 12 calls left",
         "Base directory for this skill: /home/u/.claude/skills/deploy\n\n# Deploy\nAlways ask the captain.",
-        "<skill>\n<name>deploy</name>\n<path>/home/u/.codex/skills/deploy/SKILL.md</path>\nNever on a Friday.\n</skill>",
+        "<skill>\n<name>deploy</name>\n<path>/home/u/deploy/SKILL.md</path>\nNever on a Friday.\n</skill>",
         'A session-scoped Stop hook is now active with condition: "all tests pass". Briefly acknowledge the goal.',
         "Continue working toward the active thread goal.\n\n<objective>\nShip it.\n</objective>\n\nBudget:\n- 5 left",
         "The active thread goal objective was edited by the user.\n\n<objective>\nShip it.\n</objective>",
