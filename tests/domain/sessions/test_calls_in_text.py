@@ -23,6 +23,7 @@ def kinds(entries: tuple[Entry, ...]) -> list[str]:
 def test_results_in_the_users_role_are_no_words_of_the_user() -> None:
     """P1.2: by their common frame; what the user says in between stays the user's."""
     lines = shells(*(f"part {n} holds {n} rows\n{PROMPT}" for n in range(4)))
+    lines += [("assistant", "```\nls\n```"), ("user", f"a.log\n{PROMPT}")]
     lines += [("assistant", "Which one?\n```\nls\n```"), ("user", "Take the last part.")]
     entries = session(*lines, ("assistant", "I end it.\n```\nsubmit\n```"))
     parts = told_apart(entries)
@@ -30,7 +31,7 @@ def test_results_in_the_users_role_are_no_words_of_the_user() -> None:
     assert [entry.text for entry in parts[1:4]] == ["I look at part 0.", "cat part0.log", "part 0 holds 0 rows"]
     assert (parts[-1].kind, parts[-1].text, parts[-1].id) == ("tool_call", "submit", entries[-1].id)
     assert [entry.text for entry in parts if entry.is_users] == [lines[0][1], "Take the last part."]
-    assert outputs_in(entries) == {entries[n].id for n in (2, 4, 6, 8)}
+    assert outputs_in(entries) == {entries[n].id for n in (2, 4, 6, 8, 10)}
     assert "last: Ran `submit`" in told(entries, "state")
 
 

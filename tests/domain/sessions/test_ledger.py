@@ -22,6 +22,7 @@ from mcp_memory.domain.sessions.ledger import (
     merged,
     on_one_line,
     values_in,
+    without,
 )
 from mcp_memory.domain.text.exact_values import MAX_EXACT, exact_in, files_hit, is_date, subject_of
 

@@ -300,3 +300,12 @@ def test_a_civility_is_no_state() -> None:
         ("assistant", "You're welcome! If there's anything else, feel free to ask me about it."),
     )
     assert told(entries, "state") == ["The clock is mended in a.py, and 3 tests pass."]
+
+
+def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> None:
+    lines = [("assistant", "The flag --fast did not help with build.log."), run("ls", "a.py")]
+    assert told(session(("user", "Speed it up."), *lines), "dead_ends") == [
+        "The flag --fast did not help with build.log."
+    ]
+    found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
+    assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]
