@@ -46,8 +46,6 @@ ASKED_TOKENS = 6_000
 SPANS_REMEMBERED = 100
 """Spans of which a summary was refused once for what it leaves out; a process that starts again checks again."""
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
-CONSTRAINTS_SHARE = 0.25
-"""Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,8 +239,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     words = _words(whole).lines
-    constraints = _constraints(whole, int(CONSTRAINTS_SHARE * room), counter)
-    own = fitted(structured({**words, "constraints": constraints}), room, counter.count)
+    own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
     told = structured({**own.lines, "instructions": whole.of("instructions")})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
@@ -254,8 +251,8 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
     return structured({section: lines for section, lines in summary.lines.items() if section not in aside})
 
 
-def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:
-    """Keep the constraints that no quoted instruction repeats word for word, the newest first where all do not fit."""
+def _constraints(summary: StructuredSummary) -> tuple[str, ...]:
+    """Return the constraints that no quoted instruction repeats word for word."""
     quoted = " ".join(" ".join(summary.of("instructions")).split())
     return tuple(line for line in summary.of("constraints") if line not in quoted)
 

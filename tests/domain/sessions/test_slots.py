@@ -303,9 +303,7 @@ def test_a_civility_is_no_state() -> None:
 
 
 def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> None:
-    lines = [("assistant", "The flag --fast did not help with build.log."), run("ls", "a.py")]
-    assert told(session(("user", "Speed it up."), *lines), "dead_ends") == [
-        "The flag --fast did not help with build.log."
-    ]
+    vain = "The flag --fast did not help with build.log."
+    assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
     assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]
