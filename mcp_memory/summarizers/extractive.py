@@ -20,7 +20,7 @@ from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 if TYPE_CHECKING:
     from mcp_memory.domain.text.summary_sections import Section
 
-LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, 80, 120
+LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, 120, 120
 TITLES_TOKENS, BULLET_TOKENS = 30, 3  # of all section titles, and of each "- "
 MOST_RANKED = 2_000
 """Most slots to choose from."""

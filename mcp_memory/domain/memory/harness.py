@@ -44,7 +44,7 @@ def _any(key: str) -> str:
     return "|".join(pattern for table in _TABLES.values() for pattern in table.get(key, ())) or "(?!)"
 
 
-_TOLD, _KEPT, _ONLY = _words("told"), _words("words"), _words("only_words")
+_TOLD, _KEPT, _ONLY, _NOTICES = map(_words, ("told", "words", "only_words", "notices"))
 _COMMANDS, _PLUMBING, _CHECKS, _RECEIPTS, _APPENDED = map(
     _words, ("commands", "plumbing", "checks", "receipts", "appended")
 )
@@ -52,6 +52,10 @@ _TAGS = "|".join(sorted(_words("blocks") | _TOLD | _KEPT | _ONLY))
 _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs')})|(?P<rest>{_any('rests')})"
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)
+# "<task-id>b7</task-id>"
+_FIELD = re.compile(r"<(?P<name>[\w-]{1,60})>[^<]{0,300}</(?P=name)>")
+# "</task-notification>\nRead the output file to retrieve the result: /tmp/b7.output"
+_PARAGRAPH_REST = re.compile(r"[^\n<]*+(?:\n[ \t]*+[^\s<][^\n]*+)*+")
 _REST_END = re.compile(_any("rests_end"))
 _ANSWER = re.compile(_any("answers"))
 _RESULT = re.compile(_any("results"))
@@ -182,6 +186,8 @@ def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, in
         return None
     end = close + len(tag) + 3
     inside = text[opening.end() : close]
+    if tag in _NOTICES and _FIELD.search(inside) and (rest := _PARAGRAPH_REST.match(text, end)):
+        end = rest.end()
     block = _Passage(start=start, end=end, tag=tag, words=inside.strip())
     before = text[max(cut_until, start - _NEAR) : start].rsplit("\n", 1)[-1]
     behind = text[end : end + _NEAR].split("\n", 1)[0]

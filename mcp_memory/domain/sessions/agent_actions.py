@@ -11,8 +11,9 @@ from functools import cached_property
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
-from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
+from mcp_memory.domain.text.words import split_words
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
@@ -53,6 +54,14 @@ _READS = re.compile(
 _CHECKS = re.compile(
     r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
 )
+# Words in the names of tools that look, think, ask or wait.
+_LOOKING = frozenset(
+    "ask calculate call check count describe fetch find get goto help inspect list look lookup notebook open output"
+    " plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
+    " tool view wait web which".split()
+)
+# "Error: payment not found", '{"error": "not found"}'
+_TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
@@ -89,6 +98,11 @@ class AgentAction:
         head = self.command[:ITEM_CHARACTERS]
         is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
         return self.went_well and not is_idle and bool(programs(self.command))
+
+    @property
+    def acts(self) -> bool:
+        """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
+        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +312,14 @@ class AgentActions:
 
 def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
-    return bool(_CHECKS.search(command[:ITEM_CHARACTERS]))
+    head = command[:ITEM_CHARACTERS]
+    return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
+
+
+def only_looks(tool: str, arguments: str) -> bool:
+    """Return True for a tool that by its name changes nothing, "get_user", "WebSearch", and for an empty command."""
+    words = {word.lower() for word in split_words(tool)}
+    return not _LOOKING.isdisjoint(words) or (not call_fields(arguments) and not SHELLS.isdisjoint(words))
 
 
 def _error(result: Entry, line: CallLine, command: str) -> str:
@@ -318,6 +339,8 @@ def _fails(command: str, line: CallLine, result: Entry) -> bool:
     """
     if line.act in ("edited", "wrote"):
         return bool(_NOT_APPLIED.search(result.text[:_HEAD]) or _NOT_APPLIED.search(result.text[-_HEAD:]))
+    if line.act == "called":
+        return bool(_TOLD_ERROR.match(result.text))
     if not command or _READS.search(command[:ITEM_CHARACTERS]):
         return False
     if _ASKS_PAGE.search(command[:ITEM_CHARACTERS]) and _REFUSED_PAGE.search(result.text[-MAX_LAST:]):

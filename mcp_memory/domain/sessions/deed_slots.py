@@ -11,10 +11,10 @@ from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, Failure, FileChange
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentences import Utterance
-from mcp_memory.domain.sessions.tool_lines import call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
 from mcp_memory.domain.text.summary_sections import Section
 
-COMMAND_CHARACTERS = 80
+COMMAND_CHARACTERS, MOST_NAMED = 80, 12
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -45,6 +45,7 @@ class DeedSlots:
                 yield from self._failed(failure)
         for failure in self.deeds.attempts:
             yield self._attempt(failure)
+        yield from self._acted()
         yield from self._refused()
         yield from self._answered()
         yield from self._latest()
@@ -59,9 +60,24 @@ class DeedSlots:
             parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
         commits = self.deeds.commits[-1:]
         parts = sorted([*parts, *((self.places[source], title, source) for title, source in commits)])
+        called = [entry for entry in self.entries if entry.kind == "tool_call" and call_line(entry).act == "ran"][-1:]
+        if not parts and called:
+            parts.append((len(self.entries), f"last: {call_line(called[0]).done}", called[0].id))
         if parts:
             told = self._slot("state", "; ".join(text for _, text, _ in parts), parts[-1][2])
             yield replace(told, place=len(self.entries))
+
+    def _acted(self) -> Iterator[FilledSlot]:
+        """Yield the calls that did something, a line for each tool and its arguments: "cancel: id=59XX6W, XEHM4B"."""
+        forms: dict[tuple[str, ...], list[AgentAction]] = {}
+        for did in self.deeds.done:
+            if did.acts:
+                given = call_fields(did.entry.text) or {}
+                forms.setdefault((did.line.tool, *sorted(given)), []).append(did)
+        for (tool, *_), acted in forms.items():
+            shown = "; ".join(_inputs_of(acted))
+            last = acted[-1].entry.id
+            yield self._slot("completed", f"{tool}: {shown}" if shown else tool, last, "done")
 
     def _failed(self, failure: Failure) -> Iterator[FilledSlot]:
         """Yield a failed command with what fixed it: what was said before it went well, and the files.
@@ -96,7 +112,8 @@ class DeedSlots:
         if change.undone_at is None or not change.taken_back:
             return
         before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
-        why = " ".join(self._concluded(before, change.undone_at)[-2:])
+        said = (conclusion(self.said.get(number, ())) for number in range(before, change.undone_at))
+        why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
         text = f"{change.path}: tried `{change.taken_back}` and took it back"
         yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
 
@@ -126,8 +143,9 @@ class DeedSlots:
         return ""
 
     def _concluded(self, start: int, end: int) -> list[str]:
-        """Return what the messages from one place to another conclude."""
-        return [text for number in range(start, end) if (text := conclusion(self.said.get(number, ())))]
+        """Return the conclusions of the agent's messages between two places: a user's words are no cause of a deed."""
+        spoken = (self.said.get(number, ()) for number in range(start, end))
+        return [text for own in spoken if own and own[0].speaker == "assistant" and (text := conclusion(own))]
 
     def _slot(
         self, section: Section, text: str, source: str, state: SlotState = "open", worth: float = 2.0
@@ -141,6 +159,23 @@ class DeedSlots:
             worth=worth,
             state=state,
         )
+
+
+def _inputs_of(acted: Sequence[AgentAction]) -> Iterator[str]:
+    """Yield the short inputs of like calls, as "name=value": those that are always the same, and the first that is not.
+
+    A list names one thing in each place, and which belong together a reader cannot tell: of several calls one list.
+    """
+    fields = [call_fields(did.entry.text) or {} for did in acted]
+    has_varied = False
+    for name in fields[0]:
+        values = [*dict.fromkeys(str(given[name]) for given in fields if isinstance(given[name], str | int | float))]
+        is_short = bool(values) and max(map(len, values)) <= COMMAND_CHARACTERS
+        if not is_short or (len(values) > 1 and has_varied):
+            continue
+        has_varied |= len(values) > 1
+        more = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+        yield f"{name}={one_line(', '.join(values[:MOST_NAMED]), FIX_CHARACTERS)}{more}"
 
 
 def what_failed(did: AgentAction) -> str:

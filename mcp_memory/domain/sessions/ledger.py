@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import HEADED, LABELS, Count, Entry
+from mcp_memory.domain.model.session_log import HEADED, INSTRUCTION_TOKENS, LABELS, Count, Entry
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
+MOST_LISTED = 15
+"""Most values of a summary's lists: a reader of more finds none."""
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
 SEPARATOR = " · "
 """The separator of values on one line."""
@@ -22,8 +24,6 @@ _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
 """Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
 """The share of a weight that remains when newer values are merged in."""
-_TOLD_ELSEWHERE = 0.1
-"""The share of a weight that remains where the same summary says the value in a sentence."""
 _UNUSED, _LOOKING = 0.2, 0.3
 """The shares of a weight that remain for a printed value that nobody took up, and for a command that only looks."""
 _LEAST_PRINTED = 0.6
@@ -88,22 +88,31 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
     return tuple(_unlike(best))[:limit]
 
 
-def ledger_of(entries: Iterable[Entry]) -> Ledger:
-    """Collect the exact values of these entries; later and repeated ones weigh more."""
-    read = tuple(entries)
+def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
+    """Collect the exact values of these entries; later and repeated ones weigh more.
+
+    `only_used` leaves out those that were only printed, or only named once in a call or in long material.
+    """
+    read = tuple(entry for entry in entries if entry.role != "system")  # The client's prompt is in every request.
     taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
+    places: dict[str, set[int]] = {}
     for place, entry in enumerate(read, 1):
         share = 0.5 + 0.5 * place / len(read)
+        is_material = entry.kind != "message" or (entry.is_users and entry.tokens > INSTRUCTION_TOKENS)
+        is_enough = entry.failed or entry.form != "original" or not is_material
         for sort, text, weight in _of(entry):
             is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
+            if only_used and is_unused and not entry.failed:
+                continue
+            is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED
+            places.setdefault(text, set()).update({place, -1} if is_enough or is_run else {place})
             # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
             again = (text, entry.kind + entry.role) in met
             met.add((text, entry.kind + entry.role))
-            worth = 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)
-            found.append(_Weighed(sort, text, worth))
-    return _gathered(found)
+            found.append(_Weighed(sort, text, 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)))
+    return _gathered(each for each in found if not only_used or len(places[each.text]) > 1)
 
 
 def _distinct(text: str) -> frozenset[str]:
@@ -118,11 +127,14 @@ def merged(older: Ledger, newer: Ledger) -> Ledger:
 
 
 def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
-    """Return as much of the ledger as fits so many tokens, a line each; drop the lightest first, then the earliest."""
+    """Return as much of the ledger as fits so many tokens, a line each, and at most MOST_LISTED.
+
+    The lightest goes first, then the earliest.
+    """
     ranked = sorted(enumerate(_weighed(ledger, 1.0)), key=lambda each: (-each[1][2], -each[0]))
     kept: list[tuple[int, _Weighed]] = []
     left = max_tokens
-    for place, each in ranked:
+    for place, each in ranked[:MOST_LISTED]:
         left -= count(each[1]) + 2
         if left < 0:
             break
@@ -131,9 +143,13 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 
 
 def without(ledger: Ledger, text: str) -> Ledger:
-    """Return the ledger with what the text holds weighed least: listing it again adds nothing."""
-    weights = {each: weight * (_TOLD_ELSEWHERE if each in text else 1.0) for each, weight in ledger.weights.items()}
-    return replace(ledger, weights=weights)
+    """Return the ledger without what the text holds, if in other words: listing it again adds nothing."""
+    told = _distinct(text)
+    lists = {
+        sort: tuple(each for each in texts if each not in text and not (_distinct(each) and _distinct(each) <= told))
+        for sort, texts in ledger.lists.items()
+    }
+    return replace(ledger, **lists)
 
 
 def on_one_line(ledger: Ledger) -> str:
@@ -171,6 +187,7 @@ def _of(entry: Entry) -> Iterator[_Weighed]:
         yield from _of_output(entry.text, _FAILED if entry.failed else _PRINTED)
     else:
         weight = _USERS if entry.is_users else _SAID
+        weight = _SAID / 2 if entry.is_users and entry.tokens > INSTRUCTION_TOKENS else weight  # Mostly material.
         yield from (_Weighed(each.sort, each.text, weight * each.worth) for each in exact_in(entry.text))
 
 

@@ -17,10 +17,14 @@ _PUT_OFF = re.compile(
     rf"|^(?:(?:{lexicon.spaced('left_labels')}|{lexicon.spaced('open_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
     re.IGNORECASE,
 )
-# "No, Postgres", "nee lass das"
+# "No, Postgres", "nee lass das", "84 MB on that machine, no."
 _REFUSAL = re.compile(
-    rf"(?:^|[.!?,;]\s+)(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})", re.IGNORECASE
+    rf"(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})"
+    rf"|.{{0,300}}[,;]\s(?:{lexicon.spaced('refusals')})[.!]{{0,3}}\Z",
+    re.IGNORECASE,
 )
+# "Actually, scrap the half resolution", "doch lieber SQLite"
+_TAKEN_BACK = re.compile(rf"\b(?:{lexicon.spaced('taken_back')})\b|{lexicon.unspaced('taken_back')}", re.IGNORECASE)
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
 _CONSTRAINT = re.compile(
     r"(?:^|[,;:.!?—–-]\s*|\b(?:please|and|but|so|you|we|should|then)\s+)"
@@ -89,8 +93,13 @@ def is_put_off(text: str) -> bool:
 
 
 def refuses(text: str) -> bool:
-    """Return True where an answer refuses what was proposed."""
-    return bool(_REFUSAL.search(text))
+    """Return True where a sentence begins with a refusal, or ends in one."""
+    return bool(_REFUSAL.match(text))
+
+
+def takes_back(text: str) -> bool:
+    """Return True where a choice is taken back, or another one is put in its place."""
+    return bool(_TAKEN_BACK.search(text))
 
 
 def is_narration(text: str) -> bool:

@@ -12,6 +12,7 @@ from itertools import groupby
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.agent_actions import AgentActions
+from mcp_memory.domain.sessions.calls_in_text import told_apart
 from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.sentence_sections import (
@@ -20,13 +21,15 @@ from mcp_memory.domain.sessions.sentence_sections import (
     is_put_off,
     refuses,
     section_of,
+    takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.summary import instructions_in
+from mcp_memory.domain.sessions.standing_decisions import ASKED, FORMER, standing
+from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
-from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import decides, finds_out, tells_of_trouble
+from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
+from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
@@ -47,7 +50,7 @@ _DIGIT = re.compile(r"\d")
 
 def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     """Return the slots of these entries in their order, each once; superseded ones are left out."""
-    entries = [entry for entry in entries if is_of_work(entry)]
+    entries = told_apart([entry for entry in entries if is_of_work(entry)])
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
@@ -108,7 +111,8 @@ def _told(
         if own[0].speaker == "user":
             yield from _of_user(
                 own, entries, deeds, spoken if spoken and spoken[0].speaker == "assistant" else (),
-                is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:], is_newest=users[-1] == number,
+                is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
+                is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
             yield from _of_agent(own, entries[number], deeds)
@@ -139,7 +143,7 @@ def _state(
     """Yield what the agent's last messages of substance say of how things stand, in their order."""
     told = ""
     for number in reversed(agents[-LATEST:]):
-        concluded = conclusion(by_entry[number])
+        concluded = conclusion([each for each in by_entry[number] if _tells(each.text)])
         if len(told) + len(concluded) > STATE_CHARACTERS and told:
             break
         if (not told or _DIGIT.search(concluded)) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
@@ -151,6 +155,12 @@ def _state(
         )
 
 
+def _tells(sentence: str) -> bool:
+    """Return False for a civility: "You're welcome!", "If there's anything else, feel free to ask."."""
+    is_more = len(_content(sentence)) >= LEAST_WORDS or not sentence.isascii() or bool(_DIGIT.search(sentence))
+    return is_more and not CONDITION.match(sentence)
+
+
 def _of_user(
     own: Sequence[Utterance],
     entries: Sequence[Entry],
@@ -159,37 +169,47 @@ def _of_user(
     *,
     is_first: bool,
     is_last: bool,
-    is_newest: bool,
+    is_open: bool,
 ) -> Iterator[FilledSlot]:
     """Yield what the user demands and puts off; an answer decides on what was proposed before it."""
     entry = entries[own[0].entry]
+    if is_assent(entry.text):
+        return
     for said in own:
         section = section_of(said)
         if _asks(said):
             continue
-        if is_put_off(said.text) or (is_newest and not is_first and _says_something(said.text)):
+        if not is_first and (is_put_off(said.text) or (is_open and _says_something(said.text))):
             yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
         # An answer decides as a whole, below; the first message has none before it.
-        if section and (is_first or section != "decisions"):
+        if section and section != ("dead_ends" if is_first else "decisions"):
             yield _of(said, section, entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
-    if is_first or not answer or _is_assent(answer):
+    if is_first or not answer or _is_assent(answer) or is_assent(answer):
         return
-    asked = joined([each.text for each in proposal[-PROPOSED:]])
+    asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
     is_changed = bool(deeds.edited_after(own[0].entry))
-    if not asked and not decides(answer) and not (is_changed and finds_out(answer)):
+    is_firm = decides(answer) or takes_back(answer)
+    if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
-    is_fix = is_changed and (finds_out(answer) or (asked and deeds.follows_error(proposal[0].entry)))
-    text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
-    is_firm = refuses(answer) or decides(answer) or _names_something(answer)
+    is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
+    is_fix = is_changed and (finds_out(answer) or is_answer)
+    text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
-        worth=1.5, state="open" if is_firm else "doubtful",
+        worth=1.5, state="open" if is_firm or refuses(answer) or _names_something(answer) else "doubtful",
     )  # fmt: skip
     yield made
-    if asked and refuses(answer):
+    proposed = _content(asked)
+    if any(refuses(said.text) and proposed & _content(said.text) for said in own):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
+
+
+def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entries: Sequence[Entry]) -> bool:
+    """Return True where the agent is still at work on a message: no conclusion of the agent's ends the entries."""
+    last = len(entries) - 1
+    return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
 
 
 def _is_assent(text: str) -> bool:
@@ -233,6 +253,8 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
         return "fixes"
     if not exact_in(concluded):
         return None
+    if comes_to_nothing(concluded) and not is_changed:
+        return "dead_ends"
     if finds_out(concluded) or tells_of_trouble(concluded):
         return "fixes"
     return "decisions" if is_changed else None
@@ -259,7 +281,19 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)
         kept[key] = slot
-    return tuple(kept.values())
+    return tuple(_standing(kept.values()))
+
+
+def _standing(slots: Iterable[FilledSlot]) -> Iterator[FilledSlot]:
+    """Yield the slots, and of the user's decisions only those that hold."""
+    slots = tuple(slots)
+    said = [slot for slot in slots if slot.section == "decisions" and slot.provenance == Provenance.SAID]
+    held = {text.partition(FORMER)[0]: text for text in standing(slot.text for slot in said)}
+    for slot in slots:
+        if slot not in said:
+            yield slot
+        elif slot.text in held:
+            yield replace(slot, text=held[slot.text])
 
 
 def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
@@ -270,4 +304,4 @@ def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bo
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(text_stems(text)) - STOP_WORDS
+    return frozenset(text_stems(text)) - STOP_WORDS - FOREIGN

@@ -11,8 +11,11 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.empty_summaries import says_nothing
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
+from mcp_memory.domain.sessions.sentence_sections import demands
+from mcp_memory.domain.sessions.standing_decisions import standing
 from mcp_memory.domain.sessions.unsupported_values import invented
-from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
+from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS, unspaced, word_set
+from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.summary_sections import (
     LISTED,
     SECTIONS,
@@ -30,7 +33,7 @@ REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisi
 """Sections that a summary must have, if only with "none"."""
 MOST_INVENTED = 10
 """Most inventions to name at once."""
-MOST_ASSENTS = 5
+MOST_ASSENTS = 16
 """Words: a longer message says more than yes."""
 LATEST = 3
 """The latest completed lines and facts that outlast the ledger."""
@@ -44,6 +47,7 @@ MOST_MISSED = 4
 _CHECKED: tuple[Section, ...] = ("goal", "constraints", "in_progress", "next_steps", "open_items", "dead_ends")
 
 _ASSENTS = word_set("assents")
+_ASSENT_LINKS = word_set("assent_links")
 # e.g. "好的", "继续", "はい"
 _ASSENTS_UNSPACED = re.compile(f"(?:{unspaced('assents')})+")
 # e.g. the comma in "yes, please"
@@ -97,6 +101,7 @@ def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSum
     lines["facts"] = [*anchor.of("facts"), *given_up, *newer.of("facts")]
     if newer.of("next_steps"):
         lines["open_items"] = [*anchor.of("open_items"), *anchor.of("next_steps"), *newer.of("open_items")]
+    lines["decisions"] = [*standing(newer.of("decisions"), anchor.of("decisions"))]
     again = {_path(line) for line in newer.of("changes")}
     lines["changes"] = [line for line in anchor.of("changes") if _path(line) not in again] + [*newer.of("changes")]
     done = [_content(line) for line in lines["completed"]]
@@ -213,18 +218,32 @@ def _shown(section: Section, lines: Sequence[str]) -> str:
 
 
 def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
+    read = tuple(entries)
+    first = next((place for place, entry in enumerate(read) if entry.is_users), 0)
+    for place, entry in enumerate(read):
         if entry.form in ("dialogue", "batch", "summary"):
-            yield from (quoted for quoted in quoted_instructions(entry.text) if not _is_assent(quoted))
-        elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
-            yield from () if _is_assent(entry.text) else (entry.text,)
+            yield from (quoted for quoted in quoted_instructions(entry.text) if not is_assent(quoted))
+        elif not entry.is_users or entry.form != "original" or entry.tokens > INSTRUCTION_TOKENS:
+            continue
+        elif not is_assent(entry.text) and not (place > first and _is_answered(read, place)):
+            yield entry.text
 
 
-def _is_assent(text: str) -> bool:
-    words = _PUNCTUATION.sub(" ", text).casefold().split()
+def _is_answered(entries: Sequence[Entry], place: int) -> bool:
+    """Return True for a message that only asks, and demands nothing, where the agent answered."""
+    sentences = [*sentences_of(entries[place].text)]
+    asks = bool(sentences) and all(each.endswith(QUESTION_SIGNS) and not demands(each) for each in sentences)
+    return asks and any(entry.kind == "message" and entry.role == "assistant" for entry in entries[place + 1 :])
+
+
+def is_assent(text: str) -> bool:
+    """Return True where a user only agrees or thanks: "hm, looks good to me", "好的"."""
+    words = _PUNCTUATION.sub(" ", text).casefold().replace("’", "'").split()
     if not words:
         return not any(sign.isalnum() for sign in text)
-    return len(words) <= MOST_ASSENTS and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in words)
+    told = [word for word in words if word not in _ASSENT_LINKS]
+    is_short = bool(told) and len(words) <= MOST_ASSENTS
+    return is_short and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in told)
 
 
 def _differs(goal: str, others: Iterable[str]) -> bool:

@@ -25,10 +25,12 @@ MAX_INPUTS = 3
 _LOOKED_AT = 1_000
 """Characters read from the end of an assistant's words, where a call is announced."""
 
+SHELLS = frozenset("bash shell run exec execute command cmd terminal powershell console sh python repl".split())
+"""Words in the names of tools that run commands."""
 _ACTS: Mapping[Act, frozenset[str]] = {
     "edited": frozenset("edit edited patch replace insert modify multiedit update append rewrite".split()),
     "wrote": frozenset("write save create".split()),
-    "ran": frozenset("bash shell run exec execute command cmd terminal powershell console sh python repl".split()),
+    "ran": SHELLS,
     "searched": frozenset("search grep glob find query rg".split()),
     "fetched": frozenset("fetch browse download curl http navigate".split()),
     "listed": frozenset("list ls dir tree".split()),

@@ -53,16 +53,11 @@ def visible(text: str) -> str:
 
 
 def whole_characters(text: str) -> str:
-    """Return the text with U+FFFD for what no store can keep: each half of a surrogate pair, each noncharacter."""
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def sendable(text: str) -> str:
-    """Return the text with each half of a surrogate pair replaced: no encoding carries one.
+    """Return the text with U+FFFD for what no store can keep: each half of a surrogate pair, each noncharacter.
 
     Python reads the bytes of a file's name that are not UTF-8 as such halves.
     """
-    return text if text.isascii() else _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isascii() else _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def details_without_controls(details: Details) -> tuple[Details, int]:

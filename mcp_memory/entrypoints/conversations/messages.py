@@ -104,6 +104,9 @@ class MessageReader:
             pinned=message.get("pinned") is True,
         )
         records = [self._record(part, usual) for part in _parts_of(message, where)]
+        if _is_example(message):
+            records = [replace(each, text=CLIENTS_NOTE, role="tool", harness=1) for each in records]
+        records = [*_without_skill(records)]
         if files:
             records = [replace(each, files=tuple(one for one in files if one.mark in each.text)) for each in records]
         # What was cleaned is counted once, though a message may be several records.
@@ -122,6 +125,21 @@ class MessageReader:
         if part.kind == "tool_result" and part.call_id in self._own_calls:
             return replace(record, text=OWN_CALL, harness=1)
         return without_harness(record)
+
+
+def _is_example(message: ClientMessage) -> bool:
+    """Return True for a message that only shows the model how to work: few-shot examples, demonstrations."""
+    return message.get("is_demo") is True or message.get("name") in ("example_user", "example_assistant")
+
+
+def _without_skill(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
+    """Yield a message's records; a text behind the result of a skill's call is the skill's body."""
+    before: NewRecord | None = None
+    for each in records:
+        is_body = before is not None and before.kind == "tool_result" and (before.tool or "").lower() == "skill"
+        is_body = is_body and each.kind == "message" and each.role == "user"
+        yield replace(each, text=CLIENTS_NOTE, role="tool", harness=each.harness + 1) if is_body else each
+        before = each
 
 
 def _said(texts: Sequence[NewRecord]) -> NewRecord:

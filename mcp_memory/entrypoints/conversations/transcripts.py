@@ -7,6 +7,7 @@ skipped and counted.
 import errno
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.scopes import Grant, Right
-from mcp_memory.domain.text.control_characters import sendable
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def told(error: McpMemoryError) -> str:
     """Return an error's words for the sender: with a token nothing of the server's files, which its own log names."""
     visitor = _visitor.get()
     if visitor is None or visitor.grant is None or type(error) is not StoreUnavailable:
-        return sendable(str(error))
+        return whole_characters(str(error))
     logger.warning("%s", error)
     return _UNAVAILABLE
 

@@ -20,6 +20,7 @@ from mcp_memory.domain.model.session_log import (
     saved,
 )
 from mcp_memory.domain.sessions import ledger as ledgers
+from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -45,8 +46,6 @@ ASKED_TOKENS = 6_000
 SPANS_REMEMBERED = 100
 """Spans of which a summary was refused once for what it leaves out; a process that starts again checks again."""
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
-CONSTRAINTS_SHARE = 0.25
-"""Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,18 +232,19 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
 
     Words, instructions and values have separate budgets. What the earlier summary knew keeps its room.
     """
-    whole = merged(summary, structured({"instructions": instructions_in(span.entries)}))
-    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(originals))
+    outputs = outputs_in(originals)
+    said = [entry for entry in span.entries if entry.id not in outputs]
+    whole = merged(summary, structured({"instructions": instructions_in(said)}))
+    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals), only_used=True))
     room = span.max_tokens
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     words = _words(whole).lines
-    constraints = _constraints(whole, int(CONSTRAINTS_SHARE * room), counter)
-    own = fitted(structured({**words, "constraints": constraints}), room, counter.count)
-    said = structured({**own.lines, "instructions": whole.of("instructions")})
-    kept = ledgers.fitted(ledgers.without(ledger, rendered(said)), span.ledger_tokens, counter.count)
-    return rendered(with_ledger(said, kept))
+    own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
+    told = structured({**own.lines, "instructions": whole.of("instructions")})
+    kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
+    return rendered(with_ledger(told, kept))
 
 
 def _words(summary: StructuredSummary) -> StructuredSummary:
@@ -253,15 +253,10 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
     return structured({section: lines for section, lines in summary.lines.items() if section not in aside})
 
 
-def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:
-    """Keep the newest constraints that fit, and older ones that no quoted instruction repeats word for word."""
+def _constraints(summary: StructuredSummary) -> tuple[str, ...]:
+    """Return the constraints that no quoted instruction repeats word for word."""
     quoted = " ".join(" ".join(summary.of("instructions")).split())
-    kept: list[str] = []
-    for line in reversed(summary.of("constraints")):
-        max_tokens -= counter.count(line)
-        if max_tokens >= 0 or line not in quoted:
-            kept.append(line)
-    return tuple(reversed(kept))
+    return tuple(line for line in summary.of("constraints") if line not in quoted)
 
 
 def _earlier(span: Span) -> StructuredSummary | None:

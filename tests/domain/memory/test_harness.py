@@ -62,6 +62,13 @@ ARGUMENTS = {
         "<system_reminder>Ask mode is on.</system_reminder>",
         "<environment_details>\n# Open Tabs\na.py\n</environment_details>",
         "[system notice] 12 calls left",
+        "Base directory for this skill: /home/u/.claude/skills/deploy\n\n# Deploy\nAlways ask the captain.",
+        "<skill>\n<name>deploy</name>\n<path>/home/u/deploy/SKILL.md</path>\nNever on a Friday.\n</skill>",
+        'A session-scoped Stop hook is now active with condition: "all tests pass". Briefly acknowledge the goal.',
+        "Continue working toward the active thread goal.\n\n<objective>\nShip it.\n</objective>\n\nBudget:\n- 5 left",
+        "The active thread goal objective was edited by the user.\n\n<objective>\nShip it.\n</objective>",
+        "Here is a demonstration of how to accomplish this task.\n--- DEMONSTRATION ---\nFix it.\n"
+        "--- END OF DEMONSTRATION ---",
     ],
 )
 def test_a_text_that_only_a_client_wrote_has_no_words_of_the_users(text: str) -> None:
@@ -146,6 +153,19 @@ def test_what_others_told_the_agent_is_kept_apart_from_the_users_words() -> None
     assert (said.words, said.told, said.cut) == ("", "ls\na.py", 3)
     said = heard("<task-notification>\nThe build is done.\n</task-notification>\nGood, go on.")
     assert (said.words, said.told) == ("Good, go on.", "The build is done.")
+
+
+@pytest.mark.parametrize("tail", [" Use TaskOutput to read it.", "\nRead the output file: /tmp/b7.output\nIt is long."])
+def test_what_stands_behind_a_notice_of_a_job_is_the_clients_to_the_end_of_its_paragraph(tail: str) -> None:
+    notice = f"<task-notification>\n<task-id>b7</task-id>\n<summary>Tests passed</summary>\n</task-notification>{tail}"
+    assert heard(notice).words == ""
+    said = heard(f"{notice}\n{notice}\n\nNow push it.")
+    assert (said.words, said.cut) == ("Now push it.", 2)
+
+
+def test_a_demonstration_in_front_of_the_task_is_cut_off() -> None:
+    text = "--- DEMONSTRATION ---\nMend a.py.\n--- END OF DEMONSTRATION ---\n\nMend b.py."
+    assert heard(text).words == "Mend b.py."
 
 
 @given(st.text(max_size=60), st.sampled_from([REMINDER, IDE]))

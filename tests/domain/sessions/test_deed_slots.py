@@ -219,3 +219,34 @@ def test_a_command_that_changes_a_system_behind_an_error_is_a_fix(command: str, 
         ("assistant", "Next is gannet."),
     )
     assert any("newline" in text for text in told(entries, "fixes")) == is_fix
+
+
+def test_calls_that_did_something_are_told_in_a_line_for_each_tool() -> None:
+    """P1.2: what was done; look-ups and failed calls are not."""
+    booked = [
+        ("change_booking", json.dumps({"id": f"B{n}", "cabin": "economy", "card": f"c{n}"}) + " => ok")
+        for n in range(14)
+    ]
+    entries = session(
+        ("user", "Change all my bookings."),
+        ("get_booking", '{"id": "B0"} => {"cabin": "business"}'),
+        ("cancel_booking", '{"id": "B99"} => Error: no such booking'),
+        ("confirm", '{"legs": [1], "note": "' + "x" * 90 + '"} => ok'),
+        ("shell", "{} => ok"),
+        *booked,
+    )
+    named = ", ".join(f"B{n}" for n in range(12))
+    assert told(entries, "completed") == ["confirm", f"change_booking: id={named} and 2 more; cabin=economy"]
+
+
+def test_a_users_words_are_no_cause_of_a_fix() -> None:
+    """P1.2: a cause comes from who did it."""
+    entries = session(
+        ("user", "Mend the tests."),
+        run("pytest -q", "!1 failed"),
+        ("user", "My sister says hello, she lives in Graz now."),
+        edit("app.py", "x = 1", "x = 2"),
+        run("pytest -q", "1 passed"),
+    )
+    [fix] = told(entries, "fixes")
+    assert "Graz" not in fix

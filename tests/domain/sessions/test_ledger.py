@@ -22,6 +22,7 @@ from mcp_memory.domain.sessions.ledger import (
     merged,
     on_one_line,
     values_in,
+    without,
 )
 from mcp_memory.domain.text.exact_values import MAX_EXACT, exact_in, files_hit, is_date, subject_of
 
@@ -323,3 +324,25 @@ def test_of_a_series_a_few_are_enough(make_entry: Callable[..., Entry]) -> None:
     assert sum("500 rows" in value for value in values) == OF_A_SERIES
     assert any("212 MB" in value for value in values)
     assert sum("500 rows" in value for value in values_in(printed, 10)) <= OF_A_SERIES
+
+
+def test_a_summary_lists_what_somebody_used(make_entry: Callable[..., Entry]) -> None:
+    """P1.2: neither what was only printed, nor what stands in long material or the client's prompt."""
+    entries = [
+        make_entry("The limit = 77 holds.", role="system"),
+        make_entry("The depth = 88 holds. " + "word " * 250),
+        make_entry("The port = 5433 is taken."),
+        make_entry("frame = 4711", kind="tool_result"),
+        make_entry("pool = 99", kind="tool_result", failed=True),
+    ]
+    used = ledger_of(entries, only_used=True).values
+    assert [any(number in value for value in used) for number in ("77", "88", "5433", "4711", "99")] == [
+        False, False, True, False, True,
+    ]  # fmt: skip
+    assert any("4711" in value for value in ledger_of(entries).values)
+
+
+def test_a_summary_lists_fifteen_values_and_none_that_it_tells() -> None:
+    ledger = Ledger(values=tuple(f"port = {n}" for n in range(5000, 5020)), weights={})
+    assert len(fitted(ledger, 10_000, len).values) == 15
+    assert "port = 5001" not in without(ledger, "It listens on 5001.").values

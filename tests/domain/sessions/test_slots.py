@@ -277,3 +277,33 @@ def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
     [fix] = [text for text in told(entries, "fixes") if text.startswith("The key is called id")]
     assert len(fix) <= 320
     assert fix.endswith("exporter.")
+
+
+def test_a_finding_is_not_refused_because_something_else_is_forbidden() -> None:
+    """P1.2: what is refused was proposed."""
+    asked = [("user", "Why is the export slow?"), ("assistant", "The column is inv_number, not invoice_no.")]
+    forbidding = session(
+        *asked, ("user", "Don't try a batch of 5000 again, the worker was killed."), ("assistant", "No.")
+    )
+    assert not any("Refused" in text for text in told(forbidding, "dead_ends"))
+    refusing = session(
+        *asked, ("assistant", "I could drop the column."), ("user", "No, don't drop it."), ("assistant", "Ok.")
+    )
+    assert any(text.startswith("Refused: No, don't drop it.") for text in told(refusing, "dead_ends"))
+
+
+def test_a_civility_is_no_state() -> None:
+    entries = session(
+        ("user", "Mend it."),
+        ("assistant", "The clock is mended in a.py, and 3 tests pass."),
+        ("user", "Thanks!"),
+        ("assistant", "You're welcome! If there's anything else, feel free to ask me about it."),
+    )
+    assert told(entries, "state") == ["The clock is mended in a.py, and 3 tests pass."]
+
+
+def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> None:
+    vain = "The flag --fast did not help with build.log."
+    assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
+    found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
+    assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]

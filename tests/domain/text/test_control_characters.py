@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.records import Entity, NewRecord
-from mcp_memory.domain.text.control_characters import details_without_controls, sendable, visible, without_controls
+from mcp_memory.domain.text.control_characters import (
+    details_without_controls,
+    whole_characters,
+    visible,
+    without_controls,
+)
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PIECES = [
@@ -98,6 +103,6 @@ def test_what_a_terminal_is_shown_has_no_control_characters_and_no_half_characte
 
 def test_what_no_encoding_carries_is_replaced_before_it_is_sent() -> None:
     """A folder's name that is not UTF-8, as Python reads it."""
-    assert sendable("/work/bad\udcff") == "/work/bad\N{REPLACEMENT CHARACTER}"
-    assert sendable("/work/grün") == "/work/grün"
-    assert sendable("/work/plain") == "/work/plain"
+    assert whole_characters("/work/bad\udcff") == "/work/bad\N{REPLACEMENT CHARACTER}"
+    assert whole_characters("/work/grün") == "/work/grün"
+    assert whole_characters("/work/plain") == "/work/plain"

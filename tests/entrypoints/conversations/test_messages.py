@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.memory.harness import NO_OUTPUT
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT
 from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.conversations.messages import read_messages
@@ -134,6 +134,35 @@ def test_calls_and_results_of_openai_chat_keep_their_ids_and_tools() -> None:
         ("weather", None),
     ]
     assert records[3].details == {"message_id": "m7"}
+
+
+def test_examples_in_front_of_the_task_are_no_work() -> None:
+    records = read_messages(
+        [
+            {"role": "user", "content": "Mend a.py.", "is_demo": True},
+            {"role": "system", "name": "example_assistant", "content": "Mended."},
+            {"role": "user", "name": "eva", "content": "Mend b.py."},
+        ]
+    )
+    assert shown(records) == [
+        ("message", "tool", CLIENTS_NOTE),
+        ("message", "tool", CLIENTS_NOTE),
+        ("message", "user", "Mend b.py."),
+    ]
+
+
+def test_the_body_of_a_skill_behind_its_result_is_the_clients() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Skill", "input": {"skill": "deploy"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "Launching skill: deploy"}
+    body = {"type": "text", "text": "# Deploy\nNever deploy on a Friday."}
+    records = read_messages(
+        [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result, body]},
+            {"role": "user", "content": "Go."},
+        ]
+    )
+    assert shown(records)[2:] == [("message", "tool", CLIENTS_NOTE), ("message", "user", "Go.")]
 
 
 def test_items_of_openai_responses_are_read_as_well() -> None:

@@ -408,7 +408,7 @@ class TestSummaries:
         assert all(entry.text in shown for entry in log.entries if entry.is_users)
 
     def test_many_constraints_leave_room_for_what_was_decided(self, app: App, caller: Caller) -> None:
-        """D6.2: the user's words that set them are quoted, so the older ones are not listed as well."""
+        """D6.2: the user's words that set them are quoted, so none is listed as well."""
         rules = [
             f"Never change the table orders_{number} without asking the team of floor {number}." for number in range(80)
         ]
@@ -428,7 +428,7 @@ class TestSummaries:
             app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
         summary = parsed(_summary(app, caller))
         assert set(rules[:35]) <= set(summary.of("instructions"))
-        assert 0 < len(summary.of("constraints")) < 20
+        assert not summary.of("constraints")
         assert len(summary.of("decisions")) > 20
 
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:

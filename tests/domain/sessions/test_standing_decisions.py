@@ -1,0 +1,52 @@
+"""Decisions that hold: a later one that takes an earlier one back stands in its place."""
+
+import pytest
+
+from mcp_memory.domain.sessions.standing_decisions import standing
+from tests.domain.sessions.made_sessions import session, told
+
+
+@pytest.mark.parametrize(
+    ("former", "later"),
+    [
+        ("Let's go with a half-resolution copy.", "Actually, scrap the half resolution: use a quarter."),
+        ("Use Redis for the session cache.", "Use Memcached for the session cache instead."),
+        ("Wir nehmen Postgres für die Warteschlange.", "Doch lieber SQLite für die Warteschlange, kein Postgres."),
+        ("The timeout of the importer is 30 s.", "The timeout of the importer is 60 s."),
+    ],
+)
+def test_a_decision_that_is_taken_back_is_replaced(former: str, later: str) -> None:
+    """P1.2: and the new one says so."""
+    assert standing([former, "Tabs, not spaces.", later]) == ("Tabs, not spaces.", f"{later} (no longer: {former})")
+    assert standing([later], [former]) == (f"{later} (no longer: {former})",)
+
+
+@pytest.mark.parametrize(
+    "later", ["Actually make the timeout 30.", "We also use port 9090.", "Keep the port of the api."]
+)
+def test_in_doubt_both_stay(later: str) -> None:
+    assert standing(["We use port 8080 for the api.", later]) == ("We use port 8080 for the api.", later)
+
+
+def test_of_several_the_one_that_shares_most_is_replaced_and_a_chain_keeps_one_mark() -> None:
+    chain = standing(
+        ["Use Redis for the session cache.", "Use Redis for the queue.", "Memcached for the session cache instead."]
+    )
+    assert chain[0] == "Use Redis for the queue."
+    again = standing(["Actually, back to Redis for the session cache (no longer: x)"], chain)
+    assert again[-1].count("(no longer: ") == 1
+
+
+def test_a_session_keeps_the_users_last_word() -> None:
+    entries = session(
+        ("user", "Make the photos smaller."),
+        ("assistant", "Half of the resolution would do."),
+        ("user", "Let's go with half resolution for the photos."),
+        ("assistant", "Done so."),
+        ("user", "Actually, scrap half resolution for the photos: a quarter."),
+        ("assistant", "Changed."),
+        ("user", "hm, looks good to me"),
+    )
+    [decision] = told(entries, "decisions")
+    assert decision.startswith("Actually, scrap half")
+    assert told(entries, "next_steps") == []
