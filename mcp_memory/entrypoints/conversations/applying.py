@@ -273,7 +273,7 @@ def _merged(made: Sequence[_Made]) -> list[_Made]:
         first, second = _listed(before.message), _listed(each.message)
         is_apart = any(replaced_by(_text(part)) or _kind(part) in _RESULTS for part in (first[-1], second[0]))
         between = [] if is_apart or not each.separator else [{"type": "text", "text": each.separator}]
-        parts = results_first(each.message.get("role"), [*first, *between, *second])
+        parts = results_first(each.message.get("role"), cast("list[Any]", [*first, *between, *second]))
         merged[-1] = _Made(
             {**before.message, "content": parts}, each.source if each.source is not None else before.source
         )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -74,7 +74,7 @@ def gemini_part(value: JsonValue, _where: str) -> list[Part]:
     if isinstance(value, str):
         return [_said(value)]
     given = _object(value)
-    part = {_SNAKE.get(name, name): each for name, each in given.items() if each is not None}
+    part: Part = {_SNAKE.get(name, name): each for name, each in given.items() if each is not None}
     if part.get("thought") is True:
         return [_UNSAID]
     for name in ("functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"):
@@ -127,10 +127,10 @@ def bedrock_part(value: JsonValue, _where: str) -> list[Part]:
         return [_result(result.get("toolUseId"), None, parts, failed=result.get("status") == "error")]
     if any(name in block for name in _UNSAID_BY_BEDROCK):
         return [_UNSAID]
-    return [_inner(block)]
+    return [_object(_inner(block))]
 
 
-def _inner(value: JsonValue) -> JsonValue | Any:
+def _inner(value: JsonValue) -> JsonValue:
     """Read a block that may stand in a result as well: a text, JSON, an image, a document."""
     if not isinstance(value, dict):
         return value
@@ -154,7 +154,8 @@ def _inner(value: JsonValue) -> JsonValue | Any:
 def _texts(value: JsonValue) -> list[str]:
     if isinstance(value, list):
         return [text for each in value for text in _texts(each)]
-    return [value["text"]] if isinstance(value, dict) and isinstance(value.get("text"), str) else []
+    text = value.get("text") if isinstance(value, dict) else None
+    return [text] if isinstance(text, str) else []
 
 
 # Vercel's AI SDK

@@ -87,7 +87,7 @@ class Translated:
         number, field, index = place.split("/")
         form = self._forms[int(number)]
         assert form is not None
-        value = form.unwrapped(self._messages[int(number)]).get(field)
+        value: Any = form.unwrapped(self._messages[int(number)]).get(field)
         return value[int(index)] if index else value
 
     def _new(self, message: Message) -> Written:
@@ -160,7 +160,7 @@ def _with_text(value: Any, part: Message) -> Any:
     kind = part.get("type")
     if not isinstance(value, Mapping):
         return part["content"] if kind == "tool_result" else part["text"]
-    held = cast("Written", dict(cast("Message", value)))
+    held = dict(cast("Message", value))
     if "toolInvocation" in held:
         return {**held, "toolInvocation": _with_text(held["toolInvocation"], part)}
     if kind == "tool_use":

@@ -132,6 +132,6 @@ def _is_prompt(entry: Mapping[str, JsonValue]) -> bool:
         return False
     content = message.get("content")
     if isinstance(content, list):
-        kinds = {part.get("type") for part in content if isinstance(part, dict)}
+        kinds = [part.get("type") for part in content if isinstance(part, dict)]
         return bool(kinds) and "tool_result" not in kinds
     return isinstance(content, str)

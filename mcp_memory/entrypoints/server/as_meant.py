@@ -51,7 +51,7 @@ _TO_DO: Final = frozenset({"todo", "to_do"})
 _KINDS_MARK: Final = frozenset({"fact", "censor", "identity"})
 """Words among which a list of words is that of the kinds."""
 MOST_NOTES: Final = 12
-_EMPTY: Final = (None, "", [], ())
+_EMPTY: Final[Sequence[object]] = (None, "", [], ())
 # e.g. "3", "-2", "3.0"
 _WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0{1,15})?", re.ASCII)
 # e.g. "0.5", ".5", "7", "1e-3"
@@ -167,7 +167,7 @@ def _value(name: str, types: _Types, value: Any, notes: Notes) -> Any:
 
 
 def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
-    opened = _opened(value, "[{")
+    opened: Any = _opened(value, "[{")
     types = _types(item)
     if isinstance(opened, str):
         if not opened.strip():
@@ -183,7 +183,7 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
         opened = [opened]
         notes.append(f"`{name}` as a list")
     if not isinstance(opened, list | tuple):
-        return cast("object", opened)
+        return opened
     return [_value(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
 
 

@@ -117,7 +117,7 @@ def _made_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]
 
 def _common(pieces: Collection[Words], others: Sequence[Record]) -> frozenset[Words]:
     """Return the pieces that are no quotation, since too many other records have them."""
-    counts = Counter(piece for each in others for piece in frozenset().union(*_held(each, pieces)))
+    counts = Counter(piece for each in others for piece in frozenset[Words]().union(*_held(each, pieces)))
     return frozenset(piece for piece, count in counts.items() if count > MOST_QUOTING)
 
 

@@ -122,7 +122,5 @@ def _folder_to_row(folder: TrustedFolder) -> dict[str, Any]:
 
 
 def _folder_from_row(row: sqlite3.Row) -> TrustedFolder:
-    columns = {name: row[name] for name in ("namespace", "since")} | {
-        name: path_from_column(row[name]) for name in _PATHS
-    }
-    return TrustedFolder(**columns, is_first=bool(row["is_first"]))
+    paths = {name: path_from_column(row[name]) for name in _PATHS}
+    return TrustedFolder(**paths, namespace=row["namespace"], since=row["since"], is_first=bool(row["is_first"]))

@@ -10,8 +10,8 @@ from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.records import Entity, NewRecord
 from mcp_memory.domain.text.control_characters import (
     details_without_controls,
-    whole_characters,
     visible,
+    whole_characters,
     without_controls,
 )
 

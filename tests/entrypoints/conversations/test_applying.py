@@ -1,7 +1,8 @@
 """D11.1: what compact answers can be put into the messages, which stay valid for their interface."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import pytest
@@ -236,14 +237,13 @@ def test_messages_that_the_answer_is_not_about_are_refused() -> None:
 
 def _anthropic(*, results_first: bool) -> list[dict[str, Any]]:
     """A turn of many calls; beside the last results stands what the user said meanwhile."""
-    messages = [{"role": "user", "content": "Work until it is done."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
     for number in range(40):
         call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"command": f"cat {number}.py"}}
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"line {number} of the file\n" * 40}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     said = {"type": "text", "text": "And look at the columns, too."}
-    last = messages[-1]["content"]
-    assert isinstance(last, list)
+    last = cast("list[Any]", messages[-1]["content"])
     messages[-1]["content"] = [*last, said] if results_first else [said, *last]
     return messages
 
@@ -278,7 +278,8 @@ def _of_responses(messages: list[dict[str, Any]]) -> list[str]:
     return [] if calls == outputs else [f"calls {calls} are answered by {outputs}"]
 
 
-FORMS = {
+Messages: TypeAlias = list[dict[str, Any]]
+FORMS: dict[str, tuple[Callable[..., Messages], Callable[[Messages, Messages], list[str]]]] = {
     "anthropic": (_anthropic, of_anthropic),
     "openai": (_openai, lambda applied, given: of_openai(applied)),
     "responses": (_responses, lambda applied, given: _of_responses(applied)),
@@ -296,6 +297,7 @@ async def test_a_text_beside_the_last_results_leaves_a_valid_list(
     make, broken = FORMS[form]
     given = make(results_first=results_first)
     arguments = {"session_id": f"{form}{next(_sessions)}", "window": 4_000, "max_tokens": 1_000_000, **options}
+    answer: dict[str, Any] = {}
     async with Client(build_server(app)) as client:
         for _ in range(2):
             result = await client.call_tool("compact", {**arguments, "messages": given})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from mcp_memory.client import apply
 from mcp_memory.domain.memory.harness import NO_OUTPUT
@@ -200,7 +201,7 @@ def test_model_messages_of_vercels() -> None:
         gave("Denied.", outcome="failure"),
         gave("old", outcome="failure"),
     ]
-    file = {"type": "file", "mediaType": "image/png", "data": DATA}
+    file: JsonValue = {"type": "file", "mediaType": "image/png", "data": DATA}
     [record] = read_messages([{"role": "user", "content": [{"type": "text", "text": "See."}, file]}])
     assert len(record.files) == 1
 
@@ -265,38 +266,38 @@ def test_others() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("message", "says"),
-    [
-        ({"role": "user", "parts": [{"kind": "text", "text": "x"}], "messageId": "m"}, "is in the form of A2A"),
-        ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}, "in the form of Pydantic AI"),
-        ({"role": "user", "blocks": [{"block_type": "text", "text": "x"}]}, "is in the form of LlamaIndex"),
-        ({"role": {"label": "user"}, "items": []}, "is in the form of Semantic Kernel"),
-        ({"from": "human", "value": "x"}, "is in the form of ShareGPT"),
-        ({"source": "user", "content": "x", "type": "TextMessage"}, "is in the form of AutoGen"),
-        ({"author": "user", "content": {"role": "user", "parts": []}}, "is in the form of Agent Development Kit"),
-        (
-            {"role": "user", "parts": [{"odd": 1}]},
-            ".parts[0], in the form of Gemini, has none of its parts' names: 'odd'",
-        ),
-        ({"role": "user", "parts": [5]}, ".parts[0], in the form of Gemini, is no object."),
-        (
-            {"role": "user", "parts": [{"type": "poem"}]},
-            ".parts[0], in the form of Vercel's AI SDK (UI messages), has the",
-        ),
-        (
-            {"role": "user", "content": [{"text": "x"}, {"odd": {}}]},
-            ".content[1], in the form of Bedrock's Converse, has",
-        ),
-        ({"role": "user", "content": [{"odd": {}}]}, ".content[0] has no type and no text."),
-        ({"role": "user", "content": [{"type": "tool_response", "x": 1}]}, ".content[0] is of the unknown type"),
-        ({"role": "user", "body": "x"}, " says nothing in `content`, `parts` or `tool_calls`, but has 'body'."),
-        ({"role": "user", "content": "x", "toolResults": [{}]}, " has 'toolResults', which is in no known form"),
-        ({"role": "assistant", "content": "", "toolCalls": [{}]}, ".toolCalls[0], in the form of AG-UI, is no object."),
-        (langchain("ai", content=5), ".content, in the form of LangChain, is neither a text nor a part"),
-        (langchain("ai", additional_kwargs={"tool_calls": [{}]}), "A message has calls in `additional_kwargs` alone"),
-    ],
-)
+_REFUSED: list[tuple[Any, str]] = [
+    ({"role": "user", "parts": [{"kind": "text", "text": "x"}], "messageId": "m"}, "is in the form of A2A"),
+    ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}, "in the form of Pydantic AI"),
+    ({"role": "user", "blocks": [{"block_type": "text", "text": "x"}]}, "is in the form of LlamaIndex"),
+    ({"role": {"label": "user"}, "items": []}, "is in the form of Semantic Kernel"),
+    ({"from": "human", "value": "x"}, "is in the form of ShareGPT"),
+    ({"source": "user", "content": "x", "type": "TextMessage"}, "is in the form of AutoGen"),
+    ({"author": "user", "content": {"role": "user", "parts": []}}, "is in the form of Agent Development Kit"),
+    (
+        {"role": "user", "parts": [{"odd": 1}]},
+        ".parts[0], in the form of Gemini, has none of its parts' names: 'odd'",
+    ),
+    ({"role": "user", "parts": [5]}, ".parts[0], in the form of Gemini, is no object."),
+    (
+        {"role": "user", "parts": [{"type": "poem"}]},
+        ".parts[0], in the form of Vercel's AI SDK (UI messages), has the",
+    ),
+    (
+        {"role": "user", "content": [{"text": "x"}, {"odd": {}}]},
+        ".content[1], in the form of Bedrock's Converse, has",
+    ),
+    ({"role": "user", "content": [{"odd": {}}]}, ".content[0] has no type and no text."),
+    ({"role": "user", "content": [{"type": "tool_response", "x": 1}]}, ".content[0] is of the unknown type"),
+    ({"role": "user", "body": "x"}, " says nothing in `content`, `parts` or `tool_calls`, but has 'body'."),
+    ({"role": "user", "content": "x", "toolResults": [{}]}, " has 'toolResults', which is in no known form"),
+    ({"role": "assistant", "content": "", "toolCalls": [{}]}, ".toolCalls[0], in the form of AG-UI, is no object."),
+    (langchain("ai", content=5), ".content, in the form of LangChain, is neither a text nor a part"),
+    (langchain("ai", additional_kwargs={"tool_calls": [{}]}), "A message has calls in `additional_kwargs` alone"),
+]
+
+
+@pytest.mark.parametrize(("message", "says"), _REFUSED)
 def test_what_is_not_read_is_refused_with_its_form(message: Any, says: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_messages([message])
@@ -389,10 +390,22 @@ BLOCK, MASK = "[SUMMARIZED] Looked twice. (open xabc)", "[TOOL OUTPUT ARCHIVED i
 
 def test_a_call_and_its_result_in_one_part_are_written_apart() -> None:
     """A mask takes the output's place; steps of the assistant's stay apart."""
-    part = {"type": "tool-f", "toolCallId": "c1", "state": "output-available", "input": {}, "output": "long"}
-    failed = {"type": "tool-f", "toolCallId": "c2", "state": "output-error", "input": {}, "errorText": "late"}
+    part: dict[str, Any] = {
+        "type": "tool-f",
+        "toolCallId": "c1",
+        "state": "output-available",
+        "input": {},
+        "output": "long",
+    }
+    failed: dict[str, Any] = {
+        "type": "tool-f",
+        "toolCallId": "c2",
+        "state": "output-error",
+        "input": {},
+        "errorText": "late",
+    }
     step = {"type": "step-start"}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Which?"}]},
         {"id": "m2", "role": "assistant", "parts": [step, part, step, failed, step, {"type": "text", "text": "So."}]},
     ]
@@ -401,8 +414,8 @@ def test_a_call_and_its_result_in_one_part_are_written_apart() -> None:
     gone = replaced(messages, "tools", "2-3", BLOCK)
     assert gone[1] == {"id": "xabc", "role": "user", "parts": [{"type": "text", "text": BLOCK}]}
     assert gone[2]["parts"] == [step, failed, step, {"type": "text", "text": "So."}]
-    old = {"state": "result", "toolCallId": "c1", "toolName": "f", "args": {}, "result": "long"}
-    before = [
+    old: dict[str, Any] = {"state": "result", "toolCallId": "c1", "toolName": "f", "args": {}, "result": "long"}
+    before: list[dict[str, Any]] = [
         {
             "role": "assistant",
             "content": "So.",
@@ -417,7 +430,7 @@ def test_a_call_and_its_result_in_one_part_are_written_apart() -> None:
 
 def test_each_form_is_written_as_it_came() -> None:
     function = {"name": "f", "arguments": "{}"}
-    agui = [
+    agui: list[dict[str, Any]] = [
         {"id": "1", "role": "user", "content": "Which?"},
         {"id": "2", "role": "assistant", "content": "So.", "toolCalls": [{"id": "c1", "function": function}]},
         {"id": "3", "role": "tool", "toolCallId": "c1", "content": "long"},
@@ -429,7 +442,7 @@ def test_each_form_is_written_as_it_came() -> None:
         {"id": "xabc", "role": "user", "content": BLOCK},
         {"id": "2", "role": "assistant", "content": "So."},
     ]
-    gemini = [
+    gemini: list[dict[str, Any]] = [
         {"role": "user", "parts": [{"text": "Which?"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "x"}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "long"}}}]},
@@ -437,7 +450,7 @@ def test_each_form_is_written_as_it_came() -> None:
     call = replaced(gemini, "mask", "2", MASK)[1]["parts"][0]
     assert call == {"functionCall": {"name": "f", "args": {"archived": MASK}}, "thoughtSignature": "x"}
     assert replaced(gemini, "mask", "1", MASK)[0] == {"role": "user", "parts": [{"text": MASK}]}
-    model = [
+    model: list[dict[str, Any]] = [
         {"role": "user", "content": "Which?"},
         {
             "role": "assistant",

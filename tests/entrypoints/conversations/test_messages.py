@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT
 from mcp_memory.domain.model.limits import MAX_NAME_CHARS, MAX_TEXT_CHARS
@@ -152,9 +153,9 @@ def test_examples_in_front_of_the_task_are_no_work() -> None:
 
 
 def test_the_body_of_a_skill_behind_its_result_is_the_clients() -> None:
-    call = {"type": "tool_use", "id": "t1", "name": "Skill", "input": {"skill": "deploy"}}
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": "Launching skill: deploy"}
-    body = {"type": "text", "text": "# Deploy\nNever deploy on a Friday."}
+    call: JsonValue = {"type": "tool_use", "id": "t1", "name": "Skill", "input": {"skill": "deploy"}}
+    result: JsonValue = {"type": "tool_result", "tool_use_id": "t1", "content": "Launching skill: deploy"}
+    body: JsonValue = {"type": "text", "text": "# Deploy\nNever deploy on a Friday."}
     records = read_messages(
         [
             {"role": "assistant", "content": [call]},

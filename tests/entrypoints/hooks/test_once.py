@@ -33,7 +33,8 @@ def test_the_same_event_is_answered_once(folder: Path) -> None:
 
 def test_of_many_at_the_same_moment_one_is_first(folder: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
-        answers = list(threads.map(lambda _: first(folder, "UserPromptSubmit", prompt="Go on"), range(64)))
+        asked = [threads.submit(first, folder, "UserPromptSubmit", prompt="Go on") for _ in range(64)]
+        answers = [each.result() for each in asked]
     assert answers.count(True) == 1
 
 

@@ -254,6 +254,7 @@ def test_after_a_compaction_every_rule_of_the_user_stands_in_the_block(
             transcript.call(f"c{number}-{n}", "Bash", command, "fixtures and timing 0.01s\n" * 9 + f"{n} passed")
             transcript.say("assistant", f"Module m{n} passes with {n} tests.")
         transcript.say("user", rule)
+    text = ""
     for _ in range(compactions):
         run_hook("PreCompact", trigger="auto")
         run_hook("PostCompact", trigger="auto", compact_summary="<summary>The work goes on.</summary>")

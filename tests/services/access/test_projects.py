@@ -106,7 +106,7 @@ def test_no_folder_of_all_kinds_of_things_swallows_what_is_inside(at: At, tmp_pa
 # A project that was renamed or moved
 
 
-@pytest.mark.parametrize("makes", [git, lambda folder: folder])
+@pytest.mark.parametrize("makes", [git, Path])
 @pytest.mark.parametrize("target", ["home/renamed", "home/deep/elsewhere/app"])
 def test_a_renamed_or_moved_project_is_told_where_its_memory_is(
     at: At, tmp_path: Path, makes: Callable[[Path], Path], target: str
@@ -259,8 +259,8 @@ def test_two_projects_become_one_though_sessions_and_entities_have_the_same_name
         assert {mine["shared"], yours["shared"]} <= set(found(app, "Which port does it listen on?"))
         assert len(app.logs.log(app.caller("s2")).entries) >= max(logs)
         assert sorted(each.number for each in app.logs.compactions(app.caller("s2"))) == [*range(1, before + 1)]
-        shown = app.inspect.connections("gw", app.caller())
-        assert {each["id"] for each in shown["records"]} >= {mine["shared"], yours["shared"]}
+        shown: Any = app.inspect.connections("gw", app.caller())["records"]
+        assert {each["id"] for each in shown} >= {mine["shared"], yours["shared"]}
     assert [row[0] for row in _rows(tmp_path, "SELECT count(*) FROM entities WHERE name_key = 'gateway'")] == [1]
 
 
@@ -277,7 +277,8 @@ def test_a_change_of_visibility_is_undone_into_the_present_namespace(open_memory
     change = app.revise(Revision(id=port, visibility="shared"), app.caller())
     app.projects.rename("old-name", "new")
     assert change.id == port
-    app.undo(app.inspect.record(port, app.caller())["history"][-1]["write"], app.caller())
+    history: Any = app.inspect.record(port, app.caller())["history"]
+    app.undo(history[-1]["write"], app.caller())
     assert app.records.get([port], app.caller().scopes)[port].scope == "private/default/new"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -118,14 +119,16 @@ def test_what_is_erased_while_a_conversation_is_fed_is_not_stored(app: App, monk
     """G2.1: an entry was prepared before, and is stored after."""
     me = app.caller("work")
     fact = app.remember([NewRecord(text=SAID)], me)[0]
-    make = app._drafting.make  # pyright: ignore[reportPrivateUsage]
+    drafting: Any = app._drafting  # pyright: ignore[reportPrivateUsage]
+    make = drafting.make
 
-    def erase_meanwhile(*given: object, **named: object) -> object:
+    def erase_meanwhile(_: object, *given: object, **named: object) -> object:
         monkeypatch.undo()
         app.forget([fact.id], "erase", me)
-        return make(*given, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return make(*given, **named)
 
-    monkeypatch.setattr(type(app._drafting), "make", lambda _, *given, **named: erase_meanwhile(*given, **named))  # pyright: ignore[reportPrivateUsage]
+    kind: Any = type(drafting)
+    monkeypatch.setattr(kind, "make", erase_meanwhile)
     assert app.feed([message(SAID, "m1"), message(f"{SAID} Go on.", "m2"), message("Done.", "m3")], me).stored == 2
     assert [entry.text for entry in app.logs.log(me).entries] == ["[erased] Go on.", "Done."]
 

@@ -144,6 +144,6 @@ def test_an_episode_of_long_ago_is_new_where_it_is_imported(app: App, other: App
     merge(app, other)
     assert app.maintain.due().records == 0
     [brought] = [app.inspect.record(each, app.caller()) for text, each in texts(app).items() if "together" in text]
-    assert brought["created_at"].startswith("2026")
+    assert str(brought["created_at"]).startswith("2026")
     clock.advance(days=90)
     assert app.maintain.due().archived == 1

@@ -9,6 +9,7 @@ import pytest
 from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.sessions.summary import structured
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.sessions import idle_compaction
@@ -279,6 +280,10 @@ def test_a_log_that_another_call_compacted_meanwhile_is_left_alone(
     caller = app.caller("work")
     fed(app, caller, 10)
     answers = iter([True, False])
-    monkeypatch.setattr(app.idle_compaction, "_is_over", lambda caller: next(answers))
+
+    def is_over(_: Caller) -> bool:
+        return next(answers)
+
+    monkeypatch.setattr(app.idle_compaction, "_is_over", is_over)
     app.hold_ceiling(caller)
     assert not app.logs.compactions(caller)
