@@ -167,7 +167,7 @@ def _value(name: str, types: _Types, value: Any, notes: Notes) -> Any:
 
 
 def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
-    opened: Any = _opened(value, "[{")
+    opened: object = cast("object", _opened(value, "[{"))
     types = _types(item)
     if isinstance(opened, str):
         if not opened.strip():
