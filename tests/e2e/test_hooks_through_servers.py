@@ -168,7 +168,7 @@ def test_of_killed_servers_nothing_stays_and_hooks_go_on(
     (anew,) = window.sockets()
     assert anew != left
     assert len(list(window.live.iterdir())) == 4  # A socket for hooks and one for windows, each with its lock.
-    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
+    assert PORT in window.ask("UserPromptSubmit", prompt=f"Again: {ASKED}").context
 
 
 def test_a_server_that_ends_takes_its_socket_with_it(server: "ServerProcess", window: Window) -> None:
@@ -191,7 +191,7 @@ def test_of_two_servers_of_one_memory_either_answers(start_server: Start, window
     with stopped(knowing.process), stopped(second.process):
         assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
     # What was asked meanwhile was given to nobody, and so is not taken for known.
-    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
+    assert PORT in window.ask("UserPromptSubmit", prompt=f"Again: {ASKED}").context
 
 
 def test_a_server_with_other_settings_is_not_asked(knowing: "ServerProcess", window: Window) -> None:

@@ -44,7 +44,8 @@ LATEST, SUBSTANCE = 12, 30
 IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
 
-
+CHOSEN_WORTH = 1.6
+"""The worth of what the agent says that it chose; 1.5 is that of what the user says."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -233,7 +234,9 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
         stated = section_of(said)
         if stated and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
-            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, 1.0)
+            # A choice in so many words comes before the user's further requests, which are quoted beside.
+            worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
+            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
         elif not stated and is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
             yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
 

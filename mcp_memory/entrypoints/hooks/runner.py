@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Mapping
 
-from mcp_memory.entrypoints.hooks.live_sockets import FAILURE, ask
-from mcp_memory.entrypoints.hooks.once import is_first
+from mcp_memory.entrypoints.hooks.live_sockets import FAILURE, OUTPUT, ask
+from mcp_memory.entrypoints.hooks.once import is_first, let_again
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER, data_dir
 
@@ -84,13 +84,13 @@ def main(name: str, overrides: Mapping[str, object]) -> None:
         raw = _input()
         if not is_first(name, raw, data_dir(overrides), overrides):
             _leave()  # Registered twice: the other process has begun on this event.
-        answer = ask(name, raw, overrides)
-        if answer is None:
-            _write(out, _run_alone(name, raw, overrides))
-        elif answer[0] == FAILURE:
-            _complain(err, name, overrides, answer[1].decode("utf-8", "replace"))
+        sort, said = ask(name, raw, overrides) or (OUTPUT, _run_alone(name, raw, overrides))
+        if sort == FAILURE:
+            _complain(err, name, overrides, said.decode("utf-8", "replace"))
         else:
-            _write(out, answer[1])
+            _write(out, said)
+        if sort == FAILURE or not said:
+            let_again(name, raw, data_dir(overrides))
     except McpMemoryError as error:
         _complain(err, name, overrides, str(error))
     except BaseException as error:  # noqa: BLE001 - the edge: a defect of ours is no matter of the session's

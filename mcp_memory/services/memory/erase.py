@@ -18,7 +18,7 @@ from mcp_memory.domain.memory.erased import (
     texts_of,
     words_of,
 )
-from mcp_memory.domain.model.records import Instant, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import CHECKPOINT_TAG, CLIENT_SUMMARY_TAG
 from mcp_memory.domain.model.tasks import ERASED, Task
@@ -29,8 +29,11 @@ from mcp_memory.ports.text import TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.review.supersede import reinstate
 
-MOST_QUOTING = 12
-"""Records that have a piece, at most, for it to be a quotation: words that more have are a phrase of all of them."""
+MOST_QUOTING, MOST_LASTING = 12, 3
+"""Records, and those of them that somebody stored to last, that have a piece, at most, for it to be a quotation.
+
+Words that more have are a phrase of all of them: "The billing service and the mail service have a port".
+"""
 TELLING_LENGTH, TELLING_WORDS, MOST_LEFT = 6, 6, 5
 """A word of an erased text is telling where it is so long and at most so many records have it; so many are tried."""
 
@@ -117,8 +120,16 @@ def _made_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]
 
 def _common(pieces: Collection[Words], others: Sequence[Record]) -> frozenset[Words]:
     """Return the pieces that are no quotation, since too many other records have them."""
-    counts = Counter(piece for each in others for piece in frozenset[Words]().union(*_held(each, pieces)))
-    return frozenset(piece for piece, count in counts.items() if count > MOST_QUOTING)
+    held = [(each, frozenset[Words]().union(*_held(each, pieces))) for each in others]
+    counts = Counter(piece for _, found in held for piece in found)
+    lasting = Counter(piece for each, found in held if _is_told(each) for piece in found)
+    return frozenset(each for each in counts if counts[each] > MOST_QUOTING or lasting[each] > MOST_LASTING)
+
+
+def _is_told(record: Record) -> bool:
+    """Return True for what somebody stored to last, in their own words."""
+    is_account = _is_account(record) or CLIENT_SUMMARY_TAG in record.tags
+    return record.kind in LASTING_KINDS and not is_account
 
 
 def _held(record: Record, pieces: Collection[Words]) -> Iterator[frozenset[Words]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.entrypoints.hooks.once import SAME_SECONDS, SUFFIX, is_first
+from mcp_memory.entrypoints.hooks.once import SAME_SECONDS, SUFFIX, is_first, let_again
 from mcp_memory.locations import NOTES_FOLDER
 
 
@@ -84,7 +84,22 @@ def test_where_the_session_went_on_the_same_event_is_another(folder: Path) -> No
     assert first(folder, "SessionStart", **given)
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"session_id": 5}'])
+def test_where_nothing_was_printed_the_same_event_may_be_answered(folder: Path) -> None:
+    """P4: a server that was stopped had no time for it."""
+    raw = json.dumps({"session_id": "s1", "prompt": 'She said: "source": "x" \\'}).encode()
+    assert is_first("UserPromptSubmit", raw, str(folder), {})
+    let_again("UserPromptSubmit", raw, str(folder))
+    assert is_first("UserPromptSubmit", raw, str(folder), {})
+    assert not is_first("UserPromptSubmit", raw, str(folder), {})
+    let_again("PreCompact", raw, str(folder))
+    let_again("UserPromptSubmit", b"{}", str(folder))
+    let_again("UserPromptSubmit", b'{"session_id": "s9"}', str(folder))
+    assert not is_first("UserPromptSubmit", raw, str(folder), {})
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"{", b'{"session_id": 5}', b'{"session_id": "\\x"}', b'{"session_id": "s']
+)
 def test_what_cannot_be_told_apart_acts(folder: Path, raw: bytes) -> None:
     assert all(is_first("SessionStart", raw, str(folder), {}) for _ in range(2))
 

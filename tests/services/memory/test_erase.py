@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.records import Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.services.memory.erase import MOST_QUOTING
+from mcp_memory.services.memory.erase import MOST_LASTING, MOST_QUOTING
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -56,10 +56,13 @@ def test_quotations_go_from_records_versions_details_and_tasks(app: App, remembe
     assert not [text for text in texts(app) if "Plum" in text]
 
 
-def test_words_that_many_records_have_are_no_quotation(app: App, remember: RememberOne) -> None:
+@pytest.mark.parametrize(("kind", "most"), [("fact", MOST_LASTING), ("message", MOST_QUOTING)])
+def test_words_that_many_records_have_are_no_quotation(
+    app: App, remember: RememberOne, kind: Kind, most: int
+) -> None:
     """A phrase of all of them, as a header of files; the erased record goes, and what is rare in it is named."""
     phrase = "Every note of this kind begins with the very same words"
-    others = [remember(f"{phrase}: number {each}.").id for each in range(MOST_QUOTING + 1)]
+    others = [remember(f"{phrase}: number {each}.", kind=kind).id for each in range(most + 1)]
     one = remember(f"{phrase}: quokkaville.")
     kept = remember("Nobody goes to quokkaville.")
     forgotten = app.forget([one.id], "erase", app.caller())
@@ -127,8 +130,7 @@ def test_what_is_erased_while_a_conversation_is_fed_is_not_stored(app: App, monk
         app.forget([fact.id], "erase", me)
         return make(*given, **named)
 
-    kind: Any = type(drafting)
-    monkeypatch.setattr(kind, "make", erase_meanwhile)
+    monkeypatch.setattr("mcp_memory.services.memory.prepare_record.RecordPreparer.make", erase_meanwhile)
     assert app.feed([message(SAID, "m1"), message(f"{SAID} Go on.", "m2"), message("Done.", "m3")], me).stored == 2
     assert [entry.text for entry in app.logs.log(me).entries] == ["[erased] Go on.", "Done."]
 
