@@ -20,9 +20,12 @@ _PLAIN = (
     "move_records", "move_namespace_of_versions", "move_task_changes", "move_places", "drop_places", "move_moves",
     "drop_moves", "move_sessions", "drop_sessions", "move_contexts", "move_assemblies", "drop_logs_left",
     "move_exclusions", "move_pass_runs", "move_project_folders", "move_name", "drop_name",
+    "move_shared_lines", "drop_shared_lines", "move_taken_back", "drop_taken_back",
 )  # fmt: skip
 """Statements that need the two names alone, in their order."""
-_OF_SCOPES = ("move_scope", "move_scope_of_versions", "move_tombstones")
+_OF_SCOPES = (
+    "move_scope", "move_scope_of_versions", "move_tombstones", "move_erased_texts", "drop_erased_texts",
+)  # fmt: skip
 
 
 class SqliteProjects:

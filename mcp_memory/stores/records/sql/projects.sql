@@ -46,6 +46,7 @@ SELECT id FROM records WHERE namespace = ? ORDER BY row;
 SELECT DISTINCT scope FROM (
     SELECT scope FROM records WHERE namespace = :old
     UNION ALL SELECT scope FROM tombstones
+    UNION ALL SELECT scope FROM erased_texts
     UNION ALL SELECT json_extract(before, '$.scope') FROM versions
 )
 WHERE scope LIKE 'private/%';
@@ -65,6 +66,12 @@ UPDATE versions SET before = json_set(before, '$.namespace', :new) WHERE json_ex
 
 -- name: move_tombstones
 UPDATE tombstones SET scope = :new WHERE scope = :old;
+
+-- name: move_erased_texts
+UPDATE OR IGNORE erased_texts SET scope = :new WHERE scope = :old;
+
+-- name: drop_erased_texts
+DELETE FROM erased_texts WHERE scope = :old;
 
 -- name: same_entities
 SELECT mine.id AS old, other.id AS new
@@ -95,6 +102,18 @@ UPDATE tasks SET namespace = :new, change = :change WHERE namespace = :old;
 
 -- name: move_task_changes
 UPDATE task_changes SET namespace = :new WHERE namespace = :old;
+
+-- name: move_shared_lines
+UPDATE OR IGNORE shared_lines SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_shared_lines
+DELETE FROM shared_lines WHERE namespace = :old;
+
+-- name: move_taken_back
+UPDATE OR IGNORE taken_back SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_taken_back
+DELETE FROM taken_back WHERE namespace = :old;
 
 -- name: move_places
 -- An agent has one place in each of its windows: that in the namespace that takes the other in.
