@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ class Computer:
         self._settings = load_settings(data_dir=folder / "data")
         self._data_dir = folder / "data"
         self._environment = {**environment, **UNNAMED}
+        self._sessions = count()
         self._start_server = start
 
     def folder_named(self, name: str) -> Path:
@@ -96,7 +98,8 @@ class Computer:
         return self.hook(folder, "SessionStart", source="startup")
 
     def hook(self, folder: Path, name: str, **payload: str) -> str:
-        told = {"session_id": f"session in {folder}", "cwd": str(folder), "transcript_path": "", **payload}
+        number = next(self._sessions)  # The same event of one session, seconds later, would be the same one.
+        told = {"session_id": f"session {number} in {folder}", "cwd": str(folder), "transcript_path": "", **payload}
         return self._run(self.folder, "hook", name, code=PATIENT, raw=json.dumps(told).encode())
 
     def command(self, folder: Path, *arguments: str) -> Any:

@@ -135,7 +135,7 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 def _places_in_words(outcome: "Mapping[str, Json]") -> str:
     """Say in which projects the records are, where an exported memory's are not all in that of this folder."""
     if into := outcome.get("into"):
-        return f" It is in the project {into}." if outcome["stored"] or outcome["known"] else ""
+        return f" The records are in the project {into}." if outcome["stored"] or outcome["known"] else ""
     here, known = cast("str", outcome.get("here", "")), cast("Mapping[str, int]", outcome.get("projects") or {})
     if not set(known) - {here}:
         return ""
@@ -145,7 +145,7 @@ def _places_in_words(outcome: "Mapping[str, Json]") -> str:
     return (
         f" The records are in the projects they were in: {names}{more}. This folder's is {here}: `mcp-memory list"
         f" --namespace {first}` shows what is in another one, and"
-        f" `mcp-memory projects merge {first} {shlex.quote(here)}` brings it here."
+        f" `mcp-memory projects merge {first} {shlex.quote(here)}` brings them here."
     )
 
 

@@ -244,7 +244,7 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
     assert outcome == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
-    assert ran.out == f"Imported: 121 known already, 1 {left_out} left out.\n"
+    assert ran.out == f"Imported: 121 known already, 1 {left_out} left out. The records are in the project test.\n"
     assert run("status", "--json").json["store"]["revision"] == revision
     graph = run("status", "--json").json["graph"]
     assert (graph["entities"], graph["relations"]) == (2, 1)

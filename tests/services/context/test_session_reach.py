@@ -176,12 +176,14 @@ def test_secrets_in_a_callers_summary_are_cut_out(app: App, caller: Caller) -> N
     sections = ("Goal", "Constraints", "Key facts", "Current state", "Completed", "In progress", "Next steps")
     given = "\n".join(f"## {name}\n- none" for name in (*sections, "Decisions", "Dead ends"))
     given = given.replace(
-        "- none", "- The key is AKIAIOSFODNN7QZKWMTR, and ghp_16C7e42F292c6912E7710c838347Ae178B4a.", 1
+        "- none",
+        "- Old ports stay open until March; the key is AKIAIOSFODNN7QZKWMTR, and ghp_16C7e42F292c6912E7710c838347Ae178B4a.",
+        1,
     )
     own = replace(SUMMARISE, summary=given, span=asked.span)
     with pytest.raises(SummaryIncomplete, match="leaves out"):
         app.compact(own, caller)
     app.compact(own, caller)
     texts = [entry.text for entry in app.logs.log(caller).entries] + [each.text for each in _summaries(app, caller)]
-    assert any("The key is" in text for text in texts)
+    assert any("the key is" in text for text in texts)
     assert not any("AKIA" in text or "ghp_16" in text for text in texts)

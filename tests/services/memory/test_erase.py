@@ -57,9 +57,7 @@ def test_quotations_go_from_records_versions_details_and_tasks(app: App, remembe
 
 
 @pytest.mark.parametrize(("kind", "most"), [("fact", MOST_LASTING), ("message", MOST_QUOTING)])
-def test_words_that_many_records_have_are_no_quotation(
-    app: App, remember: RememberOne, kind: Kind, most: int
-) -> None:
+def test_words_that_many_records_have_are_no_quotation(app: App, remember: RememberOne, kind: Kind, most: int) -> None:
     """A phrase of all of them, as a header of files; the erased record goes, and what is rare in it is named."""
     phrase = "Every note of this kind begins with the very same words"
     others = [remember(f"{phrase}: number {each}.", kind=kind).id for each in range(most + 1)]
