@@ -5,9 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class Computer:
         self._settings = load_settings(data_dir=folder / "data")
         self._data_dir = folder / "data"
         self._environment = {**environment, **UNNAMED}
-        self._sessions = count()
+        self._starts = Counter[Path]()
         self._start_server = start
 
     def folder_named(self, name: str) -> Path:
@@ -95,11 +95,12 @@ class Computer:
 
     def start(self, folder: Path) -> str:
         """What is added to a session that starts there."""
+        self._starts[folder] += 1  # The same event of one session, seconds later, would be the same one.
         return self.hook(folder, "SessionStart", source="startup")
 
     def hook(self, folder: Path, name: str, **payload: str) -> str:
-        number = next(self._sessions)  # The same event of one session, seconds later, would be the same one.
-        told = {"session_id": f"session {number} in {folder}", "cwd": str(folder), "transcript_path": "", **payload}
+        session = f"session {self._starts[folder]} in {folder}"
+        told = {"session_id": session, "cwd": str(folder), "transcript_path": "", **payload}
         return self._run(self.folder, "hook", name, code=PATIENT, raw=json.dumps(told).encode())
 
     def command(self, folder: Path, *arguments: str) -> Any:

@@ -177,7 +177,7 @@ def test_secrets_in_a_callers_summary_are_cut_out(app: App, caller: Caller) -> N
     given = "\n".join(f"## {name}\n- none" for name in (*sections, "Decisions", "Dead ends"))
     given = given.replace(
         "- none",
-        "- Old ports stay open until March; the key is AKIAIOSFODNN7QZKWMTR, and ghp_16C7e42F292c6912E7710c838347Ae178B4a.",
+        "- Old ports stay open: the key is AKIAIOSFODNN7QZKWMTR, and ghp_16C7e42F292c6912E7710c838347Ae178B4a.",
         1,
     )
     own = replace(SUMMARISE, summary=given, span=asked.span)
