@@ -124,20 +124,37 @@ class SessionLog:
     def exchanges(self) -> tuple[Places, ...]:
         """Each answered call with its results: the results of its id up to the next call of that id.
 
-        A call without an id is answered by the next entry, where that is a result without one.
+        Results without ids answer the calls without ids that were made before them, in order, up to the user's next
+        words or the next such calls.
         """
         open_calls: dict[str, list[int]] = {}
+        waiting: list[list[int]] = []  # calls without ids
+        is_answering = False
         found: list[list[int]] = []
         for place, entry in enumerate(self.entries):
-            if entry.kind == "tool_call":
-                call = [place]
-                found.append(call)
-                open_calls[entry.call_id or f"at {place}"] = call
+            if entry.is_users:
+                waiting = []
+            elif entry.kind == "tool_call":
+                found.append([place])
+                if entry.call_id:
+                    open_calls[entry.call_id] = found[-1]
+                else:
+                    waiting = [*([] if is_answering else waiting), found[-1]]
+                    is_answering = False
             elif entry.kind == "tool_result":
-                answered = open_calls.get(entry.call_id or f"at {place - 1}")
+                answered = open_calls.get(entry.call_id) if entry.call_id else self._next_answered(waiting, entry.tool)
                 if answered is not None:
                     answered.append(place)
+                is_answering = is_answering or not entry.call_id
         return tuple(tuple(exchange) for exchange in found if len(exchange) > 1)
+
+    def _next_answered(self, waiting: list[list[int]], tool: str | None) -> list[int] | None:
+        """Take the call that a result without an id answers out of those that wait: the first of its tool, else of any.
+
+        E.g. an interface may order results by its tools, or may not name them.
+        """
+        of_tool = (at for at, call in enumerate(waiting) if self.entries[call[0]].tool == tool)
+        return waiting.pop(next(of_tool, 0)) if waiting else None
 
     @cached_property
     def exchange_of(self) -> dict[int, Places]:

@@ -49,6 +49,12 @@ _UNSAID_PARTS: Final = frozenset(
     | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
 )
 """Parts that were neither said nor done."""
+_CALLS: Final = frozenset(
+    {"function_call", "custom_tool_call", "tool_call", "mcp_call", "computer_call", "local_shell_call", "shell_call"}
+    | {"apply_patch_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"}
+    | {"tool_search_call", "tool_use", "server_tool_use", "mcp_tool_use"}
+)
+"""Types of calls. Of any other, nobody knows the field that holds what was asked."""
 _MEDIA: Final = ("image", "audio", "video", "document", "file")
 _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
 """Fields that hold bytes written as text."""
@@ -178,7 +184,9 @@ def _role(message: ClientMessage, where: str) -> Role:
     if role is not None:
         raise InvalidRequest(f"{where} has an unknown role. {EXPECTED}")
     if not is_item(message):
-        raise InvalidRequest(f"{where} has no role. {EXPECTED}")
+        kind = _kind(message)
+        unknown = "" if kind in ("", "message") else f", and {kind[:40]!r} is no known type of item"
+        raise InvalidRequest(f"{where} has no role{unknown}. {EXPECTED}")
     return "assistant"
 
 
@@ -215,7 +223,14 @@ def results_first(role: object, parts: Sequence[JsonValue]) -> list[JsonValue]:
 def is_item(message: ClientMessage) -> bool:
     """Return True for items that need no role: calls, their results, and reasoning."""
     kind = _kind(message)
-    return kind in _UNSAID_PARTS or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
+    return kind in _UNSAID_PARTS or kind in _CALLS or _is_result(message, kind)
+
+
+def _is_result(part: ClientMessage, kind: str) -> bool:
+    """Return True for the output of a known call; those of Anthropic's own tools all have a content."""
+    of_call = kind.removesuffix("_output")
+    is_plain = kind == "tool_result" or (kind.endswith("_tool_result") and "content" in part)
+    return is_plain or (of_call != kind and of_call in _CALLS)
 
 
 def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
@@ -285,13 +300,13 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[str | NewReco
     kind = _kind(part)
     if kind in _UNSAID_PARTS:
         return
-    if kind.endswith(("tool_result", "_call_output")):
+    if _is_result(part, kind):
         output = part.get("output") if kind.endswith("_call_output") else part.get("content")
         yield _result(part, _answered_id(part), output)
-    elif kind.endswith(("tool_use", "_call")):
+    elif kind in _CALLS:
         yield _call(_tool(part) or kind.removesuffix("_call"), part, part)
         # A call that OpenAI makes by itself holds its answer too.
-        if (answer := _given(part, "error", "output")) is not None:
+        if (answer := _given(part, "error", "output", "outputs", "results")) is not None:
             yield _result(part, _call_id(part), answer)
     elif not (kind or any(isinstance(part.get(name), str) for name in ("text", "refusal"))):
         raise InvalidRequest(f"{where} has no type and no text. {EXPECTED}")
@@ -351,7 +366,7 @@ def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
 
 
 def _arguments(call: ClientMessage) -> str:
-    given = _given(call, "input", "arguments", "args", "action")
+    given = _given(call, "input", "arguments", "args", "action", "code", "queries", "operation")
     text = given if isinstance(given, str) else _compact({} if given is None else given)
     return text if text.strip() else "{}"
 

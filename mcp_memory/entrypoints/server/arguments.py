@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from mcp_memory.domain.text.control_characters import whole_characters
+from mcp_memory.domain.text.control_characters import visible, whole_characters
 from mcp_memory.entrypoints.server.json_lines import MAX_JSON_DEPTH, UNREADABLE
 from mcp_memory.errors import InvalidRequest
 
@@ -43,7 +43,9 @@ _PROBLEMS: Final = {
     "value_error": "{error}",
     "extra_forbidden": "is not a known field",
 }
-"""Words for each kind of error; the rest is 'is not valid'. Never the value itself."""
+"""Words for each kind of error; the rest is 'is not valid'. Never the value itself, but for a word in place of one of a
+fixed list."""
+_SHOWN_CHARACTERS: Final = 40
 
 _IDLE_KEYWORDS = frozenset(
     {"title", "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "exclusiveMinimum"}
@@ -79,7 +81,7 @@ def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> Argumen
     try:
         return model.model_validate(checked(given))
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False)
+        errors = error.errors(include_url=False)
     raise InvalidRequest(_explain(errors, model))
 
 
@@ -121,7 +123,12 @@ def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
 
 def problem_of(error: ErrorDetails) -> str:
     """Return the words for an error, to stand behind the name of its field."""
-    return _PROBLEMS.get(error["type"], "is not valid").format(**error.get("ctx", {}))
+    said = _PROBLEMS.get(error["type"], "is not valid").format(**error.get("ctx", {}))
+    given = error.get("input")
+    if error["type"] != "literal_error" or not isinstance(given, str):
+        return said
+    shown = " ".join(visible(given[: 2 * _SHOWN_CHARACTERS]).split())[:_SHOWN_CHARACTERS]
+    return f"{said}, not {shown!r}"
 
 
 def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str:

@@ -172,7 +172,7 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
     if isinstance(opened, str):
         if not opened.strip():
             return []
-        is_text = bool(types.words) or str in types.plain
+        is_text = bool(types.words) or str in types.plain or bool(_text_field(types))
         if not is_text or opened.lstrip().startswith(("[", "{")):  # JSON that was cut off is no name.
             return opened
         parts = [part.strip() for part in opened.split(",")]
@@ -184,7 +184,24 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
         notes.append(f"`{name}` as a list")
     if not isinstance(opened, list | tuple):
         return opened
-    return [_value(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+    return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+
+
+def _item(name: str, types: _Types, value: Any, notes: Notes) -> Any:
+    """Return an item of a list; one string for an object is the only text that it has to have: "Ann", {name: Ann}."""
+    if isinstance(value, str) and not value.lstrip().startswith(("[", "{")) and (field := _text_field(types)):
+        notes.append(f"a text in `{name}` as `{field}`")
+        return {field: value}
+    return _value(name, types, value, notes)
+
+
+def _text_field(types: _Types) -> str:
+    """Return the one field that an object has to have, where that is a text; "" where there is none or more."""
+    if types.model is None or str in types.plain or types.words:
+        return ""
+    required = [(name, field) for name, field in types.model.model_fields.items() if field.is_required()]
+    texts = [name for name, field in required if _types(field.annotation).plain == {str}]
+    return texts[0] if texts and len(required) == 1 else ""
 
 
 def _opened(value: Any, openings: str) -> Any:

@@ -56,9 +56,20 @@ def test_a_call_is_answered_by_the_results_of_its_id_until_the_id_is_used_again(
 
 
 def test_a_call_without_an_id_is_answered_by_the_result_that_follows_it() -> None:
-    log = a_log(call(None), result(None), call(None), ("assistant", "so"), result(None))
+    log = a_log(call(None), result(None), call(None), ("user", "so"), result(None))
     assert log.exchanges == ((0, 1),)
     assert log.unanswered == {2}
+
+
+def test_results_without_ids_answer_the_calls_made_before_them_in_order() -> None:
+    """E2.5, P3.1: each its own, of one tool or of two, in the tools' order where that is another."""
+    log = a_log(call(None), ("assistant", "both"), call(None), call("a"), result(None), result("a"), result(None))
+    assert log.exchanges == ((0, 4), (2, 6), (3, 5))
+    log = a_log(call(None), call(None), result(None), call(None), result(None), result(None))
+    assert log.exchanges == ((0, 2), (3, 4))  # What was not answered by then never is.
+    calls = [("call", "{}", {"call_id": None, "tool": tool}) for tool in ("read", "list")]
+    answers = [("result", "done", {"call_id": None, "tool": tool}) for tool in ("list", "read")]
+    assert a_log(*calls, *answers).exchanges == ((0, 3), (1, 2))
 
 
 def test_a_result_without_a_call_is_part_of_no_exchange() -> None:

@@ -200,6 +200,21 @@ def test_items_of_openai_responses_are_read_as_well() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"type": "file_search_call", "queries": ["ports"], "results": [{"text": "8123"}]}, ['["ports"]', "8123"]),
+        ({"type": "code_interpreter_call", "code": "1 + 1", "outputs": None}, ["1 + 1"]),
+        ({"type": "apply_patch_call", "operation": {"path": "a.py"}}, ['{"path":"a.py"}']),
+        ({"type": "advisor_tool_result", "tool_use_id": "s1", "content": "Wait."}, ["Wait."]),
+        ({"type": "reasoning", "summary": []}, []),
+    ],
+)
+def test_an_item_of_a_known_type_is_kept_with_what_was_asked_and_answered(item: Any, said: list[str]) -> None:
+    """P3.1."""
+    assert [record.text for record in read_messages([item])] == said
+
+
 def test_bytes_are_named_and_never_kept() -> None:
     parts: list[Any] = [
         {"type": "document", "title": "Plan.pdf", "source": {"type": "base64", "data": PNG}},
@@ -265,6 +280,17 @@ def test_a_time_is_read_from_a_text_or_from_seconds_or_milliseconds(given_time: 
         ({"type": "message", "content": "x"}, "messages[1] has no role."),
         ({"role": "secret", "content": "x"}, "messages[1] has an unknown role."),
         ({"role": 5, "content": "x"}, "messages[1] has an unknown role."),
+        (
+            {"type": "telepathy_call", "call_id": "c", "thought": "secret"},
+            "messages[1] has no role, and 'telepathy_call' is no known type of item. Each message is",
+        ),
+        ({"type": "telepathy_call_output", "output": "secret"}, "messages[1] has no role, and 'telepathy_call_output'"),
+        ({"type": "telepathy_tool_result", "seen": "secret"}, "messages[1] has no role, and 'telepathy_tool_result'"),
+        ({"type": "t" * 90, "say": "secret"}, f"messages[1] has no role, and {'t' * 40!r} is no known type of item."),
+        (
+            {"role": "assistant", "content": ["x", {"type": "telepathy_tool_use", "thought": "secret"}]},
+            "messages[1].content[1] is of the unknown type 'telepathy_tool_use'.",
+        ),
         ({"role": "user", "content": 5}, "messages[1] has a content that is neither a text nor a list of parts."),
         ({"role": "user", "content": ["x", 5]}, "messages[1].content[1] must be a text or an object with a type."),
         ({"role": "assistant", "tool_calls": "secret"}, "messages[1].tool_calls must be a list of {id, function:"),

@@ -212,7 +212,10 @@ class TestWhatIsRefused:
             ({"window": 0}, "`window` must be at least 1000."),
             ({"window": "big"}, "`window` must be a whole number."),
             ({"max_tokens": 0}, "`max_tokens` must be at least 500."),
-            ({"summarizer": "gpt"}, "`summarizer` must be one of 'extractive', 'model', 'caller' or 'sampling'."),
+            (
+                {"summarizer": "gpt"},
+                "`summarizer` must be one of 'extractive', 'model', 'caller' or 'sampling', not 'gpt'.",
+            ),
             ({"messages": "hello"}, "`messages` must be a list."),
             ({"messages": ["hello"]}, "`messages[0]` must be an object."),
             ({"messages": [{"text": "hello"}]}, "messages[0] has no role. "),
