@@ -167,7 +167,7 @@ def _value(name: str, types: _Types, value: Any, notes: Notes) -> Any:
 
 
 def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
-    opened: object = cast("object", _opened(value, "[{"))
+    opened: Any = _opened(value, "[{")
     types = _types(item)
     if isinstance(opened, str):
         if not opened.strip():
@@ -179,12 +179,12 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
         is_words = len(parts) > 1 and bool(types.words) and all(_known_word(types.words, part) for part in parts)
         opened = parts if is_words else [opened]
         notes.append(f"`{name}` as a list")
-    elif isinstance(opened, dict) and types.model is not None:
-        opened = [opened]
+    elif types.model is not None and isinstance(opened, dict):
+        opened = [cast("object", opened)]
         notes.append(f"`{name}` as a list")
-    if not isinstance(opened, list | tuple):
-        return opened
-    return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+    if isinstance(opened, list | tuple):
+        return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+    return opened
 
 
 def _item(name: str, types: _Types, value: Any, notes: Notes) -> Any:
