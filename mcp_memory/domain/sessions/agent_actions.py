@@ -67,13 +67,27 @@ _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
     r"|(?:kubectl|terraform) apply|helm upgrade)\b"
 )
-# "[main 3f2a1bc] Fix the clock"
-_COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
+# "[main 3f2a1bc] Fix the clock", "Commit 3f2a1bc Fix the clock"
+_COMMITTED = re.compile(
+    r"^(?:\[[^\]\n]{1,80} |Commit(?:ted)?:? )(?P<hash>[0-9a-f]{7,40})\]?:? (?P<title>.{1,120})", re.MULTILINE
+)
+# "Removed: 3f2a1bc Fix the clock", "Reverted commit 3f2a1bc"
+_UNCOMMITTED = re.compile(
+    r"^\W{0,3}(?:Removed|Reverted|Undid|Undone|Dropped)(?: commit)?:? (?P<hash>[0-9a-f]{7,40})\b", re.MULTILINE
+)
+# "HEAD is now at 3f2a1bc Fix the clock"
+_RESET_TO = re.compile(r"^HEAD is now at (?P<hash>[0-9a-f]{7,40})\b", re.MULTILINE)
+_RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
+# "app.py:199:78: F821 undefined name 'sys'", "src/a.c:3: error: …"
+_DIAGNOSED = re.compile(r"^\s{0,8}(?P<said>[\w./~@+-]{1,200}:\d+(?::\d+)?:? (?:[A-Z]{1,4}\d{2,5}|error)\b.{1,200})", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAction:
-    """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did."""
+    """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did.
+
+    `reported` is what a check found behind an edit that was made, in the edit's own output.
+    """
 
     place: int
     entry: Entry
@@ -82,6 +96,7 @@ class AgentAction:
     error: str
     output: Entry
     is_refused: bool = False
+    reported: str = ""
 
     @property
     def went_well(self) -> bool:
@@ -132,6 +147,21 @@ class FileChange:
     error: str = ""
     taken_back: str = ""
     undone_at: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Commit:
+    """A commit that was made at `place`. `undone_at` is the place of what took it back, None where it stands."""
+
+    digest: str
+    title: str
+    place: int
+    source: str
+    undone_at: int | None = None
+
+    @property
+    def text(self) -> str:
+        return f"Committed {self.digest}: {self.title}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +222,8 @@ class AgentActions:
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
+                if did.reported:
+                    change.works, change.error = False, did.reported
             for path, is_dropped in paths_gone(did.command, found):
                 change = found[path]
                 change.is_gone, change.source = True, did.entry.id
@@ -215,7 +247,7 @@ class AgentActions:
             keys = _keys(did)
             if not keys or did.is_refused:
                 continue
-            if did.error:
+            if did.error or did.reported:
                 for failed in [failed for failed in waiting if failed & keys]:
                     del waiting[failed]
                 waiting[keys] = did
@@ -258,14 +290,34 @@ class AgentActions:
 
     @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
-        """Return what each commit, tag and push that went well did, with the call's id."""
-        found = list[tuple[str, str]]()
+        """Return what each commit that stands, tag and push did, with the call's id."""
+        found = [(made.place, made.text, made.source) for made in self._commits if made.undone_at is None]
+        told = {made.source for made in self._commits}
         for did in self.done:
-            if did.went_well and _PUBLISHES.search(did.command):
-                made = [f"Committed {each['hash']}: {each['title']}" for each in _COMMITTED.finditer(did.output.text)]
+            if did.went_well and _PUBLISHES.search(did.command) and did.entry.id not in told:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
-                found += [(text, did.entry.id) for text in made or [f"{did.line.done} → {shown}"]]
-        return tuple(found)
+                found.append((did.place, f"{did.line.done} → {shown}", did.entry.id))
+        return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
+
+    @cached_property
+    def undone_commits(self) -> tuple[Commit, ...]:
+        """The commits that were taken back, in the order in which they were made."""
+        return tuple(made for made in self._commits if made.undone_at is not None)
+
+    @cached_property
+    def _commits(self) -> tuple[Commit, ...]:
+        made: list[Commit] = []
+        outputs = {did.output.id: did for did in self.done}
+        for place, entry in enumerate(self._log.entries):
+            did = outputs.get(entry.id)
+            if did and did.went_well and (_PUBLISHES.search(did.command) or did.line.act in ("edited", "wrote")):
+                made += _made(did)
+            if (did and did.went_well) or (entry.kind == "message" and entry.role == "assistant"):
+                gone = _gone(made, entry.text, did)
+                for each in made:
+                    if each.undone_at is None and each.digest in gone and each.place < place:
+                        each.undone_at = place
+        return tuple(made)
 
     def follows_error(self, place: int) -> bool:
         """Return True where the output directly before a message reports an error that no later run repaired."""
@@ -306,7 +358,8 @@ class AgentActions:
         is_refused = bool(_REFUSED.search(result.text[:300]))
         return AgentAction(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
-            error="" if is_refused else _error(result, line, command),
+            error=(error := "" if is_refused else _error(result, line, command)),
+            reported="" if is_refused or error else _reported(result, line),
         )  # fmt: skip
 
 
@@ -314,6 +367,11 @@ def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
     head = command[:ITEM_CHARACTERS]
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
+
+
+def changes_something(command: str) -> bool:
+    """Return True for a command that runs a program which does not merely show something: "submit", "git push"."""
+    return bool(programs(command)) and not _READS.search(command[:ITEM_CHARACTERS])
 
 
 def only_looks(tool: str, arguments: str) -> bool:
@@ -330,6 +388,29 @@ def _error(result: Entry, line: CallLine, command: str) -> str:
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
+
+
+def _reported(result: Entry, line: CallLine) -> str:
+    """Return what a check that runs behind each edit found: "app.py:199:78: F821 undefined name 'sys'"."""
+    found = _DIAGNOSED.search(result.text) if line.act in ("edited", "wrote") else None
+    return one_line(found["said"], ERROR_CHARACTERS) if found else ""
+
+
+def _made(did: AgentAction) -> Iterator[Commit]:
+    for each in _COMMITTED.finditer(did.output.text):
+        title = each["title"].strip()
+        yield Commit(digest=each["hash"], title=title, place=did.place, source=did.entry.id)
+
+
+def _gone(made: Sequence[Commit], text: str, did: AgentAction | None) -> frozenset[str]:
+    """Return the digests of those of the commits that a text says were taken back."""
+    gone = {each["hash"] for each in _UNCOMMITTED.finditer(text)}
+    reverted = {each["title"].strip() for each in _COMMITTED.finditer(text)} if did else set[str]()
+    gone |= {each.digest for each in made if f'Revert "{each.title}"' in reverted}
+    if did and _RESETS.search(did.command) and (to := _RESET_TO.search(text)):
+        kept = next((n for n, each in enumerate(made) if each.digest.startswith(to["hash"][:7])), -1)
+        gone |= {each.digest for each in made[kept + 1 :]}
+    return frozenset(gone)
 
 
 def _fails(command: str, line: CallLine, result: Entry) -> bool:
