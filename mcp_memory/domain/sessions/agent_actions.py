@@ -169,11 +169,13 @@ class Failure:
     """A command that failed.
 
     `edits` are the places of the changes after it; `fixed_at` is where it first went well then, None for nowhere.
+    `times` counts how often it failed until then.
     """
 
     did: AgentAction
     edits: tuple[int, ...]
     fixed_at: int | None
+    times: int = 1
 
 
 class AgentActions:
@@ -241,22 +243,22 @@ class AgentActions:
     @cached_property
     def failures(self) -> tuple[Failure, ...]:
         """The commands that failed, the last run of each before it went well or was given up."""
-        waiting: dict[frozenset[str], AgentAction] = {}
+        waiting: dict[frozenset[str], tuple[AgentAction, int]] = {}
         ended: list[Failure] = []
         for did in self.done:
             keys = _keys(did)
             if not keys or did.is_refused:
                 continue
             if did.error or did.reported:
-                for failed in [failed for failed in waiting if failed & keys]:
-                    del waiting[failed]
-                waiting[keys] = did
+                times = 1 + sum(waiting.pop(failed)[1] for failed in [*waiting] if failed & keys)
+                waiting[keys] = did, times
                 continue
-            for failed, first in list(waiting.items()):
+            for failed, (first, times) in list(waiting.items()):
                 # Another check that passes after an edit vouches for the edit as well.
                 if failed & keys or (did.checks and first.checks and self._between(first, did.place)):
-                    ended.append(self._failure(waiting.pop(failed), did.place))
-        ended += [self._failure(did, None) for did in waiting.values()]
+                    del waiting[failed]
+                    ended.append(self._failure(first, did.place, times))
+        ended += [self._failure(did, None, times) for did, times in waiting.values()]
         return tuple(sorted(ended, key=lambda each: each.did.place))
 
     @cached_property
@@ -345,8 +347,8 @@ class AgentActions:
         name = path.rpartition("/")[2]
         return any(start < did.place < end and name in did.command for did in self.done)
 
-    def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
-        return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
+    def _failure(self, did: AgentAction, fixed_at: int | None, times: int) -> Failure:
+        return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at, times=times)
 
     def _between(self, did: AgentAction, end: int | None) -> tuple[int, ...]:
         return tuple(place for place in self.edits if did.place < place and (end is None or place < end))

@@ -22,6 +22,8 @@ from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_li
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
+OFTEN = 3
+"""Failures of one thing from which on their number is told."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -49,8 +51,9 @@ class DeedSlots:
             yield self._slot("completed", title, source, "done")
         yield from self._uncommitted()
         for failure in self.deeds.failures:
-            # An edit in a second form teaches nothing.
-            if failure.did.line.act == "ran" or failure.fixed_at is None or failure.did.reported:
+            # An edit in a second form teaches nothing, one that was refused again and again does.
+            is_edit = failure.did.line.act != "ran" and not failure.did.reported
+            if not is_edit or failure.fixed_at is None or failure.times >= OFTEN:
                 yield from self._failed(failure)
         for failure in self.deeds.attempts:
             yield self._attempt(failure)
@@ -98,6 +101,7 @@ class DeedSlots:
         """
         did, end = failure.did, failure.fixed_at
         files, wrong = self._files(failure), what_failed(did)
+        wrong = f"{wrong} ({failure.times} times)" if failure.times >= OFTEN else wrong
         if end is None:
             if did.checks or did.reported or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
