@@ -282,8 +282,14 @@ class AgentActions:
 
     @cached_property
     def vain(self) -> frozenset[int]:
-        """The places of the changes that did not help."""
-        return frozenset(place for attempt in self.attempts for place in attempt.edits)
+        """The places of the changes that did not help, or whose commit was taken back."""
+        found = {place for attempt in self.attempts for place in attempt.edits}
+        before = -1
+        for made in self._commits:
+            if made.undone_at is not None:
+                found |= {place for place in self.edits if before < place <= made.place}
+            before = made.place
+        return frozenset(found)
 
     @cached_property
     def repaired(self) -> frozenset[str]:

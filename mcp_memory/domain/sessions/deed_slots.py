@@ -213,6 +213,7 @@ def what_failed(did: AgentAction) -> str:
 def _changed(change: FileChange) -> str:
     """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
     often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
-    last = f", last `{change.last}`" if change.last else ""
+    is_whole = change.is_new and len(change.edits) == 1  # One line of a whole file says little.
+    last = f", last `{change.last}`" if change.last and not is_whole else ""
     checked = {True: "; a check passed since", False: f"; a check fails since: {change.error}", None: ""}[change.works]
     return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"
