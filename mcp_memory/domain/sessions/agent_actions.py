@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, publishes
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
@@ -62,24 +63,10 @@ _LOOKING = frozenset(
 )
 # "Error: payment not found", '{"error": "not found"}'
 _TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
-# "git commit -am x", "git push", "docker push", "npm publish"
-_PUBLISHES = re.compile(
-    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
-    r"|(?:kubectl|terraform) apply|helm upgrade)\b"
-)
-# "[main 3f2a1bc] Fix the clock", "Commit 3f2a1bc Fix the clock"
-_COMMITTED = re.compile(
-    r"^(?:\[[^\]\n]{1,80} |Commit(?:ted)?:? )(?P<hash>[0-9a-f]{7,40})\]?:? (?P<title>.{1,120})", re.MULTILINE
-)
-# "Removed: 3f2a1bc Fix the clock", "Reverted commit 3f2a1bc"
-_UNCOMMITTED = re.compile(
-    r"^\W{0,3}(?:Removed|Reverted|Undid|Undone|Dropped)(?: commit)?:? (?P<hash>[0-9a-f]{7,40})\b", re.MULTILINE
-)
-# "HEAD is now at 3f2a1bc Fix the clock"
-_RESET_TO = re.compile(r"^HEAD is now at (?P<hash>[0-9a-f]{7,40})\b", re.MULTILINE)
-_RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
 # "app.py:199:78: F821 undefined name 'sys'", "src/a.c:3: error: …"
-_DIAGNOSED = re.compile(r"^\s{0,8}(?P<said>[\w./~@+-]{1,200}:\d+(?::\d+)?:? (?:[A-Z]{1,4}\d{2,5}|error)\b.{1,200})", re.MULTILINE)
+_DIAGNOSED = re.compile(
+    r"^\s{0,8}(?P<said>[\w./~@+-]{1,200}:\d+(?::\d+)?:? (?:[A-Z]{1,4}\d{2,5}|error)\b.{1,200})", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +98,7 @@ class AgentAction:
     def intervenes(self) -> bool:
         """True for a command that went well and neither looks, checks nor publishes: "systemctl disable a.timer"."""
         head = self.command[:ITEM_CHARACTERS]
-        is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
+        is_idle = self.checks or _READS.search(head) or publishes(head)
         return self.went_well and not is_idle and bool(programs(self.command))
 
     @property
@@ -147,21 +134,6 @@ class FileChange:
     error: str = ""
     taken_back: str = ""
     undone_at: int | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Commit:
-    """A commit that was made at `place`. `undone_at` is the place of what took it back, None where it stands."""
-
-    digest: str
-    title: str
-    place: int
-    source: str
-    undone_at: int | None = None
-
-    @property
-    def text(self) -> str:
-        return f"Committed {self.digest}: {self.title}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +258,7 @@ class AgentActions:
         found = {place for attempt in self.attempts for place in attempt.edits}
         before = -1
         for made in self._commits:
-            if made.undone_at is not None:
+            if not made.stands:
                 found |= {place for place in self.edits if before < place <= made.place}
             before = made.place
         return frozenset(found)
@@ -299,10 +271,10 @@ class AgentActions:
     @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
         """Return what each commit that stands, tag and push did, with the call's id."""
-        found = [(made.place, made.text, made.source) for made in self._commits if made.undone_at is None]
+        found = [(made.place, made.text, made.source) for made in self._commits if made.stands]
         told = {made.source for made in self._commits}
         for did in self.done:
-            if did.went_well and _PUBLISHES.search(did.command) and did.entry.id not in told:
+            if did.went_well and publishes(did.command) and did.entry.id not in told:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
                 found.append((did.place, f"{did.line.done} → {shown}", did.entry.id))
         return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
@@ -310,22 +282,16 @@ class AgentActions:
     @cached_property
     def undone_commits(self) -> tuple[Commit, ...]:
         """The commits that were taken back, in the order in which they were made."""
-        return tuple(made for made in self._commits if made.undone_at is not None)
+        return tuple(made for made in self._commits if not made.stands)
 
     @cached_property
     def _commits(self) -> tuple[Commit, ...]:
-        made: list[Commit] = []
-        outputs = {did.output.id: did for did in self.done}
-        for place, entry in enumerate(self._log.entries):
-            did = outputs.get(entry.id)
-            if did and did.went_well and (_PUBLISHES.search(did.command) or did.line.act in ("edited", "wrote")):
-                made += _made(did)
-            if (did and did.went_well) or (entry.kind == "message" and entry.role == "assistant"):
-                gone = _gone(made, entry.text, did)
-                for each in made:
-                    if each.undone_at is None and each.digest in gone and each.place < place:
-                        each.undone_at = place
-        return tuple(made)
+        calls: dict[str, Call] = {}
+        for did in self.done:
+            if did.went_well:
+                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote")
+                calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
+        return commits_in(self._log.entries, calls)
 
     def follows_error(self, place: int) -> bool:
         """Return True where the output directly before a message reports an error that no later run repaired."""
@@ -402,23 +368,6 @@ def _reported(result: Entry, line: CallLine) -> str:
     """Return what a check that runs behind each edit found: "app.py:199:78: F821 undefined name 'sys'"."""
     found = _DIAGNOSED.search(result.text) if line.act in ("edited", "wrote") else None
     return one_line(found["said"], ERROR_CHARACTERS) if found else ""
-
-
-def _made(did: AgentAction) -> Iterator[Commit]:
-    for each in _COMMITTED.finditer(did.output.text):
-        title = each["title"].strip()
-        yield Commit(digest=each["hash"], title=title, place=did.place, source=did.entry.id)
-
-
-def _gone(made: Sequence[Commit], text: str, did: AgentAction | None) -> frozenset[str]:
-    """Return the digests of those of the commits that a text says were taken back."""
-    gone = {each["hash"] for each in _UNCOMMITTED.finditer(text)}
-    reverted = {each["title"].strip() for each in _COMMITTED.finditer(text)} if did else set[str]()
-    gone |= {each.digest for each in made if f'Revert "{each.title}"' in reverted}
-    if did and _RESETS.search(did.command) and (to := _RESET_TO.search(text)):
-        kept = next((n for n, each in enumerate(made) if each.digest.startswith(to["hash"][:7])), -1)
-        gone |= {each.digest for each in made[kept + 1 :]}
-    return frozenset(gone)
 
 
 def _fails(command: str, line: CallLine, result: Entry) -> bool:

@@ -134,7 +134,7 @@ class DeedSlots:
         yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
 
     def _uncommitted(self) -> Iterator[FilledSlot]:
-        """Yield each commit that was taken back, with what the user first said of it."""
+        """Yield each commit that was taken back, with the first words of the user behind it."""
         for source, made in groupby(self.deeds.undone_commits, lambda each: each.source):
             undone = [*made]
             end = max(each.undone_at or each.place for each in undone)

@@ -29,9 +29,7 @@ class SqliteEmbeddingQueue:
         rows = self._database.rows(statement("unembedded"), asked)
         return _texts(rows)
 
-    def awaiting_vectors(
-        self, limit: int, among: Collection[str] | None = None
-    ) -> Sequence[tuple[str, int, str]]:
+    def awaiting_vectors(self, limit: int, among: Collection[str] | None = None) -> Sequence[tuple[str, int, str]]:
         if among is None:
             return _texts(self._database.rows(statement("awaiting_vectors"), (limit,)))
         asked = {"ids": json.dumps([*among]), "limit": limit}

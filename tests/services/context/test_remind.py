@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 
 import pytest
@@ -9,6 +10,7 @@ from mcp_memory.domain.model.token_factor import EXACT
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.remind import EMBEDDED_TEXTS, READ_CHARACTERS, Reminder
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.retrieval.search import ParsedQuery
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.conftest import Clock
 
@@ -149,3 +151,12 @@ def test_a_prompt_is_answered_where_the_embedder_fails(app: App, monkeypatch: py
 
     monkeypatch.setattr(app.reindex, "embed", fails)
     assert app.remind(ASKED, (), 500, app.caller("tuesday")).ids == (port,)
+    reads = app.searcher.read
+
+    def reads_words(text: str) -> ParsedQuery:
+        read = reads(text)
+        return replace(read, query=replace(read.query, vector=None))
+
+    monkeypatch.setattr(app.searcher, "read", reads_words)
+    app.remind(ASKED, (), 500, app.caller("tuesday"))
+    assert app.records.count_unembedded() == 1
