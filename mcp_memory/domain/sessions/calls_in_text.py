@@ -4,6 +4,7 @@ By the form of the messages alone: the agent's end in a block of code, a closing
 back has one frame, such as the shell's prompt in its last line. Two people do not write like that.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,10 @@ _PROMPT = re.compile(r"[$#>%]\Z")
 # "(Open file: n/a)", ""
 _STATUS = re.compile(r"(?:\([^()\n]{1,200}: [^\n]{0,200}\))?")
 _DIGITS = re.compile(r"\d+")
+# "edit 12:14\n    return total\nend_of_edit"
+_EDIT = re.compile(r"edit (?P<lines>\d+:\d+)\n(?P<text>.*?)\n?(?:end_of_edit)?\s*\Z", re.DOTALL)
+# "[File: /srv/app/totals.py (214 lines total)]"
+_SHOWN_FILE = re.compile(r"^\[File: (?P<path>[^\n]{1,300}?) \(\d+ lines total\)\]", re.MULTILINE)
 
 
 class _Call(NamedTuple):
@@ -47,7 +52,19 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     A call has the id of the message that it stands in. Results are without the prompt that a shell writes under them.
     """
     found = {call.place: call for call in _calls(entries)}
-    return _without_prompts([part for place, entry in enumerate(entries) for part in _parts(entry, place, found)])
+    parts = _without_prompts([part for place, entry in enumerate(entries) for part in _parts(entry, place, found)])
+    return parts if not found else tuple(_as_edit(part, parts[n + 1 : n + 2]) for n, part in enumerate(parts))
+
+
+def _as_edit(entry: Entry, behind: Sequence[Entry]) -> Entry:
+    """Return a call that puts lines into the open file with that file's path, which the result names."""
+    body = _EDIT.match(entry.text) if entry.kind == "tool_call" else None
+    shown = _SHOWN_FILE.search(behind[0].text) if body and behind and behind[0].kind == "tool_result" else None
+    if not body or not shown:
+        return entry
+    is_new = body["lines"] == "1:1"  # The one line of an empty file.
+    arguments = {"path": shown["path"], "content" if is_new else "new_string": body["text"]}
+    return replace(entry, tool="write" if is_new else "edit", text=json.dumps(arguments, ensure_ascii=False))
 
 
 def _without_prompts(entries: Sequence[Entry]) -> tuple[Entry, ...]:

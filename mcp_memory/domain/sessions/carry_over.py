@@ -12,7 +12,7 @@ from typing import Final
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.sentence_sections import demands
 from mcp_memory.domain.sessions.subagents import findings_in
-from mcp_memory.domain.sessions.summary import instructions_in
+from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.segments import sentences_of, unquoted
@@ -38,6 +38,11 @@ _DECIDED = re.compile(rf"\b(?:{lexicon.spaced('we_decided')})\b|(?:{lexicon.unsp
 _CHOSEN = re.compile(rf"\b(?:{lexicon.spaced('chosen')})\b|(?:{lexicon.unspaced('chosen')})", re.IGNORECASE)
 # "because the broker is there", "weil es ohne Server läuft", "因为"
 _REASON = re.compile(rf"\b(?:{lexicon.spaced('reasons')})(?!\w)|(?:{lexicon.unspaced('reasons')})", re.IGNORECASE)
+
+# "I'd store it on the server", "schlage ich SQLite vor", "建议"
+_PROPOSAL = re.compile(rf"\b(?:{lexicon.spaced('proposals')})\b|(?:{lexicon.unspaced('proposals')})", re.IGNORECASE)
+# "Yes, | SQLite.", "ok - round once"
+_CLAUSE_END = re.compile(r"[,.;:!，。；：！]|\s[–—-]\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +186,25 @@ def gives_reason(text: str) -> bool:
 
 
 def _agreed(proposal: Entry, answer: Entry) -> Iterator[str]:
-    """Yield the end of a proposal that gives a reason, with the short answer that takes it."""
+    """Yield the end of a proposal that gives a reason, with the short answer that takes it.
+
+    Where it asks nothing, its own words must propose, and the answer agree: "I'd use SQLite, because …" → "ok, SQLite".
+    """
     last = [*sentences_of(proposal.text[-MOST_READ:])][-PROPOSED:]
     said = " ".join(answer.text.split())
-    asks = bool(last) and last[-1].endswith(lexicon.QUESTION_SIGNS)
-    if asks and len(said) <= ANSWER_CHARACTERS and any(map(_REASON.search, last)):
+    if not last or len(said) > ANSWER_CHARACTERS or not any(map(_REASON.search, last)):
+        return
+    if last[-1].endswith(lexicon.QUESTION_SIGNS):
         yield f"{' '.join(last)} → {said}"
+    elif is_assent(_CLAUSE_END.split(said, maxsplit=1)[0]):
+        begins = next((place for place, sentence in enumerate(last) if _proposes(sentence)), len(last))
+        proposed = last[begins:]
+        if any(map(_REASON.search, proposed)):
+            yield f"{' '.join(proposed)} → {said}"
+
+
+def _proposes(sentence: str) -> bool:
+    return bool(_PROPOSAL.search(unquoted(sentence)))
 
 
 def _found(entries: Sequence[Entry], count: Count) -> Iterator[CarriedLine]:

@@ -70,3 +70,25 @@ def test_a_shells_prompt_is_no_output() -> None:
     assert [entry.text for entry in parts if entry.kind == "tool_result"] == ["0 rows", "1 rows", "2 rows", "done"]
     bare = told_apart(session(("user", "Go."), *[run("true", "$")] * 3))
     assert {entry.text for entry in bare if entry.kind == "tool_result"} == {""}
+
+
+def test_an_edit_of_the_open_file_is_one_of_the_file_that_its_result_names() -> None:
+    """P1.2: the form of an agent whose editor has one open file."""
+    new, code = "edit 1:1\nprint('probe me')\nend_of_edit", "edit 4:5\n    total = sum(rows)\nend_of_edit"
+    shown = "[File: /srv/{} (9 lines total)]\n1:x\nFile updated."
+    refused = f"Your changes have NOT been applied.\n- E999 SyntaxError: unmatched ')'\n{shown.format('totals.py')}"
+    lines = [
+        ("ls", "totals.py"), (new, shown.format("probe.py")), (code, refused), (code, shown.format("totals.py")),
+        ("python probe.py", "probe me"), ("rm probe.py", "done"), (code, "No file is open."),
+    ]  # fmt: skip
+    said = [
+        line
+        for call, output in lines
+        for line in (("assistant", f"I go on.\n```\n{call}\n```"), ("user", f"{output}\n{PROMPT}"))
+    ]
+    entries = session(("user", "Mend the totals."), *said)
+    tools = [entry.tool for entry in told_apart(entries) if entry.kind == "tool_call"]
+    assert tools == ["shell", "write", "edit", "edit", "shell", "shell", "shell"]
+    assert told(entries, "changes") == [
+        "/srv/totals.py: edited, last `total = sum(rows)`", "/srv/probe.py: removed again"
+    ]  # fmt: skip

@@ -130,6 +130,29 @@ def test_a_proposal_with_a_reason_that_the_user_takes_is_a_choice() -> None:
     assert chosen.text.endswith("Redis Streams would do, because the broker is there. Shall I take it? → yes")
 
 
+@pytest.mark.parametrize(
+    ("proposal", "answer", "chosen"),
+    [
+        ("I'd keep the tokens in Redis, because they expire by themselves there.", "yes, Redis", True),
+        ("Seen. I suggest one queue a tenant. Otherwise a large one starves the rest.", "ok", True),
+        ("Ich würde die Beträge in Cent speichern, weil Rundung sonst wandert.", "einverstanden, Cent", True),
+        ("Propongo usar UTC, porque los husos cambian.", "sí", True),
+        ("建议用 SQLite，因为不需要服务器。", "好的，用 SQLite", True),
+        ("The build failed because the disk is full.", "ok, clean it up", False),
+        ("I'd keep the tokens in Redis, because they expire by themselves there.", "no, in Postgres", False),
+        ("I'd keep the tokens in Redis.", "yes", False),
+        ("It failed because the disk is full. I'd clean it up.", "yes", False),
+    ],
+)
+def test_a_proposal_that_asks_nothing_is_a_choice_where_the_user_agrees(
+    proposal: str, answer: str, chosen: bool
+) -> None:
+    """P1.3: a report with a cause that the user takes note of is none."""
+    carried = carried_over(session(("user", "Go."), ("assistant", proposal), ("user", answer)), tokens)
+    told = proposal.removeprefix("Seen. ")
+    assert [each.text for each in carried.chosen] == ([f"{told} → {answer}"] if chosen else [])
+
+
 def test_what_a_sub_agent_found_is_told_with_what_it_was_asked() -> None:
     """P1.3: a report is no log; a start without one is no report."""
     asked = json.dumps({"description": "review backend", "prompt": "Review it all"})
