@@ -56,7 +56,7 @@ _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)
 # "</task-notification>\nRead the output file to retrieve the result: /tmp/b7.output"
-_TAIL = re.compile(rf"\s*+(?:{_any('tails')})(?!\S)")
+_TAIL = re.compile(rf"\s*+(?:{_any('tails')})(?![^\s<])")
 _REST_END = re.compile(_any("rests_end"))
 _ANSWER = re.compile(_any("answers"))
 _RESULT = re.compile(_any("results"))
@@ -66,6 +66,8 @@ _SOME_WORDS = 5
 """Least number of words in a block within a line that is more than a mention of its tag."""
 _NEAR = 200
 """Characters of a line that are looked at before and behind a block."""
+_NEAR_MARK = 2_000
+"""Characters of a block in which its mark occurs."""
 _CODE_INDENT = 4
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
@@ -191,10 +193,10 @@ def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, in
     close = ends[tag]
     if close > len(text):
         return None
+    if tag in _MARKED and not _MARKED[tag].search(text, opening.end(), min(close, opening.end() + _NEAR_MARK)):
+        return None
     end = close + len(tag) + 3
     inside = text[opening.end() : close]
-    if tag in _MARKED and not _MARKED[tag].search(inside):
-        return None
     if tag in _TOLD and (tail := _TAIL.match(text, end)):
         end = tail.end()
     block = _Passage(start=start, end=end, tag=tag, words=inside.strip())

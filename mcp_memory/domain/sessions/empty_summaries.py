@@ -12,7 +12,7 @@ from mcp_memory.domain.text.summary_sections import TITLES, says_none, stated
 from mcp_memory.domain.text.words import text_stems
 
 MOST_ABSENT = 4
-"""Words of its own, at most, behind "no" or "nothing" in a line that only says so; "No leak in parser.c" has a value."""
+"""Words of its own, at most, behind "no" or "nothing" in a line that only says that there is nothing."""
 # e.g. "[what the user wants]", "<goal>", "{{decisions}}", "(to be filled in)"
 _PLACEHOLDER = re.compile(r"\s*(?:\[[^\]]*\]|<[^>]*>|\{[^}]*\}+|\([^)]*\)|_{2,}|\.{2,}|…)\W*")
 # e.g. "No decisions were made.", "Keine Dateien geändert", "There are no open items", "没有决定", "特になし"
@@ -45,7 +45,8 @@ _FILLERS = frozenset(
         "placeholder placeholders summary summarise summarize section conversation session message messages text here"
         " above below same see filled fill insert add describe list item items line determined decided later todo tbd"
         " applicable available provided given mentioned reported noted recorded identified specified relevant report"
-        " nothing none unknown unspecified tba empty blank lorem ipsum dolor sit amet consectetur user assistant agent write"
+        " nothing none unknown unspecified tba empty blank lorem ipsum dolor sit amet consectetur user assistant agent"
+        " write"
     )
 ) | frozenset(stem for title in TITLES.values() for stem in text_stems(title))
 

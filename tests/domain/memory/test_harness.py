@@ -194,6 +194,14 @@ def test_the_clients_sentence_behind_a_notice_of_a_job_is_cut_and_the_users_word
     assert (said.words, said.cut) == ("Now push it.", 2)
 
 
+@pytest.mark.parametrize(
+    "unit", ["<skill>\n", "<task-notification>a</task-notification> Read the output file: ", "# AGENTS.md instructions\n"]
+)
+def test_no_text_takes_long_to_divide(unit: str) -> None:
+    """One that was read again for each of its beginnings would hang here."""
+    heard(unit * 40_000 + "</skill>")
+
+
 def test_a_demonstration_in_front_of_the_task_is_cut_off() -> None:
     text = "--- DEMONSTRATION ---\nMend a.py.\n--- END OF DEMONSTRATION ---\n\nMend b.py."
     assert heard(text).words == "Mend b.py."
