@@ -195,7 +195,8 @@ def test_the_clients_sentence_behind_a_notice_of_a_job_is_cut_and_the_users_word
 
 
 @pytest.mark.parametrize(
-    "unit", ["<skill>\n", "<task-notification>a</task-notification> Read the output file: ", "# AGENTS.md instructions\n"]
+    "unit",
+    ["<skill>\n", "<task-notification>a</task-notification> Read the output file: ", "# AGENTS.md instructions\n"],
 )
 def test_no_text_takes_long_to_divide(unit: str) -> None:
     """One that was read again for each of its beginnings would hang here."""
