@@ -152,7 +152,7 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
         f"“{each}” occurs nowhere in the messages; copy it exactly as it stands there, or leave it out."
         for each in invented(own_words, sources)[:MOST_INVENTED]
     ]
-    if not found and says_nothing(text, sources):
+    if not found and says_nothing(text):
         found.append("It says nothing of these messages; say what they came to.")
     tokens = count(text)
     if tokens > max_tokens:

@@ -48,7 +48,7 @@ def test_every_message_of_the_user_is_carried_whole_and_in_order() -> None:
 
 def test_a_list_of_rules_keeps_its_lines() -> None:
     carried = carried_over(session(("user", "Two rules:\n\n- Never push.\n- Use tabs.\n")), tokens)
-    assert [each.text for each in carried.said] == ["Two rules:\n- Never push.\n- Use tabs."]
+    assert fitted(carried.said, 40, tokens) == ["Two rules:\n- Never push.\n- Use tabs."]
 
 
 def test_where_not_all_fit_questions_and_long_messages_give_way_first() -> None:
@@ -88,6 +88,30 @@ def test_of_a_long_message_the_sentences_that_demand_are_kept() -> None:
     assert "Never touch the table sailings." in first
     assert first.startswith("We move the shop.")
     assert last == "Begin with the cart."
+
+
+LOG = "\n".join(f"2026-11-01 12:00:{n:02} ERROR worker-{n} timed out after {n} s" for n in range(60))
+TRACE = "\n".join(f'  File "/app/m{n}.py", line {n}, in f{n}\n    raise ValueError("x{n}")' for n in range(40))
+DATA = "{\n" + ",\n".join(f'  "k{n}": {{"port": {7000 + n}}}' for n in range(60)) + "\n}"
+PROSE = "We looked at port 8443 and it failed. " * 60
+ENDLESS = "\n".join(f"2026-11-01 12:00:00 ERROR {n} failed" for n in range(900))
+
+
+@pytest.mark.parametrize("pasted", [LOG, TRACE, DATA, PROSE, ENDLESS, "word " * 300, "字" * 900])
+@pytest.mark.parametrize("rule", ["Antworte bitte auf Deutsch.", "金额一律用分。", "Call me Jo.", "Five lines at most"])
+def test_a_rule_before_or_behind_pasted_text_is_kept(rule: str, pasted: str) -> None:
+    """P1.3: which line is the rule, no look of it tells; it stands at an end."""
+    for text in (f"Log:\n{pasted}\n\n{rule}", f"{rule}\n\nHere it is:\n{pasted}", f"See this.\n{pasted}\n{rule}"):
+        [shown] = fitted(carried_over(session(("user", text)), tokens).said, 90, tokens)
+        assert rule in shown
+        assert tokens(shown) <= 90
+
+
+def test_rules_between_pasted_texts_are_kept() -> None:
+    """P1.3: the one that demands goes first."""
+    text = f"Look.\n\n{LOG}\n\nNever touch the schema.\n\n{LOG}\n\nThanks."
+    [shown] = fitted(carried_over(session(("user", text)), tokens).said, 90, tokens)
+    assert "Never touch the schema." in shown
 
 
 def test_one_sentence_without_an_end_is_cut_at_a_word() -> None:
