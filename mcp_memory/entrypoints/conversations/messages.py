@@ -384,7 +384,9 @@ def _call_id(call: ClientMessage) -> str | None:
 
 
 def _answered_id(result: ClientMessage) -> str | None:
-    """Return the id of the call that a result answers."""
+    """Return the id of the call that a result answers; the output of a local shell has it as its own."""
+    if _kind(result) == "local_shell_call_output":
+        return _string_of(result, "call_id", "id")
     return _string_of(result, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
 
 
