@@ -35,8 +35,8 @@ _NAMED = re.compile(r"(?P<name>[^\W\d_][^\n:]{0,30}): ")
 class Spoken:
     """A message of a conversation. `worth` is 0 or more, higher for more telling ones.
 
-    `is_asked` is True for the user's instructions, and for requests that were answered at length. `question` is the last
-    sentence of the message before, where it asks.
+    `is_asked` is True for the user's instructions, and for requests that were answered at length. `question` is the
+    last sentence of the message before, where it asks.
     """
 
     entry: Entry

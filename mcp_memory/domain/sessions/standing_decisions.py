@@ -18,7 +18,8 @@ ASKED, FORMER = " (on: ", " (no longer: "
 """These words open the proposal that a decision answers, and the decision that it replaces."""
 # "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
 _IN_PLACE = re.compile(
-    rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})|\b(?:{spaced('in_place_of')})\b)"
+    rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
+    rf"|\b(?:{spaced('in_place_of')})\b)"
     r"\s?(?P<what>(?:(?!\.(?:\s|\Z))[^,;:!?，。；：！？()\n了]){1,80})",
     re.IGNORECASE,
 )

@@ -74,3 +74,11 @@ def test_a_session_keeps_the_users_last_word() -> None:
     [decision] = told(entries, "decisions")
     assert decision.startswith("Actually, scrap half")
     assert told(entries, "next_steps") == []
+
+
+@pytest.mark.parametrize("rule", ["No longer support Python 3.9 in CI.", "Never push the export to main."])
+def test_a_rule_is_no_refusal_of_what_was_said_before(rule: str) -> None:
+    entries = session(
+        ("user", "Set up CI."), ("assistant", "CI runs Python 3.9 and the export to main."), ("user", rule)
+    )
+    assert told(entries, "dead_ends") == []
