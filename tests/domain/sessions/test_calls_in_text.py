@@ -42,8 +42,12 @@ def test_results_in_the_users_role_are_no_words_of_the_user() -> None:
         ("Action: search[ports]", "shell", "search[ports]"),
     ],
 )
-def test_tags_and_actions_are_calls(call: str, tool: str, text: str) -> None:
-    lines = [line for n in range(3) for line in (("assistant", f"I look.\n{call}"), ("user", f"Observation: {n}"))]
+@pytest.mark.parametrize(
+    "result",
+    ["Observation: {}", "[list_files for 'src'] Result:\n{}", "<returncode>0</returncode>\n{}", "{}\ndev@host:~/app$"],
+)
+def test_tags_and_actions_are_calls(call: str, tool: str, text: str, result: str) -> None:
+    lines = [line for n in range(3) for line in (("assistant", f"I look.\n{call}"), ("user", result.format(n)))]
     parts = told_apart(session(("user", "Go."), *lines))
     assert (parts[2].tool, parts[2].text, parts[3].kind, parts[3].tool) == (tool, text, "tool_result", tool)
 
@@ -62,6 +66,25 @@ def test_talk_about_code_stays_talk(lines: list[tuple[str, str]]) -> None:
     entries = session(*lines)
     assert told_apart(entries) == entries
     assert outputs_in(entries) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Rule: module m{} stays private",
+        "【规则】端口{}",
+        "¿Puedes usar f{}?",
+        "Use m{}.\nDanke!",
+        "👍 m{}",
+        "<p>{}</p>",
+        "In m{}:\n{} %",
+    ],
+)
+def test_a_users_messages_that_look_alike_stay_the_users(message: str) -> None:
+    """P1.2: a machine alone writes a label of results, their tag, or a prompt."""
+    lines = [line for n in range(5) for line in (("user", message.format(n, n)), ("assistant", "So:\n```\nls\n```"))]
+    entries = session(*lines)
+    assert told_apart(entries) == entries
 
 
 def test_a_shells_prompt_is_no_output() -> None:
