@@ -34,6 +34,8 @@ UNSPACED_WORDS: Final = 16
 """Characters that count as PIECE_WORDS in a script without spaces between words."""
 WHOLE: Final = 0
 """The width of what is recognised as a whole: a text, or the id that a client gave to a message."""
+ANYWHERE: Final = ""
+"""Stands for every session of a log."""
 _NO_WORDS = frozenset({"message_id", "source", "task", "files", IMPORTED_AT, IMPORTED_BY})
 """Details that this server sets."""
 _MOST_AROUND = 160
@@ -95,7 +97,7 @@ def digest(key: bytes, *parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), key=key, digest_size=12).digest()
 
 
-def whole_digests(record: Record, key: bytes) -> Iterator[bytes]:
+def whole_digests(record: Record, key: bytes, common: Collection[Words] = ()) -> Iterator[bytes]:
     """Yield the digests by which a record is recognised as a whole.
 
     What others than a log's session say is recognised wherever it comes; a short line of a log in its session alone, as
@@ -105,6 +107,8 @@ def whole_digests(record: Record, key: bytes) -> Iterator[bytes]:
     if isinstance(message_id, str):
         yield _known_by(key, record.kind, message_id, record.text)
     yield _whole(key, record.kind, record.session_id, record.text)
+    if pieces_of(record.text) - frozenset(common):
+        yield _whole(key, record.kind, ANYWHERE, record.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +134,14 @@ class ErasedMarks:
         whole = self.digests.get(WHOLE, frozenset())
         if isinstance(message_id, str) and _known_by(self.key, kind, message_id, text) in whole:
             return True
-        return bool(whole) and _whole(self.key, kind, session_id, text) in whole
+        return bool(whole) and any(_whole(self.key, kind, where, text) in whole for where in (session_id, ANYWHERE))
 
     def met_in(self, kind: Kind, session_id: str, text: str, details: Details) -> Iterator[tuple[int, bytes]]:
         """Yield the width and the digest of each mark that an item has."""
-        message_id, found = details.get("message_id"), [_whole(self.key, kind, session_id, text)]
+        message_id, found = (
+            details.get("message_id"),
+            [_whole(self.key, kind, each, text) for each in (session_id, ANYWHERE)],
+        )
         if isinstance(message_id, str):
             found.append(_known_by(self.key, kind, message_id, text))
         yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))

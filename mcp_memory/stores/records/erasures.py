@@ -46,7 +46,7 @@ class SqliteErasures(SqliteLogWriter):
         key = self._erasure_key()
         for record in records:
             pieces = lasting_pieces(record) - frozenset(common)
-            for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key))]:
+            for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key, common))]:
                 self._run("add_erased", {"scope": record.scope, "width": width, "digest": digest, "at": at})
 
     def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
