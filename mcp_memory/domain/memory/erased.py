@@ -35,7 +35,7 @@ UNSPACED_WORDS: Final = 16
 WHOLE: Final = 0
 """The width of what is recognised as a whole: a text, or the id that a client gave to a message."""
 ANYWHERE: Final = ""
-"""Stands for every session of a log."""
+"""Represents every session of a log."""
 _NO_WORDS = frozenset({"message_id", "source", "task", "files", IMPORTED_AT, IMPORTED_BY})
 """Details that this server sets."""
 _MOST_AROUND = 160
