@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from mcp_memory.domain.model.ids import is_globally_unique
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
@@ -89,8 +90,13 @@ def whole_digests(record: Record, key: bytes) -> Iterator[bytes]:
     """
     message_id = record.details.get("message_id")
     if isinstance(message_id, str):
-        yield digest(key, "id", message_id)
+        yield _named(key, record.session_id, message_id)
     yield _whole(key, record.kind, record.session_id, record.text)
+
+
+def _named(key: bytes, session_id: str, message_id: str) -> bytes:
+    """Return the digest of a client's id: one that is counted in each conversation names a message in its own alone."""
+    return digest(key, "id", *([] if is_globally_unique(message_id) else [session_id]), message_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +120,7 @@ class ErasedMarks:
     def has(self, kind: Kind, session_id: str, text: str, message_id: Json = None) -> bool:
         """Return True for an item that was erased as a whole."""
         whole = self.digests.get(WHOLE, frozenset())
-        if isinstance(message_id, str) and digest(self.key, "id", message_id) in whole:
+        if isinstance(message_id, str) and _named(self.key, session_id, message_id) in whole:
             return True
         return bool(whole) and _whole(self.key, kind, session_id, text) in whole
 
@@ -122,7 +128,7 @@ class ErasedMarks:
         """Yield the width and the digest of each mark that an item has."""
         message_id, found = details.get("message_id"), [_whole(self.key, kind, session_id, text)]
         if isinstance(message_id, str):
-            found.append(digest(self.key, "id", message_id))
+            found.append(_named(self.key, session_id, message_id))
         yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))
         for said in (text, *_strings(details)):
             words = words_of(said)
