@@ -1,8 +1,8 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
 Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities, what is an agent's own, and columns without an array are read from the truth: few filters name them,
-and an entity's links are many.
+arrays. Entities, sessions, what is an agent's own, and columns without an array are read from the truth: few filters name
+them, an entity's links are many, and a line may be of several sessions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ _BY_COLUMN = {
     name: each for name, each in marked(RecordFilter, Compares).items() if each.column in (*_TEXTS, "occurred_at")
 }
 """The fields of a filter that compare a column."""
-_UNINDEXED = marked(RecordFilter, Compares).keys() - _BY_COLUMN.keys() | {"entities", "entity_types", "own_of"}
+_UNINDEXED = marked(RecordFilter, Compares).keys() - _BY_COLUMN.keys() | {
+    "entities",
+    "entity_types",
+    "own_of",
+    "session_id",
+}
 _OUTLINE_TEXTS = ("kind", "task_id", "session_id", "speaker")
 _OUTLINED: Mapping[str, type[np.generic]] = {
     "successor": np.int64,

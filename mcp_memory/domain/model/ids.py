@@ -24,6 +24,10 @@ Indexes hold a place for every number up to the newest: a thousand million would
 RECORD, TASK, CONTEXT, REVIEW = "r", "t", "c", "g"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[{ALPHABET[1:]}][{ALPHABET}]{{{WIDTH},11}})")
 """A letter and six digits, "r00001k", or more digits that do not begin with 0, "t1000000"."""
+_UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])")
+"""e.g. in "run--0b9c1f64-2d3a-4e5f-8a71-c60f9d2e47b8" or "0b9c1f64-2d3a-4e5f-8a71-c60f9d2e47b8/2"."""
+_LEAST_DIGITS = 8
+"""Different digits of a random UUID; a counted one has few: "00000000-0000-4000-8000-000000000012"."""
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 _PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
 """Two digits at once: a recall makes hundreds of ids."""
@@ -40,6 +44,15 @@ def make_id(prefix: str, change: int) -> str:
 def number_of(made_id: str) -> int:
     """Return the change number in an id made by `make_id` with a one-letter prefix; 0 for any other text."""
     return int(made_id[1:].translate(_TO_PYTHONS), 32) if _MADE.fullmatch(made_id) else 0
+
+
+def is_globally_unique(client_id: str) -> bool:
+    """Return True for a client's id that no other thing has, by its form: a random UUID, which may be part of it.
+
+    Any other one, as "3" or "m3", may be counted anew in each conversation.
+    """
+    found = _UUID.search(client_id.lower())
+    return found is not None and len(set(found[0])) > _LEAST_DIGITS  # The hyphen is one more.
 
 
 @dataclass(frozen=True, slots=True)

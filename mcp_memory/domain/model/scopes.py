@@ -82,7 +82,8 @@ class RecordFilter:
     any other session; with `NO_SESSION`, nothing that is noted. `own_of` names an agent: its records pass, and so do
     its person's own. `authors` are the agents that wrote the present texts, `event_types` are in the details of events:
     no other kind has one. A record passes with any of `tags`, with each of `all_tags` and with none of `without_tags`.
-    Of `statuses`, those out of search pass with `include_inactive` alone.
+    With `session_id` what was stored in a session passes, and what its log has in common with another one's. Of
+    `statuses`, those out of search pass with `include_inactive` alone.
     """
 
     scopes: tuple[str, ...]
@@ -98,7 +99,7 @@ class RecordFilter:
     since: Annotated[Instant | None, Compares("occurred_at", "from")] = None
     until: Annotated[Instant | None, Compares("occurred_at", "before")] = None
     task_id: Annotated[str | None, Compares("task_id", "equal")] = None
-    session_id: Annotated[str | None, Compares("session_id", "equal")] = None
+    session_id: str | None = None
     own_of: str = ""
     pinned: bool = False
     include_inactive: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.model.ids import is_globally_unique
 from mcp_memory.domain.model.lifecycle import moved_to
 from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import NewRecord
@@ -130,14 +131,13 @@ class LogFeeder:
         return held_as([told.line for told in fed.lines], standing, said)
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
+        cleaned = [self._clean(item, caller) for item in told]
         with self._records.snapshot():  # The transactions look for what was said, or erased, since.
             marks = self._records.erased(caller.scopes)
-        cleaned = [self._clean(item, caller) for item in told]
+            said, live = self._logs.said(caller), self._live(caller)
+            standing = self._standing(cleaned, said, caller)
         without = [unerased(draft, marks, caller) for draft in cleaned]
         drafts = [rest or draft for rest, draft in zip(without, cleaned, strict=True)]
-        with self._records.snapshot():
-            said, live = self._logs.said(caller), self._live(caller)
-            standing = self._standing(drafts, said, caller)
         lines = _told(drafts)
         others = [place for place, rest in enumerate(without) if rest and place not in standing]
         new = new_places([lines[place] for place in others], _lines(said), live)
@@ -156,7 +156,7 @@ class LogFeeder:
                     news = self._unerased(news, erased, caller)
                 added = self._store(news, caller, transaction)
             waiting = [waiting[place] for place in new if place >= len(batch)]
-            stored += added.values()
+            stored += filter(None, added.values())
             last = next(reversed(added), since[-1].id if since else last)
         return Fed(
             stored=len(stored),
@@ -213,25 +213,29 @@ class LogFeeder:
 
     def _store(
         self, news: Sequence[tuple[RecordDraft, Made]], caller: Caller, transaction: Transaction
-    ) -> dict[str, RecordDraft]:
-        """Store entries, and return them by their ids; one that another session stored becomes this one's as well."""
-        now, stored = self._clock(), dict[str, RecordDraft]()
+    ) -> dict[str, RecordDraft | None]:
+        """Store entries, and return them by their ids; None for one of another session, which becomes this one's too.
+
+        So a copied conversation is stored once, as far as it is told in the order of the first.
+        """
+        now, added = self._clock(), dict[str, RecordDraft | None]()
         for draft, made in news:
-            known = transaction.told_before(line) if (line := _message_line(draft)) else None
+            known = transaction.told_before(line, caller) if (line := _message_line(draft)) else None
             if known:
                 transaction.share_line(known, caller)
+                added[known] = None
                 continue
             record = record_of(draft, made.text, caller, now, transaction)
             transaction.insert(record, None, draft.item.entities, draft.item.relations)
             self._attachments.keep(draft.item.files)
-            stored[record.id] = draft
-        return stored
+            added[record.id] = draft
+        return added
 
 
 def _message_line(draft: RecordDraft) -> MessageLine | None:
-    """Return what a line is known by in any session; None without the client's own id."""
+    """Return what a line is known by in any session; None without an id that no other message has."""
     item, message_id = draft.item, draft.item.details.get("message_id")
-    if not isinstance(message_id, str):
+    if not isinstance(message_id, str) or not is_globally_unique(message_id):
         return None
     digest = content_hash(item.text)
     return MessageLine(

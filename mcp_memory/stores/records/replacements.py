@@ -27,8 +27,8 @@ class SqliteLogWriter:
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
         return said(self._db, caller, entry_id)
 
-    def told_before(self, line: MessageLine) -> str | None:
-        row = self._run("told_before", asdict(line)).fetchone()
+    def told_before(self, line: MessageLine, caller: Caller) -> str | None:
+        row = self._run("told_before", {**of_session(caller), **asdict(line)}).fetchone()
         return row["id"] if row else None
 
     def share_line(self, record_id: str, caller: Caller) -> None:

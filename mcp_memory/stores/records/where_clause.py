@@ -59,6 +59,11 @@ _BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
         " WHERE m.record_id = r.id AND e.type IN (SELECT value FROM json_each(:entity_types)))",
         lambda f: _array(f.entity_types),
     ),
+    "session_id": (
+        "r.row IN (SELECT row FROM records WHERE session_id = :session_id"
+        " UNION ALL SELECT row FROM shared_lines WHERE session_id = :session_id)",
+        lambda f: f.session_id,
+    ),
     "own_of": (
         "(coalesce(nullif(r.rewritten_by, ''), r.agent) = :own_of OR r.visibility = 'user')",
         lambda f: f.own_of,

@@ -287,7 +287,8 @@ async def test_what_is_erased_is_told_so_though_its_bytes_are_still_in_use(
 ) -> None:
     """R9: no error for what was done; the note says what is to come, and the next answer has none."""
     monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.05)
-    ids = [each.id for each in app.remember([NewRecord(text=f"Secret {n}.") for n in range(4)], app.caller())]
+    told = [NewRecord(text=each) for each in ("Amber.", "Birch.", "Cedar.", "Delta.")]
+    ids = [each.id for each in app.remember(told, app.caller())]
     async with Client(server, mode=era) as client:
         reading = app.records.changes(0, str(app.records.embedder_id()))
         next(reading)

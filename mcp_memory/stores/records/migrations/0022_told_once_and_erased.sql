@@ -7,7 +7,7 @@ CREATE TABLE shared_lines (
     agent TEXT NOT NULL,
     session_id TEXT NOT NULL,
     row INTEGER NOT NULL REFERENCES records (row) ON DELETE CASCADE,
-    PRIMARY KEY (namespace, agent, session_id, row)
+    PRIMARY KEY (session_id, namespace, agent, row)
 ) WITHOUT ROWID;
 CREATE INDEX shared_lines_by_row ON shared_lines (row);
 

@@ -24,14 +24,23 @@ WHERE NOT EXISTS (
 ORDER BY r.row;
 
 -- name: originals_with_text
--- Live or not: the messages, and the calls and results of some tools; nothing that was retired.
+-- Live or not: the messages, and the calls and results of some tools; nothing that was retired or taken back.
+WITH lines (row) AS (
+    SELECT row FROM records INDEXED BY records_in_log
+    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
+        AND kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+)
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
     r.speaker, r.outcome IS 'failure', r.pinned, r.importance
-FROM records AS r INDEXED BY records_in_log
-WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
-    AND r.kind IN ('message', 'tool_call', 'tool_result')
-    AND (r.kind = 'message' OR r.tool IN (SELECT value FROM json_each(:tools)))
+FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+WHERE (r.kind = 'message' OR r.tool IN (SELECT value FROM json_each(:tools)))
     AND r.status NOT IN ('inactive', 'retired')
+    AND NOT EXISTS (
+        SELECT 1 FROM taken_back AS t
+        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+    )
 ORDER BY r.row;
 
 -- name: live_replacements
@@ -167,11 +176,19 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
     );
 
 -- name: told_before
--- The same line under the client's own id of it, in whichever session it was told first.
+-- The same line under the client's own id of it, in whichever session it was told first. Only a log's beginning is in
+-- common, in the order in which it was told first: so the order of rows is that of the log.
 SELECT r.id FROM records AS r INDEXED BY records_by_message
 WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
     AND r.kind IN ('message', 'tool_call', 'tool_result') AND r.scope = :scope
     AND r.kind = :kind AND r.role IS :role AND r.content_hash = :digest AND r.call_id IS :call_id
+    AND r.row > coalesce((SELECT max(s.row) FROM shared_lines AS s
+        WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0)
+    AND NOT EXISTS (
+        SELECT 1 FROM records AS o INDEXED BY records_in_log
+        WHERE o.namespace = :namespace AND o.session_id = :session_id AND o.agent = :agent
+            AND o.kind IN ('message', 'tool_call', 'tool_result')
+    )
 ORDER BY r.row LIMIT 1;
 
 -- name: share_line
