@@ -67,7 +67,7 @@ class Ceiling:
     def _made(self, log: SessionLog, goal: int, ceiling: int) -> list[Replacement]:
         """Return the replacements that bring the log to the goal, or as near as possible.
 
-        A later step replaces an earlier one's. The summary, which stands for all that it covers, stays below the
+        A later step replaces an earlier one's. The summary, which replaces all that it covers, stays below the
         ceiling.
         """
         made: dict[int, Replacement] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from mcp_memory.domain.model.marks import arguments
 from mcp_memory.domain.model.records import NewRecord, Record
@@ -31,11 +31,13 @@ _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
 
 
-def patterns() -> Iterator[re.Pattern[str]]:
-    """Yield every pattern of harness.toml that a text is searched with."""
-    yield from _MARKED.values()
+def patterns() -> Iterator[tuple[re.Pattern[str], Literal["match", "search"]]]:
+    """Yield every pattern of harness.toml that a text is read with, and how."""
+    for each in _MARKED.values():
+        yield each, "search"
     for begin, mark in _RESTS:
-        yield from (begin, mark)
+        yield begin, "match"
+        yield mark, "search"
 
 
 def is_users(role: str | None) -> bool:

@@ -49,7 +49,7 @@ def number_of(made_id: str) -> int:
 def is_globally_unique(client_id: str) -> bool:
     """Return True for a client's id that no other thing has, by its form: a random UUID, which may be part of it.
 
-    Any other one, as "3" or "m3", may be counted anew in each conversation.
+    Any other one, as "3" or "m3", may be counted from 1 in each conversation.
     """
     found = _UUID.search(client_id.lower())
     return found is not None and len(set(found[0])) > _LEAST_DIGITS  # The hyphen is one more.

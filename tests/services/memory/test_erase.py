@@ -23,8 +23,9 @@ SAID = "The user lives at 12 Plum Lane in Oakham, and only the courier knows."
 
 
 def message(text: str, message_id: str = "", role: str = "user") -> NewRecord:
-    """A line with a client's id, which is unique everywhere: `message_id` names it here."""
-    details = {"message_id": unique(message_id)} if message_id else {}
+    """A line with a client's id: a number, or one that is unique everywhere and is named here."""
+    known = message_id if message_id.isdigit() else unique(message_id)
+    details = {"message_id": known} if message_id else {}
     return NewRecord(kind="message", role=role, text=text, details=details)
 
 
