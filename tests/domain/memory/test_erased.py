@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.domain.memory.erased import (
+    WHOLE,
     ErasedMarks,
     details_without,
     finding,
@@ -13,8 +14,10 @@ from mcp_memory.domain.memory.erased import (
     marks_of,
     pieces_of,
     quoting,
+    whole_digests,
     words_of,
 )
+from tests.contract.conftest import BLANK
 
 SAID = "The user lives at 12 Plum Lane in Oakham, and nobody but the courier may know."
 KEY = b"k" * 32
@@ -87,6 +90,16 @@ def test_marks_that_are_none_are_false() -> None:
     assert not ErasedMarks()
     assert ErasedMarks().without(SAID) == SAID
     assert not ErasedMarks().has("fact", "s", SAID)
+
+
+def test_an_id_that_each_conversation_counts_is_erased_in_its_own_alone() -> None:
+    """P2.1: "m3" of another session is another message; a transcript's line is the same one in a fork."""
+    line = "0b9c1f64-2d3a-4e5f-8a71-c60f9d2e47b8"
+    said = [replace(BLANK, text=SAID, kind="message", session_id="a", details={"message_id": i}) for i in ("m3", line)]
+    erased = frozenset(each for record in said for each in whole_digests(record, KEY))
+    found = ErasedMarks(key=KEY, digests={WHOLE: erased})
+    assert [found.has("message", "a", "Yes.", i) for i in ("m3", "m4", line)] == [True, False, True]
+    assert [found.has("message", "b", "Yes.", i) for i in ("m3", "m4", line)] == [False, False, True]
 
 
 def test_it_takes_linear_time() -> None:

@@ -55,7 +55,11 @@ def test_a_checkpoint_is_stored_before_the_log_is_held_below_its_ceiling(
     """S7.2: a deadline in the compaction leaves it."""
     transcript.say("user", "First look at the tests in tests/test_export.py.")
     stored: list[int] = []
-    monkeypatch.setattr(App, "hold_ceiling", lambda _app, _caller: stored.append(len(kept(memory, "checkpoint"))))
+
+    def count(_app: App, _caller: Caller) -> None:
+        stored.append(len(kept(memory, "checkpoint")))
+
+    monkeypatch.setattr(App, "hold_ceiling", count)
     run_hook("PreCompact")
     assert set(stored) == {1}
 
