@@ -458,7 +458,9 @@ class Wiring:
     def _remind(self) -> Remind:
         from mcp_memory.services.context.remind import Remind
 
-        return Remind(self.records, self.follower, self.searcher, self.counter, self._clock, self.settings)
+        return Remind(
+            self.records, self.follower, self.searcher, self.reindex, self.counter, self._clock, self.settings
+        )
 
     @made_once
     def _assemble(self) -> AssembleContext:

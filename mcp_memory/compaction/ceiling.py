@@ -56,17 +56,19 @@ class Ceiling:
         full = f"{int(100 * options.share(log.tokens))} % of {options.window:,} tokens"
         if log.tokens <= options.tokens(options.ceiling):
             return PassPlan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
-        made = self._made(log, options.tokens(min(options.threshold, options.ceiling)))
+        ceiling = options.tokens(options.ceiling)
+        made = self._made(log, min(options.tokens(options.threshold), ceiling), ceiling)
         left = log.tokens - saved(log, made)
         reason = f"{full}, above {100 * options.ceiling:.0f} %"
         if left > options.tokens(options.ceiling):
             reason += f"; no shorter than {left:,} tokens: the newest entries keep a line each"
         return PassPlan(reason=reason, replacements=tuple(made))
 
-    def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
+    def _made(self, log: SessionLog, goal: int, ceiling: int) -> list[Replacement]:
         """Return the replacements that bring the log to the goal, or as near as possible.
 
-        A later step replaces an earlier one's.
+        A later step replaces an earlier one's. The summary, which stands for all that it covers, stays below the
+        ceiling.
         """
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
@@ -74,6 +76,8 @@ class Ceiling:
         for places, shorten in self._steps(log):
             if left <= goal:
                 break
+            if left <= ceiling and log.entries[places[0]].form == "summary":
+                continue
             now = sum(tokens[place] for place in places)
             shorter = shorten()
             if shorter is None or shorter.entry.tokens >= now:
@@ -94,7 +98,10 @@ class Ceiling:
             yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
         newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
         dearness = [_dearness(entry, place == newest) for place, entry in enumerate(log.entries)]
-        places = sorted(range(len(log.entries)), key=lambda place: dearness[place])
+        # Of the user's words the summary goes last.
+        places = sorted(
+            range(len(log.entries)), key=lambda place: (dearness[place], log.entries[place].form == "summary")
+        )
         dear = [place for place in places if dearness[place] >= _USERS]
         yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
         for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):

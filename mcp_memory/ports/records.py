@@ -297,10 +297,10 @@ class EmbeddingQueue(Protocol):
         """
         ...
 
-    def awaiting_vectors(self, limit: int) -> Sequence[tuple[str, int, str]]:
+    def awaiting_vectors(self, limit: int, among: Collection[str] | None = None) -> Sequence[tuple[str, int, str]]:
         """Return (id, change, searchable text) of the oldest records that wait for vectors by the store's embedder.
 
-        They are those stored, or changed, without. It looks at no other record.
+        They are those stored, or changed, without. It looks at no other record. With `among`, only these ids.
         """
         ...
 

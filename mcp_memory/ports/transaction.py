@@ -352,8 +352,10 @@ class ErasureWriter(Protocol):
         """Drop marks by their widths and digests: their text may be stored again."""
         ...
 
-    def accounts_of(self, record_ids: Collection[str], tags: Collection[str]) -> Sequence[str]:
+    def accounts_of(self, record_ids: Collection[str], tags: Collection[str], scopes: Iterable[str]) -> Sequence[str]:
         """Return ids of events and summaries with one of the tags, of sessions that have one of these log's lines.
+
+        They are in these scopes.
 
         They were stored after it, in the sessions that have it by resuming or forking, too.
         """

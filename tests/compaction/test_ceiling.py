@@ -176,3 +176,13 @@ def test_where_every_entry_is_a_line_already_it_says_so(text: str) -> None:
     assert plan.reason.endswith(
         f"above 90 %; no shorter than {log.tokens:,} tokens: the newest entries keep a line each"
     )
+
+
+def test_the_summary_stays_where_the_rest_can_give_way() -> None:
+    """D1.1, P1.2: it stands for all that it covers; only where the log is above its ceiling still, it goes too."""
+    said: list[Said] = [("assistant", LONG, {}), ("user", LONG, {}), ("user", "Go on.", {})]
+    log = a_log(("user", LONG * 2, {"form": "summary"}), *said)
+    after, _ = run(log, window_for(log, 1.2))
+    assert [entry.form for entry in after.entries] == ["summary", "external", "external", "original"]
+    after, _ = run(log, window_for(log, 4))
+    assert after.entries[0].form == "external"

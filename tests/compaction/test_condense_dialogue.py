@@ -82,15 +82,26 @@ def test_calls_system_messages_and_what_is_preserved_end_a_run() -> None:
 
 
 def test_what_the_user_asks_of_an_assistant_is_quoted_to_the_byte() -> None:
-    """D2.1: demands, and what was answered at length; not what is only told."""
+    """D2.1: demands, and what was answered at length; not mere assent."""
     said: list[Said] = []
     answer = f"Here is a plan. {'It has a first step and a second one. ' * 12}"
     for number in range(40):
-        asked = {4: "Never use  bullet\npoints, please.", 8: "Plan a day in Rome for 2."}.get(number, "I see, good.")
+        asked = {4: "Never use  bullet\npoints, please.", 8: "Plan a day in Rome for 2."}.get(number, "ok, good")
         said += [("user", asked, {}), ("assistant", answer if number == 8 else "Good, I see.", {"summary": "A plan."})]
     [made] = blocks(a_log(*said))
     assert quoted_instructions(made.text) == ("Never use  bullet\npoints, please.", "Plan a day in Rome for 2.")
     assert "I see, good." not in quoted_instructions(made.text)
+
+
+def test_a_users_short_imperatives_are_quoted_and_assent_is_not() -> None:
+    """D11.3: in any words, for nothing else tells a rule from talk."""
+    said = ("Nimm Tabs.", "Port 7443", "ok thanks")
+    lines: list[Said] = [("user", text, {}) for text in said]
+    talk: list[Said] = [
+        (("user", "ok", {}) if number % 2 else ("assistant", f"Sure, {CHEERS[number % 5]}", {})) for number in range(80)
+    ]
+    quoted = [each for block in blocks(a_log(*lines, *talk)) for each in quoted_instructions(block.text)]
+    assert quoted == [*said[:2]]
 
 
 def test_among_people_nobodys_words_are_the_users() -> None:

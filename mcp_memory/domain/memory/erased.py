@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from mcp_memory.domain.model.ids import is_globally_unique
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
@@ -35,6 +34,8 @@ UNSPACED_WORDS: Final = 16
 """Characters that count as PIECE_WORDS in a script without spaces between words."""
 WHOLE: Final = 0
 """The width of what is recognised as a whole: a text, or the id that a client gave to a message."""
+ANYWHERE: Final = ""
+"""Represents every session of a log."""
 _NO_WORDS = frozenset({"message_id", "source", "task", "files", IMPORTED_AT, IMPORTED_BY})
 """Details that this server sets."""
 _MOST_AROUND = 160
@@ -71,6 +72,20 @@ def pieces_of(text: str) -> frozenset[Words]:
     return frozenset(words[start : start + width] for start in (*range(0, last, width), last))
 
 
+def said(text: str) -> Words:
+    """Return what two texts that say the same have in common: their words; of one without words, as "👍", itself."""
+    return words_of(text) or (text.strip(),)
+
+
+def lasting_pieces(record: Record) -> frozenset[Words]:
+    """Return the pieces by which a record's words are recognised later on.
+
+    A log's line that is no longer than a piece is a turn of speech, as "Please commit this and push it.": it has none.
+    """
+    pieces = (piece for text in texts_of(record) for piece in pieces_of(text))
+    return frozenset(piece for piece in pieces if record.kind not in LOG_KINDS or len(piece) >= _width(piece))
+
+
 def texts_of(record: Record) -> Iterator[str]:
     """Yield every text of a record's words that others may quote: its text, and those in its details."""
     yield record.text
@@ -82,21 +97,19 @@ def digest(key: bytes, *parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), key=key, digest_size=12).digest()
 
 
-def whole_digests(record: Record, key: bytes) -> Iterator[bytes]:
+def whole_digests(record: Record, key: bytes, common: Collection[Words] = ()) -> Iterator[bytes]:
     """Yield the digests by which a record is recognised as a whole.
 
     What others than a log's session say is recognised wherever it comes; a short line of a log in its session alone, as
-    "Yes." is said in all of them.
+    "Yes." is said in all of them;
+    one of LEAST_WORDS or more that is not `common` anywhere, as in a fork under other ids.
     """
     message_id = record.details.get("message_id")
     if isinstance(message_id, str):
-        yield _named(key, record.session_id, message_id)
+        yield _known_by(key, record.kind, message_id, record.text)
     yield _whole(key, record.kind, record.session_id, record.text)
-
-
-def _named(key: bytes, session_id: str, message_id: str) -> bytes:
-    """Return the digest of a client's id: one that is counted in each conversation names a message in its own alone."""
-    return digest(key, "id", *([] if is_globally_unique(message_id) else [session_id]), message_id)
+    if pieces_of(record.text) - frozenset(common):
+        yield _whole(key, record.kind, ANYWHERE, record.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,18 +133,21 @@ class ErasedMarks:
     def has(self, kind: Kind, session_id: str, text: str, message_id: Json = None) -> bool:
         """Return True for an item that was erased as a whole."""
         whole = self.digests.get(WHOLE, frozenset())
-        if isinstance(message_id, str) and _named(self.key, session_id, message_id) in whole:
+        if isinstance(message_id, str) and _known_by(self.key, kind, message_id, text) in whole:
             return True
-        return bool(whole) and _whole(self.key, kind, session_id, text) in whole
+        return bool(whole) and any(_whole(self.key, kind, where, text) in whole for where in (session_id, ANYWHERE))
 
     def met_in(self, kind: Kind, session_id: str, text: str, details: Details) -> Iterator[tuple[int, bytes]]:
         """Yield the width and the digest of each mark that an item has."""
-        message_id, found = details.get("message_id"), [_whole(self.key, kind, session_id, text)]
+        message_id, found = (
+            details.get("message_id"),
+            [_whole(self.key, kind, each, text) for each in (session_id, ANYWHERE)],
+        )
         if isinstance(message_id, str):
-            found.append(_named(self.key, session_id, message_id))
+            found.append(_known_by(self.key, kind, message_id, text))
         yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))
-        for said in (text, *_strings(details)):
-            words = words_of(said)
+        for each_text in (text, *_strings(details)):
+            words = words_of(each_text)
             for width in self.digests.keys() - {WHOLE}:
                 windows = (words[start : start + width] for start in range(len(words) - width + 1))
                 yield from ((width, digest(self.key, "words", *each)) for each in windows if self._holds(each))
@@ -153,13 +169,19 @@ def quoting(pieces: Collection[Words]) -> Callable[[str], str]:
     return lambda text: without_quotations(text, widths, lambda words: words[0] in firsts and words in pieces)
 
 
-def held_in(text: str, pieces: Collection[Words]) -> frozenset[Words]:
-    """Return those of the pieces that the text has."""
-    words = words_of(text)
-    widths = {len(piece) for piece in pieces}
-    firsts = {piece[0] for piece in pieces}
-    starts = [start for start, word in enumerate(words) if word in firsts]
-    return frozenset(words[start : start + width] for start in starts for width in widths) & frozenset(pieces)
+def finding(pieces: Iterable[Words]) -> Callable[[str], frozenset[Words]]:
+    """Return the function that finds those of the pieces that a text has; make it once for many texts."""
+    whole = frozenset(pieces)
+    widths = {len(piece) for piece in whole}
+    firsts = {piece[0] for piece in whole}
+
+    def held_in(text: str) -> frozenset[Words]:
+        words = words_of(text)
+        starts = [start for start, word in enumerate(words) if word in firsts]
+        windows = (words[start : start + width] for start in starts for width in widths)
+        return frozenset(each for each in windows if each in whole)
+
+    return held_in
 
 
 def without_quotations(text: str, widths: Sequence[int], holds: Holds) -> str:
@@ -248,6 +270,10 @@ def _width(words: Words) -> int:
 
 
 def _whole(key: bytes, kind: Kind, session_id: str, text: str) -> bytes:
-    words = words_of(text)
     where = ("log", session_id, kind) if kind in LOG_KINDS else ("text",)
-    return digest(key, *where, *words)
+    return digest(key, *where, *said(text))
+
+
+def _known_by(key: bytes, kind: Kind, message_id: str, text: str) -> bytes:
+    """Return the digest of a line under its client's id, with its words: a client may count from 1 in each session."""
+    return digest(key, "id", message_id, kind, *said(text))

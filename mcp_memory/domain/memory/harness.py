@@ -44,18 +44,19 @@ def _any(key: str) -> str:
     return "|".join(pattern for table in _TABLES.values() for pattern in table.get(key, ())) or "(?!)"
 
 
-_TOLD, _KEPT, _ONLY, _NOTICES = map(_words, ("told", "words", "only_words", "notices"))
+_TOLD, _KEPT, _ONLY = map(_words, ("told", "words", "only_words"))
 _COMMANDS, _PLUMBING, _CHECKS, _RECEIPTS, _APPENDED = map(
     _words, ("commands", "plumbing", "checks", "receipts", "appended")
 )
-_TAGS = "|".join(sorted(_words("blocks") | _TOLD | _KEPT | _ONLY))
-_NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs')})|(?P<rest>{_any('rests')})"
+_MARKED = {tag: re.compile(mark) for table in _TABLES.values() for tag, mark in table.get("marked", {}).items()}
+_RESTS = [(re.compile(begin), re.compile(mark)) for table in _TABLES.values() for begin, mark in table.get("rests", ())]
+_TAGS = "|".join(sorted(_words("blocks") | _TOLD | _KEPT | _ONLY | _MARKED.keys()))
+_BEGINNINGS = "|".join(begin.pattern for begin, _ in _RESTS)
+_NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs')})|(?P<rest>{_BEGINNINGS})"
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)
-# "<task-id>b7</task-id>"
-_FIELD = re.compile(r"<(?P<name>[\w-]{1,60})>[^<]{0,300}</(?P=name)>")
 # "</task-notification>\nRead the output file to retrieve the result: /tmp/b7.output"
-_PARAGRAPH_REST = re.compile(r"[^\n<]*+(?:\n[ \t]*+[^\s<][^\n]*+)*+")
+_TAIL = re.compile(rf"\s*+(?:{_any('tails')})(?![^\s<])")
 _REST_END = re.compile(_any("rests_end"))
 _ANSWER = re.compile(_any("answers"))
 _RESULT = re.compile(_any("results"))
@@ -65,6 +66,8 @@ _SOME_WORDS = 5
 """Least number of words in a block within a line that is more than a mention of its tag."""
 _NEAR = 200
 """Characters of a line that are looked at before and behind a block."""
+_NEAR_MARK = 2_000
+"""Characters of a block in which its mark occurs."""
 _CODE_INDENT = 4
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
@@ -94,7 +97,7 @@ class _Passage:
 def heard(text: str) -> Heard:
     """Divide a text in the user's role. Takes time linear in its length."""
     if typed := _COMMAND.fullmatch(text.strip()):
-        is_clients = not typed["given"] or typed["name"].lower() in _COMMANDS
+        is_clients = not typed["given"] or (typed["name"].lower() in _COMMANDS and _is_choice(typed["given"]))
         return Heard(words="", cut=1) if is_clients else Heard(words=text)
     passages = list(_passages(text))
     if not passages:
@@ -105,6 +108,11 @@ def heard(text: str) -> Heard:
     else:
         words = _without(text, passages)
     return Heard(words=words, told=told, cut=len(passages))
+
+
+def _is_choice(given: str) -> bool:
+    """Return True for what is chosen behind a command: "opus", "../lib"; more words are said to the agent."""
+    return given.isascii() and len(given.split()) == 1
 
 
 def _without(text: str, passages: list[_Passage]) -> str:
@@ -166,7 +174,8 @@ def _passage(
     if opening["paragraph"]:
         end = text.find("\n\n", start)
         return _Passage(start=start, end=end if end >= 0 else len(text))
-    if not is_beginning:
+    place = opening.start("rest")
+    if not is_beginning or not any(each.match(text, place) and mark.search(text, place) for each, mark in _RESTS):
         return None
     last = [end.end() for end in _REST_END.finditer(text, start)][-1:]
     return _Passage(start=start, end=last[0] if last else len(text))
@@ -184,10 +193,12 @@ def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, in
     close = ends[tag]
     if close > len(text):
         return None
+    if tag in _MARKED and not _MARKED[tag].search(text, opening.end(), min(close, opening.end() + _NEAR_MARK)):
+        return None
     end = close + len(tag) + 3
     inside = text[opening.end() : close]
-    if tag in _NOTICES and _FIELD.search(inside) and (rest := _PARAGRAPH_REST.match(text, end)):
-        end = rest.end()
+    if tag in _TOLD and (tail := _TAIL.match(text, end)):
+        end = tail.end()
     block = _Passage(start=start, end=end, tag=tag, words=inside.strip())
     before = text[max(cut_until, start - _NEAR) : start].rsplit("\n", 1)[-1]
     behind = text[end : end + _NEAR].split("\n", 1)[0]

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 LEFT_OUT: Final = "[private]"
@@ -28,14 +28,12 @@ def without_private(text: str, *, to_the_end: bool = True) -> str:
         return text
     code = list(_code(text))
     begins = [begin for begin, _ in code]
-    closing = [tag for tag in tags if tag["closes"]]
-    closing_at = [tag.start() for tag in closing]
+    ends = _ends(tags)
     parts, place = list[str](), 0
     for tag in tags:
         if tag["closes"] or tag.start() < place:
             continue
-        following = bisect_left(closing_at, tag.end())
-        end = closing[following].end() if following < len(closing) else None
+        end = ends.get(tag.start())
         if _is_mention(text, tag, _around(tag.start(), code, begins), end) or (end is None and not to_the_end):
             continue
         parts += [text[place : tag.start()], LEFT_OUT]
@@ -46,6 +44,26 @@ def without_private(text: str, *, to_the_end: bool = True) -> str:
 def is_private(text: str) -> bool:
     """Return True for a text that says nothing beside what was left out."""
     return LEFT_OUT in text and not text.replace(LEFT_OUT, "").strip()
+
+
+def _ends(tags: Sequence[re.Match[str]]) -> dict[int, int]:
+    """Return where the passage of each opening tag ends, by its start; none for one that nothing closes.
+
+    A passage inside another one ends first; a tag that has none of its own ends with the next closing one.
+    """
+    ends, opened = dict[int, int](), list[int]()
+    for tag in tags:
+        if not tag["closes"]:
+            opened.append(tag.start())
+        elif opened:
+            ends[opened.pop()] = tag.end()
+    following: int | None = None
+    for tag in reversed(tags):
+        if tag["closes"]:
+            following = tag.end()
+        elif following is not None:
+            ends.setdefault(tag.start(), following)
+    return ends
 
 
 def _code(text: str) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, publishes
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
@@ -62,18 +63,18 @@ _LOOKING = frozenset(
 )
 # "Error: payment not found", '{"error": "not found"}'
 _TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
-# "git commit -am x", "git push", "docker push", "npm publish"
-_PUBLISHES = re.compile(
-    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
-    r"|(?:kubectl|terraform) apply|helm upgrade)\b"
+# "app.py:199:78: F821 undefined name 'sys'", "src/a.c:3: error: …"
+_DIAGNOSED = re.compile(
+    r"^\s{0,8}(?P<said>[\w./~@+-]{1,200}:\d+(?::\d+)?:? (?:[A-Z]{1,4}\d{2,5}|error)\b.{1,200})", re.MULTILINE
 )
-# "[main 3f2a1bc] Fix the clock"
-_COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAction:
-    """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did."""
+    """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did.
+
+    `reported` is what a check found behind an edit that was made, in the edit's own output.
+    """
 
     place: int
     entry: Entry
@@ -82,6 +83,7 @@ class AgentAction:
     error: str
     output: Entry
     is_refused: bool = False
+    reported: str = ""
 
     @property
     def went_well(self) -> bool:
@@ -96,7 +98,7 @@ class AgentAction:
     def intervenes(self) -> bool:
         """True for a command that went well and neither looks, checks nor publishes: "systemctl disable a.timer"."""
         head = self.command[:ITEM_CHARACTERS]
-        is_idle = self.checks or _READS.search(head) or _PUBLISHES.search(head)
+        is_idle = self.checks or _READS.search(head) or publishes(head)
         return self.went_well and not is_idle and bool(programs(self.command))
 
     @property
@@ -139,11 +141,13 @@ class Failure:
     """A command that failed.
 
     `edits` are the places of the changes after it; `fixed_at` is where it first went well then, None for nowhere.
+    `times` counts how often it failed until then.
     """
 
     did: AgentAction
     edits: tuple[int, ...]
     fixed_at: int | None
+    times: int = 1
 
 
 class AgentActions:
@@ -192,6 +196,8 @@ class AgentActions:
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
+                if did.reported:
+                    change.works, change.error = False, did.reported
             for path, is_dropped in paths_gone(did.command, found):
                 change = found[path]
                 change.is_gone, change.source = True, did.entry.id
@@ -209,22 +215,22 @@ class AgentActions:
     @cached_property
     def failures(self) -> tuple[Failure, ...]:
         """The commands that failed, the last run of each before it went well or was given up."""
-        waiting: dict[frozenset[str], AgentAction] = {}
+        waiting: dict[frozenset[str], tuple[AgentAction, int]] = {}
         ended: list[Failure] = []
         for did in self.done:
             keys = _keys(did)
             if not keys or did.is_refused:
                 continue
-            if did.error:
-                for failed in [failed for failed in waiting if failed & keys]:
-                    del waiting[failed]
-                waiting[keys] = did
+            if did.error or did.reported:
+                times = 1 + sum(waiting.pop(failed)[1] for failed in [*waiting] if failed & keys)
+                waiting[keys] = did, times
                 continue
-            for failed, first in list(waiting.items()):
+            for failed, (first, times) in list(waiting.items()):
                 # Another check that passes after an edit vouches for the edit as well.
                 if failed & keys or (did.checks and first.checks and self._between(first, did.place)):
-                    ended.append(self._failure(waiting.pop(failed), did.place))
-        ended += [self._failure(did, None) for did in waiting.values()]
+                    del waiting[failed]
+                    ended.append(self._failure(first, did.place, times))
+        ended += [self._failure(did, None, times) for did, times in waiting.values()]
         return tuple(sorted(ended, key=lambda each: each.did.place))
 
     @cached_property
@@ -248,8 +254,14 @@ class AgentActions:
 
     @cached_property
     def vain(self) -> frozenset[int]:
-        """The places of the changes that did not help."""
-        return frozenset(place for attempt in self.attempts for place in attempt.edits)
+        """The places of the changes that did not help, or whose commit was taken back."""
+        found = {place for attempt in self.attempts for place in attempt.edits}
+        before = -1
+        for made in self._commits:
+            if not made.stands:
+                found |= {place for place in self.edits if before < place <= made.place}
+            before = made.place
+        return frozenset(found)
 
     @cached_property
     def repaired(self) -> frozenset[str]:
@@ -258,14 +270,28 @@ class AgentActions:
 
     @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
-        """Return what each commit, tag and push that went well did, with the call's id."""
-        found = list[tuple[str, str]]()
+        """Return what each commit that stands, tag and push did, with the call's id."""
+        found = [(made.place, made.text, made.source) for made in self._commits if made.stands]
+        told = {made.source for made in self._commits}
         for did in self.done:
-            if did.went_well and _PUBLISHES.search(did.command):
-                made = [f"Committed {each['hash']}: {each['title']}" for each in _COMMITTED.finditer(did.output.text)]
+            if did.went_well and publishes(did.command) and did.entry.id not in told:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
-                found += [(text, did.entry.id) for text in made or [f"{did.line.done} → {shown}"]]
-        return tuple(found)
+                found.append((did.place, f"{did.line.done} → {shown}", did.entry.id))
+        return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
+
+    @cached_property
+    def undone_commits(self) -> tuple[Commit, ...]:
+        """The commits that were taken back, in the order in which they were made."""
+        return tuple(made for made in self._commits if not made.stands)
+
+    @cached_property
+    def _commits(self) -> tuple[Commit, ...]:
+        calls: dict[str, Call] = {}
+        for did in self.done:
+            if did.went_well:
+                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote")
+                calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
+        return commits_in(self._log.entries, calls)
 
     def follows_error(self, place: int) -> bool:
         """Return True where the output directly before a message reports an error that no later run repaired."""
@@ -293,8 +319,8 @@ class AgentActions:
         name = path.rpartition("/")[2]
         return any(start < did.place < end and name in did.command for did in self.done)
 
-    def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
-        return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
+    def _failure(self, did: AgentAction, fixed_at: int | None, times: int) -> Failure:
+        return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at, times=times)
 
     def _between(self, did: AgentAction, end: int | None) -> tuple[int, ...]:
         return tuple(place for place in self.edits if did.place < place and (end is None or place < end))
@@ -306,7 +332,8 @@ class AgentActions:
         is_refused = bool(_REFUSED.search(result.text[:300]))
         return AgentAction(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
-            error="" if is_refused else _error(result, line, command),
+            error=(error := "" if is_refused else _error(result, line, command)),
+            reported="" if is_refused or error else _reported(result, line),
         )  # fmt: skip
 
 
@@ -314,6 +341,11 @@ def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
     head = command[:ITEM_CHARACTERS]
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
+
+
+def changes_something(command: str) -> bool:
+    """Return True for a command that runs a program which does not merely show something: "submit", "git push"."""
+    return bool(programs(command)) and not _READS.search(command[:ITEM_CHARACTERS])
 
 
 def only_looks(tool: str, arguments: str) -> bool:
@@ -330,6 +362,12 @@ def _error(result: Entry, line: CallLine, command: str) -> str:
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
+
+
+def _reported(result: Entry, line: CallLine) -> str:
+    """Return what a check that runs behind each edit found: "app.py:199:78: F821 undefined name 'sys'"."""
+    found = _DIAGNOSED.search(result.text) if line.act in ("edited", "wrote") else None
+    return one_line(found["said"], ERROR_CHARACTERS) if found else ""
 
 
 def _fails(command: str, line: CallLine, result: Entry) -> bool:

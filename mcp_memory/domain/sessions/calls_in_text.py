@@ -1,9 +1,10 @@
 """Finds calls of tools that an agent writes in its text, and their results, which come in the user's role.
 
 By the form of the messages alone: the agent's end in a block of code, a closing tag or an "Action:", and what comes
-back has one frame, such as the shell's prompt in its last line. Two people do not write like that.
+back has the form of a machine: "Observation:", a tag of results, or the shell's prompt in its last line.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +18,26 @@ LEAST_CALLS, CALLS_SHARE, FRAMED_SHARE = 3, 0.7, 0.7
 least share of what comes back that has the frame."""
 TOOL = "shell"
 """The name of the tool that runs a block of code."""
-_FRAME_CHARACTERS = 200
 
 # "<bash><command>ls</command></bash>"
 _CLOSING = re.compile(r"</([\w-]{1,60})>\Z")
 # "Action: search[ports]", "Action: search\nAction Input: ports"
 _ACTION = re.compile(r"^Action: ?([^\n]+(?:\nAction Input: ?[^\n]+)?)\Z", re.MULTILINE)
-# "Observation: …", "<returncode>0</returncode>", "[ls] Result:"
-_OPENING = re.compile(r"[\w ]{1,30}:(?=\s)|<[\w-]+>|[^\w\s\"'`(@#*-]")
-# "bash-$", "dev@host:~/app$", ">>>"
-_PROMPT = re.compile(r"[$#>%]\Z")
+# "Observation: …", "<returncode>0</returncode>", "[ls for 'src'] Result:"
+_OPENING = re.compile(
+    r"(?:\[[^\n]{1,200}\] )?(?:(?:tool )?(?:observation|output|result)s?|stdout|stderr|return ?code|exit code)\s?:"
+    r"|<[\w-]{0,30}(?:observation|output|result|response|stdout|stderr|return_?code|exit_?code)s?>",
+    re.IGNORECASE,
+)
+# "bash-$", "dev@host:~/app$", "(venv) [dev@host app]$", ">>>"; not "</p>", nor "minus 5 %"
+_PROMPT = re.compile(r"(?:\([\w.-]{1,60}\) )?(?:\[[^\]\n]{1,80}\]|[^\s<]{0,80}?)[$#>%]{1,3}")
 # "(Open file: n/a)", ""
 _STATUS = re.compile(r"(?:\([^()\n]{1,200}: [^\n]{0,200}\))?")
 _DIGITS = re.compile(r"\d+")
+# "edit 12:14\n    return total\nend_of_edit"
+_EDIT = re.compile(r"edit (?P<lines>\d+:\d+)\n(?P<text>.*?)\n?(?:end_of_edit)?\s*\Z", re.DOTALL)
+# "[File: /srv/app/totals.py (214 lines total)]"
+_SHOWN_FILE = re.compile(r"^\[File: (?P<path>[^\n]{1,300}?) \(\d+ lines total\)\]", re.MULTILINE)
 
 
 class _Call(NamedTuple):
@@ -47,7 +55,19 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     A call has the id of the message that it stands in. Results are without the prompt that a shell writes under them.
     """
     found = {call.place: call for call in _calls(entries)}
-    return _without_prompts([part for place, entry in enumerate(entries) for part in _parts(entry, place, found)])
+    parts = _without_prompts([part for place, entry in enumerate(entries) for part in _parts(entry, place, found)])
+    return parts if not found else tuple(_as_edit(part, parts[n + 1 : n + 2]) for n, part in enumerate(parts))
+
+
+def _as_edit(entry: Entry, behind: Sequence[Entry]) -> Entry:
+    """Return a call that puts lines into the open file with that file's path, which the result names."""
+    body = _EDIT.match(entry.text) if entry.kind == "tool_call" else None
+    shown = _SHOWN_FILE.search(behind[0].text) if body and behind and behind[0].kind == "tool_result" else None
+    if not body or not shown:
+        return entry
+    is_new = body["lines"] == "1:1"  # The one line of an empty file.
+    arguments = {"path": shown["path"], "content" if is_new else "new_string": body["text"]}
+    return replace(entry, tool="write" if is_new else "edit", text=json.dumps(arguments, ensure_ascii=False))
 
 
 def _without_prompts(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -55,7 +75,7 @@ def _without_prompts(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     results = [entry.text for entry in entries if entry.kind == "tool_result" and entry.form == "original"]
     ends = Counter(text.rstrip().rpartition("\n")[2].strip() for text in results)
     prompt, times = ends.most_common(1)[0] if ends else ("", 0)
-    if times < max(LEAST_CALLS, FRAMED_SHARE * len(results)) or not _PROMPT.search(prompt):
+    if times < max(LEAST_CALLS, FRAMED_SHARE * len(results)) or not _PROMPT.fullmatch(prompt):
         return tuple(entries)
     return tuple(
         replace(entry, text=_above(entry.text, prompt)) if entry.kind == "tool_result" else entry for entry in entries
@@ -122,8 +142,11 @@ def _call(place: int, text: str) -> _Call | None:
 
 
 def _frames(entry: Entry) -> frozenset[str]:
-    """Return how a text begins, by a label, a tag or a sign, and its last line; numbers do not count."""
+    """Return the marks of a machine in a text: the label or tag that opens it, and a prompt as its last line.
+
+    Numbers do not count.
+    """
     text = entry.text.strip()
-    opening = _OPENING.match(text)
-    last = _DIGITS.sub("0", text.rpartition("\n")[2].strip()[-_FRAME_CHARACTERS:])
-    return frozenset([f"{last} at the end", *([opening.group()] if opening else [])])
+    opening, last = _OPENING.match(text), text.rpartition("\n")[2].strip()
+    prompt = [f"{_DIGITS.sub('0', last)} at the end"] if _PROMPT.fullmatch(last) else []
+    return frozenset([*prompt, *([_DIGITS.sub("0", opening.group())] if opening else [])])

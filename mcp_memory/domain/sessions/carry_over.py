@@ -12,7 +12,7 @@ from typing import Final
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.sentence_sections import demands
 from mcp_memory.domain.sessions.subagents import findings_in
-from mcp_memory.domain.sessions.summary import instructions_in
+from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.segments import sentences_of, unquoted
@@ -38,6 +38,11 @@ _DECIDED = re.compile(rf"\b(?:{lexicon.spaced('we_decided')})\b|(?:{lexicon.unsp
 _CHOSEN = re.compile(rf"\b(?:{lexicon.spaced('chosen')})\b|(?:{lexicon.unspaced('chosen')})", re.IGNORECASE)
 # "because the broker is there", "weil es ohne Server läuft", "因为"
 _REASON = re.compile(rf"\b(?:{lexicon.spaced('reasons')})(?!\w)|(?:{lexicon.unspaced('reasons')})", re.IGNORECASE)
+
+# "I'd store it on the server", "schlage ich SQLite vor", "建议"
+_PROPOSAL = re.compile(rf"\b(?:{lexicon.spaced('proposals')})\b|(?:{lexicon.unspaced('proposals')})", re.IGNORECASE)
+# "Yes, | SQLite.", "ok - round once"
+_CLAUSE_END = re.compile(r"[,.;:!，。；：！]|\s[–—-]\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +98,13 @@ def fitted(lines: Sequence[CarriedLine], room: int, count: Count) -> list[str]:
     kept: dict[int, str] = {}
     left, behind = room, room_for(lines)
     for place, line in sorted(enumerate(lines), key=lambda each: (each[1].rank, each[1].tokens, -each[0])):
-        text, cost = line.text, line.tokens + FRAME_TOKENS
+        text = "\n".join(each.rstrip() for each in line.text.splitlines() if each.strip())
+        cost = line.tokens + FRAME_TOKENS
         behind -= cost
         most = min(left, max(room // MOST_OF_ONE, LEAST_TOKENS, left - behind))
         is_short = line.tokens <= INSTRUCTION_TOKENS and cost <= min(left, room // 2)
         if cost > most and not is_short and most >= LEAST_TOKENS:
-            text = f"{_cut(text, most - ID_TOKENS, count)} {_ELLIPSIS} ({line.source})"
+            text = f"{_cut(line.text, most - ID_TOKENS, count)} {_ELLIPSIS} ({line.source})"
             cost = count(text) + FRAME_TOKENS
         if cost <= left:
             kept[place] = text
@@ -107,26 +113,47 @@ def fitted(lines: Sequence[CarriedLine], room: int, count: Count) -> list[str]:
 
 
 def _cut(text: str, room: int, count: Count) -> str:
-    """Return the sentences of a text that tell most, in their order, in so many tokens."""
-    sentences = [*sentences_of(text[:MOST_READ])] or [" ".join(text[:MOST_READ].split())]
+    """Return the first and the last line of a text and the sentences that tell most, in order, in so many tokens.
+
+    An end is read as it stands: before and behind pasted lines, which look like nothing that is said, stands the order.
+    """
+    parts = _parts(text, room // 3, count)
+    ends = (len(parts) - 1, 0)
     kept: dict[int, str] = {}
-    for place, sentence in sorted(enumerate(sentences), key=lambda each: (-_worth(*each, len(sentences)), each[0])):
-        tokens = count(sentence) + 1
+    for place in sorted(range(len(parts)), key=lambda each: (each not in ends, -_worth(parts[each]), each)):
+        part = _shortened(parts[place], room // 2, count) if place in ends else parts[place]
+        tokens = count(part) + 1
         if tokens <= room:
-            kept[place] = sentence
+            kept[place] = part
             room -= tokens
-    if kept:
-        return " ".join(kept[place] for place in sorted(kept))
-    words = sentences[0].split(" ")
-    while len(words) > 1 and count(" ".join(words)) > room:
-        words = words[: len(words) * 3 // 4]
-    return " ".join(words)[: 8 * max(room, 1)]
+    return " ".join(kept[place] for place in sorted(kept))
 
 
-def _worth(place: int, sentence: str, number: int) -> float:
+def _parts(text: str, most: int, count: Count) -> list[str]:
+    """Return the sentences of a text between its first and its last line, and these; whole up to so many tokens."""
+    first, _, rest = text.strip().partition("\n")
+    between, _, last = rest.rpartition("\n")
+    ends = [[line] if count(line) <= most else [*sentences_of(line)] or [line] for line in (first, last) if line]
+    return [*ends[0], *sentences_of(_read(between)), *(part for end in ends[1:] for part in end)]
+
+
+def _read(text: str) -> str:
+    """Return the beginning and the end of a text that is longer than what is read of one."""
+    half = MOST_READ // 2
+    return text if len(text) <= MOST_READ else f"{text[:half]}\n\n{text[-half:]}"
+
+
+def _shortened(text: str, room: int, count: Count) -> str:
+    """Return the beginning of a text, up to a blank where it has one, in so many tokens."""
+    short = text
+    while len(short) > 1 and count(short) > room:
+        short = short[: len(short) * 3 // 4]
+    return short if short == text else short.rpartition(" ")[0] or short
+
+
+def _worth(sentence: str) -> float:
     states = demands(sentence) or finds_out(sentence) or decides(sentence)
-    is_end = place in (0, number - 1)
-    return 2.0 * states + 1.0 * bool(exact_in(sentence)) + 0.5 * tells_of_trouble(sentence) + 0.5 * is_end
+    return 2.0 * states + 1.0 * bool(exact_in(sentence)) + 0.5 * tells_of_trouble(sentence)
 
 
 def _said(entries: Sequence[Entry]) -> Iterator[CarriedLine]:
@@ -137,7 +164,7 @@ def _said(entries: Sequence[Entry]) -> Iterator[CarriedLine]:
         if entry.is_users and (entry.tokens > INSTRUCTION_TOKENS or instructions_in((entry,)))
     ]
     for number, entry in enumerate(own):
-        text = "\n".join(line.rstrip() for line in entry.text.splitlines() if line.strip())
+        text = entry.text.strip()
         if number in (0, len(own) - 1):
             rank = 0
         elif text.endswith(lexicon.QUESTION_SIGNS):
@@ -181,12 +208,25 @@ def gives_reason(text: str) -> bool:
 
 
 def _agreed(proposal: Entry, answer: Entry) -> Iterator[str]:
-    """Yield the end of a proposal that gives a reason, with the short answer that takes it."""
+    """Yield the end of a proposal that gives a reason, with the short answer that takes it.
+
+    Where it asks nothing, its own words must propose, and the answer agree: "I'd use SQLite, because …" → "ok, SQLite".
+    """
     last = [*sentences_of(proposal.text[-MOST_READ:])][-PROPOSED:]
     said = " ".join(answer.text.split())
-    asks = bool(last) and last[-1].endswith(lexicon.QUESTION_SIGNS)
-    if asks and len(said) <= ANSWER_CHARACTERS and any(map(_REASON.search, last)):
+    if not last or len(said) > ANSWER_CHARACTERS or not any(map(_REASON.search, last)):
+        return
+    if last[-1].endswith(lexicon.QUESTION_SIGNS):
         yield f"{' '.join(last)} → {said}"
+    elif is_assent(_CLAUSE_END.split(said, maxsplit=1)[0]):
+        begins = next((place for place, sentence in enumerate(last) if _proposes(sentence)), len(last))
+        proposed = last[begins:]
+        if any(map(_REASON.search, proposed)):
+            yield f"{' '.join(proposed)} → {said}"
+
+
+def _proposes(sentence: str) -> bool:
+    return bool(_PROPOSAL.search(unquoted(sentence)))
 
 
 def _found(entries: Sequence[Entry], count: Count) -> Iterator[CarriedLine]:

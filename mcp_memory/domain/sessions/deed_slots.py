@@ -6,15 +6,24 @@ Words count here only where a deed gave them weight: what was said before a comm
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, Failure, FileChange
+from mcp_memory.domain.sessions.agent_actions import (
+    AgentAction,
+    AgentActions,
+    Failure,
+    FileChange,
+    changes_something,
+)
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentences import Utterance
 from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
 from mcp_memory.domain.text.summary_sections import Section
 
-COMMAND_CHARACTERS, MOST_NAMED = 80, 12
+COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
+OFTEN = 3
+"""Failures of one thing from which on their number is told."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -40,8 +49,11 @@ class DeedSlots:
             yield from self._taken_back(change)
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done")
+        yield from self._uncommitted()
         for failure in self.deeds.failures:
-            if failure.did.line.act == "ran" or failure.fixed_at is None:  # An edit in a second form teaches nothing.
+            # An edit in a second form teaches nothing, one that was refused again and again does.
+            is_edit = failure.did.line.act != "ran" and not failure.did.reported
+            if not is_edit or failure.fixed_at is None or failure.times >= OFTEN:
                 yield from self._failed(failure)
         for failure in self.deeds.attempts:
             yield self._attempt(failure)
@@ -54,15 +66,18 @@ class DeedSlots:
         """Yield the latest change, check and commit in one line, behind what the agent says about how things stand."""
         changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in self.deeds.changes]
         parts = sorted(changed)[-1:]
-        for did in [did for did in self.deeds.done if did.checks][-1:]:
+        again = {failure.fixed_at for failure in self.deeds.failures}
+        for did in [did for did in self.deeds.done if did.checks or (did.command and did.place in again)][-1:]:
             shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
             said = "failed" if did.error else "went well"
             parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
         commits = self.deeds.commits[-1:]
         parts = sorted([*parts, *((self.places[source], title, source) for title, source in commits)])
-        called = [entry for entry in self.entries if entry.kind == "tool_call" and call_line(entry).act == "ran"][-1:]
-        if not parts and called:
-            parts.append((len(self.entries), f"last: {call_line(called[0]).done}", called[0].id))
+        called = [entry for entry in self.entries if entry.kind == "tool_call"][-1:]
+        told = {source for *_, source in parts}
+        for entry in [entry for entry in called if call_line(entry).act == "ran" and entry.id not in told]:
+            if not parts or changes_something(entry.text):
+                parts.append((len(self.entries), f"last: {call_line(entry).done}", entry.id))
         if parts:
             told = self._slot("state", "; ".join(text for _, text, _ in parts), parts[-1][2])
             yield replace(told, place=len(self.entries))
@@ -86,8 +101,9 @@ class DeedSlots:
         """
         did, end = failure.did, failure.fixed_at
         files, wrong = self._files(failure), what_failed(did)
+        wrong = f"{wrong} ({failure.times} times)" if failure.times >= OFTEN else wrong
         if end is None:
-            if did.checks or files:
+            if did.checks or did.reported or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)
             return
@@ -116,6 +132,16 @@ class DeedSlots:
         why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
         text = f"{change.path}: tried `{change.taken_back}` and took it back"
         yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
+
+    def _uncommitted(self) -> Iterator[FilledSlot]:
+        """Yield each commit that was taken back, with the first words of the user behind it."""
+        for source, made in groupby(self.deeds.undone_commits, lambda each: each.source):
+            undone = [*made]
+            end = max(each.undone_at or each.place for each in undone)
+            spoken = (self.said.get(number, ()) for number in range(undone[0].place, end))
+            why = next((text for own in spoken if own and own[0].speaker == "user" and (text := conclusion(own))), "")
+            text = f"{'; '.join(each.text for each in undone)}; taken back again"
+            yield self._slot("dead_ends", f"{text}: {one_line(why, WHY_CHARACTERS)}" if why else text, source)
 
     def _refused(self) -> Iterator[FilledSlot]:
         """Yield each call that the user refused, with what the user said in the refusal or directly behind it."""
@@ -179,13 +205,15 @@ def _inputs_of(acted: Sequence[AgentAction]) -> Iterator[str]:
 
 
 def what_failed(did: AgentAction) -> str:
-    """Describe a failed call: "`pytest -q` failed: 1 failed"."""
-    return f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
+    """Describe a failed call: "`pytest -q` failed: 1 failed"; or what an edit broke."""
+    shown = one_line(did.command or did.line.done, COMMAND_CHARACTERS)
+    return f"`{shown}` failed: {did.error}" if did.error else f"{shown} brought {did.reported}"
 
 
 def _changed(change: FileChange) -> str:
     """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
     often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
-    last = f", last `{change.last}`" if change.last else ""
+    is_whole = change.is_new and len(change.edits) == 1  # One line of a whole file says little.
+    last = f", last `{change.last}`" if change.last and not is_whole else ""
     checked = {True: "; a check passed since", False: f"; a check fails since: {change.error}", None: ""}[change.works]
     return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"

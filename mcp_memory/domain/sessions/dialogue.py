@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from math import log as logarithm
 
-from mcp_memory.domain.model.session_log import Entry, Pause
-from mcp_memory.domain.sessions.sentence_sections import demands
+from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry, Pause
+from mcp_memory.domain.sessions.summary import is_assent
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.segments import segments_of
 from mcp_memory.domain.text.words import AROUND_WORDS, text_stems
@@ -35,8 +35,8 @@ _NAMED = re.compile(r"(?P<name>[^\W\d_][^\n:]{0,30}): ")
 class Spoken:
     """A message of a conversation. `worth` is 0 or more, higher for more telling ones.
 
-    `is_asked` is True for the user's demands, and for requests that were answered at length. `question` is the last
-    sentence of the message before, where it asks.
+    `is_asked` is True for the user's instructions, and for requests that were answered at length. `question` is the
+    last sentence of the message before, where it asks.
     """
 
     entry: Entry
@@ -69,7 +69,7 @@ def spoken(entries: Sequence[Entry], pause: Pause = bool) -> list[Spoken]:
                 who=_shown_name(names[place] or entry.speaker or "") or entry.role,
                 text=texts[place],
                 worth=worth * (ANSWERS if is_answer else 1.0),
-                is_asked=len(people) < 2 and entry.is_users and _is_asked(entry, own, answer),
+                is_asked=len(people) < 2 and entry.is_users and _is_asked(entry, answer),
                 question=question,
             )
         )
@@ -100,10 +100,10 @@ def _shown_name(name: str) -> str:
     return " ".join(name.split()).lstrip("> ")
 
 
-def _is_asked(entry: Entry, sentences: Sequence[str], answer: Entry | None) -> bool:
-    """Return True for demands, and for words that the assistant answered at length."""
+def _is_asked(entry: Entry, answer: Entry | None) -> bool:
+    """Return True for short words that are no mere assent, and for what the assistant answered at length."""
     is_served = answer and answer.role == "assistant" and answer.tokens >= max(LONGER * entry.tokens, LEAST_ANSWER)
-    return bool(is_served) or any(demands(sentence) for sentence in sentences)
+    return bool(is_served) or (entry.tokens <= INSTRUCTION_TOKENS and not is_assent(entry.text))
 
 
 def _worths(entries: Sequence[Entry], sentences: Sequence[Sequence[str]]) -> list[float]:

@@ -35,9 +35,12 @@ _COMMAND_KEYS = frozenset("command cmd script commands".split())
 
 
 class _Weighed(NamedTuple):
+    """A value of a text. `is_code` is True for one in a block of code, or in lines that a call writes."""
+
     sort: Sort
     text: str
     weight: float
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,8 @@ _MOST_NAMING = 20_000
 _LOOKS = re.compile(
     r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b"
 )
+# "```python\nx = 1\n```", to the end where nothing closes it
+_FENCED = re.compile(r"^ {0,3}```[^\n]*\n(.*?)(?:^ {0,3}```\s*?$|\Z)", re.MULTILINE | re.DOTALL)
 _FRAME = re.compile(
     rf"^\[(?:{'|'.join(LABELS[form] for form in (*HEADED, 'external'))})\b[^\n]{{0,200}}"
     rf"|(?<=^\[{LABELS['mask']}) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
@@ -91,28 +96,49 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
 def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
     """Collect the exact values of these entries; later and repeated ones weigh more.
 
-    `only_used` leaves out those that were only printed, or only named once in a call or in long material.
+    `only_used` leaves out those that were only printed, only named once in a call or in long material, or only in code.
     """
-    read = tuple(entry for entry in entries if entry.role != "system")  # The client's prompt is in every request.
+    # The client's prompt is in every request.
+    read = tuple(part for entry in entries if entry.role != "system" for part in _code_apart(entry))
     taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
     places: dict[str, set[int]] = {}
+    written: set[str] = set()
     for place, entry in enumerate(read, 1):
         share = 0.5 + 0.5 * place / len(read)
         is_material = entry.kind != "message" or (entry.is_users and entry.tokens > INSTRUCTION_TOKENS)
         is_enough = entry.failed or entry.form != "original" or not is_material
-        for sort, text, weight in _of(entry):
+        for sort, text, weight, is_code in _of(entry):
+            if is_code:
+                written.add(text)
+            is_echo = entry.kind == "tool_result" and text in written  # An editor shows the file that it wrote.
             is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
             if only_used and is_unused and not entry.failed:
                 continue
             is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED
-            places.setdefault(text, set()).update({place, -1} if is_enough or is_run else {place})
+            at = 0 if is_code or is_echo else place
+            places.setdefault(text, set()).update({at, -1} if is_enough or is_run else {at})
             # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
             again = (text, entry.kind + entry.role) in met
             met.add((text, entry.kind + entry.role))
             found.append(_Weighed(sort, text, 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)))
     return _gathered(each for each in found if not only_used or len(places[each.text]) > 1)
+
+
+def _code_apart(entry: Entry) -> Iterator[Entry]:
+    """Yield an agent's message, or long material, without its blocks of code, and these like what a call writes.
+
+    Nobody says the names in them.
+    """
+    is_material = entry.role == "assistant" or entry.tokens > INSTRUCTION_TOKENS
+    is_told = entry.kind == "message" and entry.form == "original" and is_material
+    blocks = _FENCED.findall(entry.text) if is_told else []
+    if not blocks:
+        yield entry
+        return
+    yield replace(entry, text=_FENCED.sub("\n\n", entry.text))
+    yield replace(entry, kind="tool_call", text="\n\n".join(blocks) + "\n")
 
 
 def _distinct(text: str) -> frozenset[str]:
@@ -162,7 +188,7 @@ def _gathered(found: Iterable[_Weighed]) -> Ledger:
     kept: dict[Sort, dict[str, None]] = {sort: {} for sort in get_args(Sort)}
     weights: dict[str, float] = {}
     newest: dict[str, str] = {}
-    for sort, text, weight in found:
+    for sort, text, weight, _ in found:
         weights[text] = weights.get(text, 0.0) + weight
         if sort == "values":
             subject = subject_of(text)
@@ -243,7 +269,8 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
             if len(command) <= 2 * MAX_EXACT:
                 yield _Weighed("commands", command, _CALLED * (_LOOKING if _LOOKS.match(command) else 1.0))
         else:
-            yield from _of_output(text, _CALLED)
+            is_code = "\n" in text.strip("\n") or not key
+            yield from (each._replace(is_code=is_code) for each in _of_output(text, _CALLED))
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:

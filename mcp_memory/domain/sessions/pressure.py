@@ -123,18 +123,20 @@ def adapted(
 
 
 def aimed(options: CompactionOptions, log: SessionLog, *, is_forced: bool) -> CompactionOptions:
-    """Return the options with another aim, where the usual one would leave a long current turn nearly as it is.
+    """Return the options with another aim, where the usual one would leave the log nearly as it is.
 
-    Half of the log is the target, where that is less, and the turn alone exceeds the usual target, or, if forced, that
-    half. Of a log above its ceiling whose last entries alone exceed the target, few of them stay.
+    Half of the log is the target, where that is less, and the current turn alone exceeds the usual target, or, if
+    forced, that half. Of a log above its ceiling whose last entries alone exceed the target, few of them stay, where
+    there are others, or the turn is long.
     """
     half = replace(options, target=min(options.target, options.share(log.tokens) / 2))
-    if not log.turns or not is_long(log, log.turns[-1], half if is_forced else options):
-        return options
-    end = sum(entry.tokens for entry in log.entries[-half.end_entries :])
-    if half.share(log.tokens) > half.ceiling and end > half.tokens(half.target):
-        return replace(half, end_entries=min(half.end_entries, CROWDED_ENTRIES))
-    return half
+    is_turn_long = bool(log.turns) and is_long(log, log.turns[-1], half if is_forced else options)
+    options = half if is_turn_long else options
+    end = sum(entry.tokens for entry in log.entries[-options.end_entries :])
+    is_crowded = options.share(log.tokens) > options.ceiling and end > options.tokens(options.target)
+    if is_crowded and (is_turn_long or len(log.entries) > options.end_entries):
+        options = replace(options, end_entries=min(options.end_entries, CROWDED_ENTRIES))
+    return options
 
 
 def _without_batches(passes: tuple[PassName, ...]) -> tuple[PassName, ...]:

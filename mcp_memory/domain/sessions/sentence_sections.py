@@ -17,9 +17,9 @@ _PUT_OFF = re.compile(
     rf"|^(?:(?:{lexicon.spaced('left_labels')}|{lexicon.spaced('open_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
     re.IGNORECASE,
 )
-# "No, Postgres", "nee lass das", "84 MB on that machine, no."
+# "No, Postgres", "nee lass das", "84 MB on that machine, no."; not the rules "No longer support 3.9", "Never push"
 _REFUSAL = re.compile(
-    rf"(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})"
+    rf"(?:(?!(?:no longer|nicht mehr|never)\b)(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})"
     rf"|.{{0,300}}[,;]\s(?:{lexicon.spaced('refusals')})[.!]{{0,3}}\Z",
     re.IGNORECASE,
 )

@@ -193,13 +193,16 @@ def _of_user(
     is_firm = decides(answer) or takes_back(answer)
     if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
+    is_sure = is_firm or refuses(answer) or _names_something(answer)
+    if _asks(own[-1]) and not (is_sure or any(refuses(said.text) for said in own)):
+        return  # It leaves open what it says: "The script counts today's files. That is wrong, right?"
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
-        worth=1.5, state="open" if is_firm or refuses(answer) or _names_something(answer) else "doubtful",
+        worth=1.5, state="open" if is_sure else "doubtful",
     )  # fmt: skip
     yield made
     proposed = _content(asked)

@@ -1,23 +1,28 @@
 """Leaves of decisions those that hold: one that takes another back stands in its place, and says so.
 
-By what both are about: the words that they share, beside words of who takes something back. In doubt both stay.
+Only what names the thing that it replaces takes a decision back. In doubt both stay, the newest last.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from itertools import dropwhile, takewhile
 
-from mcp_memory.domain.sessions.sentence_sections import takes_back
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.conflicts import otherwise
-from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS
+from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS, spaced, unspaced
 from mcp_memory.domain.text.segments import sentences_of
-from mcp_memory.domain.text.statements import decides
 from mcp_memory.domain.text.words import text_stems
 
-LEAST_SHARED, SHARED = 2, 0.4
-"""Words that a decision must share with the one that it takes back; and their share of what is no plain decision."""
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
 """These words open the proposal that a decision answers, and the decision that it replaces."""
+# "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
+_IN_PLACE = re.compile(
+    rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
+    rf"|\b(?:{spaced('in_place_of')})\b)"
+    r"\s?(?P<what>(?:(?!\.(?:\s|\Z))[^,;:!?，。；：！？()\n了]){1,80})",
+    re.IGNORECASE,
+)
 
 
 def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str, ...]:
@@ -37,24 +42,50 @@ def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str,
     return tuple(kept)
 
 
-def _taken_back_by(decision: str, earlier: Iterable[str]) -> str | None:
-    """Return the earlier decision that this one is most about, where it takes it back; None where it takes none."""
-    own = decision.partition(FORMER)[0].partition(ASKED)[0]
-    said = [_content(sentence) for sentence in sentences_of(own) if takes_back(sentence)]
-    best, most = None, LEAST_SHARED - 1
-    for other in earlier:
-        former = other.partition(FORMER)[0]
-        chosen = former.partition(ASKED)[0]
-        if otherwise(chosen, own):
+def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
+    """Return the latest earlier decision that this one names as replaced, or denies; None where there is none."""
+    own = _own(decision)
+    for other in reversed(earlier):
+        chosen = _own(other)
+        if _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
             return other
-        words = _content(former)
-        shared = max((len(words & each) for each in said), default=0)
-        is_about = decides(chosen) or shared >= SHARED * len(_content(chosen))
-        if not is_about:
-            continue
-        if shared > most or (best and shared == most):
-            best, most = other, shared
-    return best
+    return None
+
+
+def _own(decision: str) -> str:
+    return decision.partition(FORMER)[0].partition(ASKED)[0]
+
+
+def _differs_in_value(former: str, later: str) -> bool:
+    """Return True where the same words hold another number, or are denied; another name is another subject."""
+    names = [word for word in _content(former) ^ _content(later) if not any(map(str.isdigit, word))]
+    return not names and bool(otherwise(former, later))
+
+
+def _replaces(sentence: str, former: str) -> bool:
+    """Return True where a sentence names what the former decision chose, and is about all else that it says.
+
+    What is given up outright, as in "scrap X: …", needs only its name.
+    """
+    chosen = _content(_IN_PLACE.sub(" ", former))
+    for match in _IN_PLACE.finditer(sentence):
+        if match["outright"]:
+            named, is_about = _content(match["what"]), True
+        else:
+            named, is_about = _named(match["what"]), chosen <= _content(sentence)
+        if is_about and named and named <= chosen:
+            return True
+    return False
+
+
+def _named(phrase: str) -> frozenset[str]:
+    """Return the words that a phrase begins with, up to a function word: "requests in the client" → "requests"."""
+    words = dropwhile(_is_function_word, phrase.split())
+    return _content(" ".join(takewhile(lambda word: not _is_function_word(word), words)))
+
+
+def _is_function_word(word: str) -> bool:
+    return word.casefold() in STOP_WORDS | FOREIGN
 
 
 def _content(text: str) -> frozenset[str]:

@@ -11,11 +11,9 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.empty_summaries import says_nothing
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
-from mcp_memory.domain.sessions.sentence_sections import demands
 from mcp_memory.domain.sessions.standing_decisions import standing
 from mcp_memory.domain.sessions.unsupported_values import invented
-from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS, unspaced, word_set
-from mcp_memory.domain.text.segments import sentences_of
+from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
 from mcp_memory.domain.text.summary_sections import (
     LISTED,
     SECTIONS,
@@ -152,7 +150,7 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
         f"“{each}” occurs nowhere in the messages; copy it exactly as it stands there, or leave it out."
         for each in invented(own_words, sources)[:MOST_INVENTED]
     ]
-    if not found and says_nothing(text, sources):
+    if not found and says_nothing(text):
         found.append("It says nothing of these messages; say what they came to.")
     tokens = count(text)
     if tokens > max_tokens:
@@ -218,22 +216,13 @@ def _shown(section: Section, lines: Sequence[str]) -> str:
 
 
 def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
-    read = tuple(entries)
-    first = next((place for place, entry in enumerate(read) if entry.is_users), 0)
-    for place, entry in enumerate(read):
+    for entry in entries:
         if entry.form in ("dialogue", "batch", "summary"):
             yield from (quoted for quoted in quoted_instructions(entry.text) if not is_assent(quoted))
         elif not entry.is_users or entry.form != "original" or entry.tokens > INSTRUCTION_TOKENS:
             continue
-        elif not is_assent(entry.text) and not (place > first and _is_answered(read, place)):
+        elif not is_assent(entry.text):
             yield entry.text
-
-
-def _is_answered(entries: Sequence[Entry], place: int) -> bool:
-    """Return True for a message that only asks, and demands nothing, where the agent answered."""
-    sentences = [*sentences_of(entries[place].text)]
-    asks = bool(sentences) and all(each.endswith(QUESTION_SIGNS) and not demands(each) for each in sentences)
-    return asks and any(entry.kind == "message" and entry.role == "assistant" for entry in entries[place + 1 :])
 
 
 def is_assent(text: str) -> bool:

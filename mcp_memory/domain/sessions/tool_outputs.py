@@ -28,11 +28,11 @@ FIRST, KEPT = "First line: ", "Kept: "
 
 # "\x1b[31m" begins red
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-# "ValueError: no", "FAILED tests/x.py", "npm ERR! missing"
+# "ValueError: no", "- E999 SyntaxError: unmatched ')'", "FAILED tests/x.py", "npm ERR! missing"
 _ERROR_LINE = re.compile(
     r"""\s{0,40}(?:
         E\ {3,8}[^\s+]
-        |(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception|Interrupt)(?::|\s*$)
+        |(?:-\ )?(?:[A-Z]{1,4}\d{2,5}\ )?(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception|Interrupt)(?::|\s*$)
         |(?:\[?[\d:.,/TZ+-]{4,40}\]?\s){0,2}(?:\S{1,40}\s)?[\[(]?(?:ERROR|FATAL|CRITICAL|PANIC)[\])]?[\s:]{1,8}[\w"'(\[/]
         |(?:npm\ )?(?:ERR!|error\b.{0,40}:)|FAILED\b|FAIL\b|---\ FAIL|[Ff]atal:|panic:|Caused\ by:|Uncaught\s
         |thread\ '.{0,80}'\ panicked|make(?:\[\d{1,3}\])?:\ \*\*\*|Segmentation\ fault|[✗✘❌]

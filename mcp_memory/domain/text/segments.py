@@ -154,7 +154,9 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
     for line in text.splitlines():
         look = line_look(line)
         before, fence = fence, _fence_after(line, fence) if look == "fence" else fence
-        belongs = _family("prose" if look == "fence" else look, line, now, bool(fence)) if fence == before else ""
+        is_apart = bool(block) and block[-1].look == "blank" and not line[:1].isspace()
+        run = "prose" if now == "output" and is_apart and not fence else now
+        belongs = _family("prose" if look == "fence" else look, line, run, bool(fence)) if fence == before else ""
         if belongs != now and block:
             yield now, block
             block = []
@@ -192,7 +194,7 @@ def _family(look: str, line: str, now: str, fenced: bool) -> str:
     if look in _OUTPUT_LOOKS:
         return "output"
     is_loose = look in ("prose", "blank", "heading", "item", "rule", "row", "quote")
-    # Most lines of output have no mark of their own.
+    # Most lines of output have no mark of their own; one behind a blank line has one, or output is over.
     if now == "output" and (fenced or look != "heading") and not _is_spoken(line):
         return "output"
     if look in _CODE_LOOKS or (is_loose and fenced) or (now == "code" and line[:1] in " \t" and look != "blank"):

@@ -19,7 +19,8 @@ _DECIDED, _LED_NOWHERE, _LEFT_TO_DO, _FOUND_OUT, _NAMES_SOMEBODY = 3.0, 3.0, 2.0
 _DECISION = re.compile(
     r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
     r"\s+(?:decided|chose|agreed|opted|settled)\b|was decided\b|decided (?:to|on|against|not to)\b|decision (?:is|was)"
-    r"|(?:we(?:'ll| will| are going to|'re going to)|let's|let us)\s+(?:use|go with|keep|drop|switch|stay)\b"
+    r"|(?:we(?:'ll| will| are going to|'re going to)|let's|let us)\s+"
+    r"(?:use(?! (?:the |a )?[`'\"]?[\w-]+[`'\"]? (?:command|tool)\b)|go with|keep|drop|switch|stay)\b"
     r"|went with\b|settled on\b)|^decision:\s|决定|決定|决议",
     re.IGNORECASE,
 )

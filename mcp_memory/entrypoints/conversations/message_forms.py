@@ -103,7 +103,9 @@ class MessageForm:
             InvalidRequest: the form is not read, or holds what has no meaning in it; names the place and the form.
         """
         said = self.unwrapped(message)
-        fields = self.fields(said)
+        # Only the wrapping may say that this is a tool's message.
+        is_named = said is message or "type" in said
+        fields = self.fields(said if is_named else {**said, "type": _langchain_kind(message)})
         if not fields:
             raise InvalidRequest(f"{where} is in the form of {self.name}, which is not read. {INSTEAD}")
         parts: list[JsonValue] = []
@@ -291,8 +293,9 @@ def _is_ag_ui(message: ClientMessage) -> bool:
 
 def _ag_ui_fields(said: ClientMessage) -> Sequence[Fields]:
     if said.get("toolCallId"):
-        answers = {"tool_call_id": said["toolCallId"], "status": "error" if said.get("error") else None}
-        return (Fields(name="content", read=lambda value, _: [_tool_result(answers, value)], is_one=True),)
+        error = said.get("error")
+        answers = {"tool_call_id": said["toolCallId"], "status": "error" if error else None}
+        return (Fields(name="content", read=lambda value, _: [_tool_result(answers, value or error)], is_one=True),)
     return (
         Fields(name="content", read=_text),
         Fields(name="toolCalls", read=lambda value, _: [openai_call(value)]),

@@ -55,6 +55,7 @@ _CALLS: Final = frozenset(
     | {"tool_search_call", "tool_use", "server_tool_use", "mcp_tool_use"}
 )
 """Types of calls. Of any other, nobody knows the field that holds what was asked."""
+_SKILL_BODY: Final = "Base directory for this skill: "
 _MEDIA: Final = ("image", "audio", "video", "document", "file")
 _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
 """Fields that hold bytes written as text."""
@@ -109,19 +110,21 @@ class MessageReader:
             occurred_at=_occurred_at(message, where),
             pinned=message.get("pinned") is True,
         )
-        records = [self._record(part, usual) for part in _parts_of(message, where)]
+        records = list[NewRecord]()
+        for part in _parts_of(message, where):
+            records.append(self._record(part, usual, records[-1:]))
         if _is_example(message):
-            records = [replace(each, text=CLIENTS_NOTE, role="tool", harness=1) for each in records]
-        records = [*_without_skill(records)]
+            records = [_note_of(each) for each in records]
         if files:
             records = [replace(each, files=tuple(one for one in files if one.mark in each.text)) for each in records]
         # What was cleaned is counted once, though a message may be several records.
         records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
         return _named(records, _message_id(message))
 
-    def _record(self, part: MessagePart, usual: NewRecord) -> NewRecord:
+    def _record(self, part: MessagePart, usual: NewRecord, before: Sequence[NewRecord]) -> NewRecord:
         if not isinstance(part, NewRecord):
-            return _said([without_harness(replace(usual, text=text)) for text in part])
+            said = [replace(usual, text=text) for text in part]
+            return _said([_note_of(each) if _is_skill(each, before) else without_harness(each) for each in said])
         if part.kind == "tool_call" and part.call_id and part.tool:
             self._tools[part.call_id] = part.tool
             if is_own_tool(part.tool, part.text):
@@ -138,14 +141,14 @@ def _is_example(message: ClientMessage) -> bool:
     return message.get("is_demo") is True or message.get("name") in ("example_user", "example_assistant")
 
 
-def _without_skill(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
-    """Yield a message's records; a text behind the result of a skill's call is the skill's body."""
-    before: NewRecord | None = None
-    for each in records:
-        is_body = before is not None and before.kind == "tool_result" and (before.tool or "").lower() == "skill"
-        is_body = is_body and each.kind == "message" and each.role == "user"
-        yield replace(each, text=CLIENTS_NOTE, role="tool", harness=each.harness + 1) if is_body else each
-        before = each
+def _is_skill(said: NewRecord, before: Sequence[NewRecord]) -> bool:
+    """Return True for a skill's body: the text behind the result of its call that begins as the client begins it."""
+    is_behind = bool(before) and before[0].kind == "tool_result" and (before[0].tool or "").lower() == "skill"
+    return is_behind and said.role == "user" and said.text.startswith(_SKILL_BODY)
+
+
+def _note_of(record: NewRecord) -> NewRecord:
+    return replace(record, text=CLIENTS_NOTE, role="tool", harness=1)
 
 
 def _said(texts: Sequence[NewRecord]) -> NewRecord:
@@ -381,7 +384,9 @@ def _call_id(call: ClientMessage) -> str | None:
 
 
 def _answered_id(result: ClientMessage) -> str | None:
-    """Return the id of the call that a result answers."""
+    """Return the id of the call that a result answers; the output of a local shell has it as its own."""
+    if _kind(result) == "local_shell_call_output":
+        return _string_of(result, "call_id", "id")
     return _string_of(result, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
 
 

@@ -238,8 +238,7 @@ def after_compaction(hook: HookCall) -> None:
     text = fit_text(_summary(hook.payload.compact_summary)).strip()
     if not text or not hook.settings.hook_log:
         return
-    entries = hook.app.logs.log(hook.caller).entries
-    if entries and says_nothing(text, [entry.text for entry in entries]):
+    if says_nothing(text):
         return
     former = client_summary(hook.app, hook.caller)
     item = NewRecord(

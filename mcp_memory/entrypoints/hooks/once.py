@@ -116,7 +116,7 @@ def _lock(file: int) -> None:
     except ImportError:
         import msvcrt
 
-        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
@@ -149,7 +149,9 @@ def _is_said(line: bytes) -> bool:
         entry = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return False
-    if not isinstance(entry, dict):
-        return False
+    return isinstance(entry, dict) and _says(entry)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _says(entry: Mapping[str, object]) -> bool:
     is_clients = any(entry.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isSidechain"))
     return entry.get("type") in ("user", "assistant") and not is_clients

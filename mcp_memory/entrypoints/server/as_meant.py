@@ -52,6 +52,8 @@ _KINDS_MARK: Final = frozenset({"fact", "censor", "identity"})
 """Words among which a list of words is that of the kinds."""
 MOST_NOTES: Final = 12
 _EMPTY: Final[Sequence[object]] = (None, "", [], ())
+# e.g. "r000001", an id of a record or a task
+_ID = re.compile(r"(?=[a-z]*\d[a-z]*\d)[a-z][0-9a-z]{6,12}")
 # e.g. "3", "-2", "3.0"
 _WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0{1,15})?", re.ASCII)
 # e.g. "0.5", ".5", "7", "1e-3"
@@ -102,7 +104,7 @@ def _known_name(model: type[BaseModel], name: str) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one == other or [one] == other or one == [other]
+    return one == other or [one] == other or one == [other] or str(one) == str(other)
 
 
 class _Types:
@@ -167,7 +169,7 @@ def _value(name: str, types: _Types, value: Any, notes: Notes) -> Any:
 
 
 def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
-    opened: object = cast("object", _opened(value, "[{"))
+    opened: Any = _opened(value, "[{")
     types = _types(item)
     if isinstance(opened, str):
         if not opened.strip():
@@ -176,15 +178,15 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
         if not is_text or opened.lstrip().startswith(("[", "{")):  # JSON that was cut off is no name.
             return opened
         parts = [part.strip() for part in opened.split(",")]
-        is_words = len(parts) > 1 and bool(types.words) and all(_known_word(types.words, part) for part in parts)
+        is_words = len(parts) > 1 and all(_ID.fullmatch(part) or _known_word(types.words, part) for part in parts)
         opened = parts if is_words else [opened]
         notes.append(f"`{name}` as a list")
-    elif isinstance(opened, dict) and types.model is not None:
-        opened = [opened]
+    elif types.model is not None and isinstance(opened, dict):
+        opened = [cast("object", opened)]
         notes.append(f"`{name}` as a list")
-    if not isinstance(opened, list | tuple):
-        return opened
-    return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+    if isinstance(opened, list | tuple):
+        return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
+    return opened
 
 
 def _item(name: str, types: _Types, value: Any, notes: Notes) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,11 +22,13 @@ from mcp_memory.domain.text.excerpts import Count
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.passages import Excerpt, best_part
 from mcp_memory.domain.text.prompt_safety import author, is_own
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.assemble import circumstances, told_place
 from mcp_memory.services.context.exclusions import excluded
+from mcp_memory.services.memory.reindex import Reindex
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
@@ -38,6 +41,8 @@ CHOICES_SHOWN = 2
 """Messages of other sessions that say what was chosen and why, behind what was stored: nobody else tells the reason."""
 LOOKED_AT = 12
 """Records looked at: more than a few lines hold, and still worth reading unrequested."""
+EMBEDDED_TEXTS, EMBEDDED_TOKENS = 4, 1_000
+"""Most of those texts that are embedded before: a prompt waits for them, a few milliseconds for each hundred tokens."""
 PASSAGE_TOKENS = (100, 40)
 """The sizes at which a long text may be shown, in counted tokens."""
 READ_CHARACTERS = 1_200
@@ -111,6 +116,7 @@ class Remind:
         records: RecordStore,
         snapshots: Snapshots,
         searcher: Searcher,
+        reindex: Reindex,
         counter: TokenCounter,
         clock: Clock,
         settings: RemindSettings,
@@ -119,6 +125,7 @@ class Remind:
         self._records = records
         self._snapshots = snapshots
         self._searcher = searcher
+        self._reindex = reindex
         self._counter = counter
         self._clock = clock
 
@@ -133,6 +140,7 @@ class Remind:
         if pick_strategy(asked).strategy == "recent":  # It names no subject: "go on".
             return Reminder()
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
+        self._embed_choices(read, known, caller)
         with self._snapshots.snapshot():
             stack = stack_of(self._records, caller)
             where = self._filter(known, stack, caller)
@@ -165,6 +173,28 @@ class Remind:
         self._records.keep_context(report, caller, lines.now)
         self._records.touch(sorted(there), lines.now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
+
+    def _embed_choices(self, read: ParsedQuery, known: Collection[str], caller: Caller) -> None:
+        """Embed the few choices, nearest by their words, that hooks have logged and no server has embedded since.
+
+        Words alone are not enough to show unrequested what was said.
+        """
+        if read.query.vector is None:
+            return
+        with self._snapshots.snapshot():
+            where = replace(self._filter(known, stack_of(self._records, caller), caller), kinds=SPOKEN)
+            if not self._records.count_unembedded(where):
+                return
+            ranking = self._searcher.rank(read, where, is_unasked=True)
+            ids = [hit.id for hit in ranking.hits if "vector" not in hit.raw][:LOOKED_AT]
+            records = self._records.get(ids, caller.scopes)
+        room, waiting = EMBEDDED_TOKENS, list[str]()
+        for record in (records[each] for each in ids if each in records):
+            if len(waiting) < EMBEDDED_TEXTS and record.text_tokens <= room and _states_choice(record, caller):
+                room -= record.text_tokens
+                waiting.append(record.id)
+        with suppress(StoreUnavailable):  # The others are given.
+            self._reindex.embed(waiting)
 
     def _found(
         self, read: ParsedQuery, known: Collection[str], where: RecordFilter, caller: Caller

@@ -5,16 +5,17 @@ only quotes it loses the sentences of the quotation.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.erased import (
     Words,
     details_without,
-    held_in,
+    finding,
     is_all_erased,
     pieces_of,
     quoting,
+    said,
     texts_of,
     words_of,
 )
@@ -40,10 +41,14 @@ TELLING_LENGTH, TELLING_WORDS, MOST_LEFT = 6, 6, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """Traces of erased records: `made` were made from them and went, `cut` (records, tasks) lost quotations."""
+    """Traces of erased records: `made` were made from them and went, `cut` (records, tasks) lost quotations.
+
+    `left` are the first few that keep words of them, since more say these on their own.
+    """
 
     made: tuple[str, ...]
     cut: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 def erase(
@@ -55,19 +60,20 @@ def erase(
 ) -> Traces:
     """Erase the records with all traces, and keep the marks by which their text is recognised when it comes again."""
     given = tuple(record.id for record in found)
-    made = _made_from(given, transaction)
+    scopes = own_scopes(caller)
+    made = _made_from(given, scopes, transaction)
     own = [record for record in found if not _is_account(record)]
     pieces = {piece for record in own for text in texts_of(record) for piece in pieces_of(text)}
-    scopes = own_scopes(caller)
     others = [each for each in transaction.quoting(pieces, scopes) if each.id not in {*given, *made}]
-    same = {words_of(record.text) for record in own} & {words_of(each.text) for each in others}
-    common = _common(pieces, [each for each in others if words_of(each.text) not in same])
+    copies, said_often = _copies(own, others)
+    common = _common(pieces, [each for each in others if each.id not in copies]) | said_often
     pieces -= common
+    cut_out = quoting(pieces)
     kept = list[Record]()
     for record in others:
-        rest = _without(record, quoting(pieces), now, counter)
+        rest = None if record.id in copies else _without(record, cut_out, now, counter)
         if rest is None:
-            made += [record.id, *_made_from((record.id,), transaction)]
+            made += [record.id, *_extracted_from((record.id,), transaction)]
         elif rest is not record:
             kept.append(rest)
     gone = tuple(dict.fromkeys((*given, *made)))
@@ -76,13 +82,15 @@ def erase(
     cut = [record for record in kept if record.id not in gone]
     for record in cut:
         transaction.rewrite(record, found_entities(record.text, record.speaker, record.details))
-    tasks = [_task_without(task, quoting(pieces)) for task in transaction.quoting_tasks(pieces, caller.namespace)]
+    tasks = [_task_without(task, cut_out) for task in transaction.quoting_tasks(pieces, caller.namespace)]
     for task in tasks:
         transaction.rewrite_task(task)
     transaction.strip_quotations(pieces, scopes, caller.namespace)
     transaction.note_erased(own, common, now)
     transaction.erase(gone)
-    return Traces(made=gone[len(given) :], cut=tuple(each.id for each in (*cut, *tasks)))
+    still = finding(common)
+    left = [each.id for each in others if each.id not in gone and any(still(text) for text in texts_of(each))]
+    return Traces(made=gone[len(given) :], cut=tuple(each.id for each in (*cut, *tasks)), left=tuple(left[:MOST_LEFT]))
 
 
 def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> tuple[str, ...]:
@@ -110,9 +118,31 @@ def own_scopes(caller: Caller) -> tuple[str, ...]:
     return caller.scope("shared"), caller.scope("private"), caller.scope("user")
 
 
-def _made_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]:
+def _copies(own: Sequence[Record], others: Sequence[Record]) -> tuple[frozenset[str], frozenset[Words]]:
+    """Return the ids of others with the same text, which go as well, and the pieces of texts that many say.
+
+    A line of a log that more than MOST_LASTING others say on their own is theirs: "Please commit this and push it."
+    What was stored to last goes with all its copies.
+    """
+    lasting = {said(record.text) for record in own if record.kind in LASTING_KINDS}
+    telling: dict[Words, set[str]] = {said(record.text): set() for record in own}
+    for each in others:
+        if said(each.text) in telling:
+            telling[said(each.text)].add(each.id if each.kind in LASTING_KINDS else each.session_id)
+    often = {text for text, tellers in telling.items() if len(tellers) > MOST_LASTING and text not in lasting}
+    copies = frozenset(each.id for each in others if said(each.text) in telling.keys() - often)
+    return copies, frozenset(piece for text in often for piece in pieces_of(" ".join(text)))
+
+
+def _extracted_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]:
+    """Return what was extracted from the records, but no account of them and of others."""
+    extracted = transaction.extracted_from(record_ids)
+    return [each for each in extracted if (found := transaction.get(each)) and not _is_account(found)]
+
+
+def _made_from(record_ids: Sequence[str], scopes: Iterable[str], transaction: Transaction) -> list[str]:
     """Return what was extracted from the records, summarises them, or tells the state of their sessions since."""
-    accounts = transaction.accounts_of(record_ids, (CHECKPOINT_TAG, CLIENT_SUMMARY_TAG))
+    accounts = transaction.accounts_of(record_ids, (CHECKPOINT_TAG, CLIENT_SUMMARY_TAG), scopes)
     made = [*transaction.extracted_from(record_ids), *accounts]
     further = transaction.extracted_from(made) if made else ()
     return [each for each in dict.fromkeys((*made, *further)) if each not in record_ids]
@@ -120,7 +150,8 @@ def _made_from(record_ids: Sequence[str], transaction: Transaction) -> list[str]
 
 def _common(pieces: Collection[Words], others: Sequence[Record]) -> frozenset[Words]:
     """Return the pieces that are no quotation, since too many other records have them."""
-    held = [(each, frozenset[Words]().union(*_held(each, pieces))) for each in others]
+    held_in = finding(pieces)
+    held = [(each, frozenset[Words]().union(*map(held_in, texts_of(each)))) for each in others]
     counts = Counter(piece for _, found in held for piece in found)
     lasting = Counter(piece for each, found in held if _is_told(each) for piece in found)
     return frozenset(each for each in counts if counts[each] > MOST_QUOTING or lasting[each] > MOST_LASTING)
@@ -130,10 +161,6 @@ def _is_told(record: Record) -> bool:
     """Return True for what somebody stored to last, in their own words."""
     is_account = _is_account(record) or CLIENT_SUMMARY_TAG in record.tags
     return record.kind in LASTING_KINDS and not is_account
-
-
-def _held(record: Record, pieces: Collection[Words]) -> Iterator[frozenset[Words]]:
-    return (held_in(text, pieces) for text in texts_of(record))
 
 
 def _without(record: Record, cut: Callable[[str], str], now: Instant, counter: TokenCounter) -> Record | None:

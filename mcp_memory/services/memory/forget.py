@@ -23,9 +23,10 @@ class Forgotten:
 
     `extracted` are records erased together with those they were made from: extractions, summaries, checkpoints, and
     copies. `cut` are records and tasks that only quoted them, and lost the sentences; `left` still have a rare word of
-    them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
-    files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the memory, from before a
-    migration or a restore, that were deleted since they held an erased record. `change` numbers the write, for an undo;
+    them, or words that many say. `purged` is True once the bytes are gone from the files too; until then other
+    processes keep the files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the
+    memory, from before a migration or a restore, that were deleted since they held an erased record.
+    `change` numbers the write, for an undo;
     0 where there is none.
     """
 
@@ -99,7 +100,7 @@ class Forget:
             not_found=tuple(i for i in wanted if i not in done),
             extracted=traces.made,
             cut=traces.cut,
-            left=left_of(found, self._records, caller) if is_erased else (),
+            left=_few(left_of(found, self._records, caller), traces.left) if is_erased else (),
             purged=copies is not None,
             copies=tuple(copies or ()),
             change=change,
@@ -159,6 +160,10 @@ class Forget:
 def _is_due(record: Record, mode: ForgetMode) -> bool:
     """Return True where the record is not yet as the mode leaves it."""
     return mode == "erase" or (record.status != "retired" if mode == "retire" else not record.is_live)
+
+
+def _few(rare: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*rare, *common)))
 
 
 def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:

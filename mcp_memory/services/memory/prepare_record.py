@@ -145,13 +145,15 @@ def unerased(draft: RecordDraft, marks: ErasedMarks, caller: Caller) -> RecordDr
     if marks.has(item.kind, session, item.text, item.details.get("message_id")):
         return None
     text, details = marks.without(item.text), details_without(item.details, marks.without)
-    if (text, details) == (item.text, item.details):
+    tags = tuple(tag for tag in item.tags if not marks.are_in(tag))
+    named = tuple(entity for entity in item.entities if not marks.are_in(entity.name))
+    if (text, details, tags, named) == (item.text, item.details, item.tags, item.entities):
         return draft
     if is_all_erased(text):
         return None
-    given = tuple(entity for entity in item.entities if not entity.found)
+    given = tuple(entity for entity in named if not entity.found)
     found = found_entities(text, item.speaker, details, given)
-    return replace(draft, item=replace(item, text=text, details=details, entities=(*given, *found)))
+    return replace(draft, item=replace(item, text=text, details=details, tags=tags, entities=(*given, *found)))
 
 
 def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:

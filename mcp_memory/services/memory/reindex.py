@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_memory.errors import StoreUnavailable, TextRefused
@@ -71,6 +71,13 @@ class Reindex:
         while not embedded and self._is_ours() and (batch := self._records.awaiting_vectors(REINDEXED_AT_ONCE)):
             embedded = self._embed(batch)  # What it refuses waits no longer.
         return embedded
+
+    def embed(self, record_ids: Collection[str]) -> int:
+        """Embed those of the records that wait, and return their number. Raises as `catch_up` does."""
+        if not record_ids or not self._is_ours():
+            return 0
+        batch = self._records.awaiting_vectors(len(record_ids), among=record_ids)
+        return self._embed(batch) if batch else 0
 
     def _is_ours(self) -> bool:
         return self._records.embedder_id() in (self._embedder.id, None)

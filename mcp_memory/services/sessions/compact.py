@@ -23,7 +23,7 @@ from mcp_memory.domain.model.session_log import (
     Trigger,
 )
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
-from mcp_memory.domain.sessions.pressure import Pressure, adapted, aimed, makeup, pressure
+from mcp_memory.domain.sessions.pressure import CROWDED_ENTRIES, Pressure, adapted, aimed, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore
@@ -40,6 +40,8 @@ JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest 
 PassesOf = Callable[[Callable[[Span], str]], Passes]
 """Makes the passes from a function that writes a span's summary."""
 
+LEAST_WINDOW = 1_000
+_ENDS = (CROWDED_ENTRIES, CompactionOptions(window=LEAST_WINDOW).end_entries)
 # e.g. "6000"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _SUMMARY: PassName = "threshold"
@@ -104,7 +106,9 @@ class _Then(NamedTuple):
         numbers = span.rpartition("/")[2].split(",")
         is_known = len(numbers) == len(cls._fields) and all(_NUMBER.fullmatch(each) for each in numbers)
         found = cls(*map(int, numbers)) if is_known else None
-        return found if found and found.window else None
+        # What nobody asked for here may be made up: it protects no less than a call with that window would.
+        is_asked = found is not None and found.window >= LEAST_WINDOW and found.end_entries in _ENDS
+        return found if is_asked else None
 
     def seen(self, log: SessionLog, options: CompactionOptions) -> tuple[SessionLog, CompactionOptions]:
         """Return the log without what was stored since, and the options with what was known."""

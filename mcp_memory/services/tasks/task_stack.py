@@ -249,7 +249,7 @@ class TaskStack:
             id=transaction.next_id(TASK),
             namespace=caller.namespace,
             parent_id=parent.id if parent else None,
-            goal=self._clean(goal).strip(),
+            goal=transaction.erased(caller.scopes).without(self._clean(goal).strip()),
             status=status,
             depth=parent.depth + 1 if parent else 0,
             agent=caller.agent,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.text import Vectors
@@ -29,8 +29,11 @@ class SqliteEmbeddingQueue:
         rows = self._database.rows(statement("unembedded"), asked)
         return _texts(rows)
 
-    def awaiting_vectors(self, limit: int) -> Sequence[tuple[str, int, str]]:
-        return _texts(self._database.rows(statement("awaiting_vectors"), (limit,)))
+    def awaiting_vectors(self, limit: int, among: Collection[str] | None = None) -> Sequence[tuple[str, int, str]]:
+        if among is None:
+            return _texts(self._database.rows(statement("awaiting_vectors"), (limit,)))
+        asked = {"ids": json.dumps([*among]), "limit": limit}
+        return _texts(self._database.rows(statement("awaiting_vectors_among"), asked))
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
         scopes = json.dumps(where.scopes) if where else None

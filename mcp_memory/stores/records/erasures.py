@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from mcp_memory.domain.memory.erased import (
     ErasedMarks,
     Words,
-    held_in,
+    finding,
+    lasting_pieces,
     marks_of,
-    pieces_of,
     quoting,
     texts_of,
     whole_digests,
@@ -45,8 +45,8 @@ class SqliteErasures(SqliteLogWriter):
     def note_erased(self, records: Iterable[Record], common: Collection[Words], at: Instant) -> None:
         key = self._erasure_key()
         for record in records:
-            pieces = {piece for text in texts_of(record) for piece in pieces_of(text)} - frozenset(common)
-            for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key))]:
+            pieces = lasting_pieces(record) - frozenset(common)
+            for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key, common))]:
                 self._run("add_erased", {"scope": record.scope, "width": width, "digest": digest, "at": at})
 
     def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
@@ -54,30 +54,32 @@ class SqliteErasures(SqliteLogWriter):
         for width, digest in digests:
             self._run("drop_erased", {"width": width, "digest": digest, "scopes": where})
 
-    def accounts_of(self, record_ids: Collection[str], tags: Collection[str]) -> Sequence[str]:
-        asked = {"ids": json.dumps([*record_ids]), "tags": json.dumps([*tags])}
+    def accounts_of(self, record_ids: Collection[str], tags: Collection[str], scopes: Iterable[str]) -> Sequence[str]:
+        asked = {"ids": json.dumps([*record_ids]), "tags": json.dumps([*tags]), "scopes": json.dumps([*scopes])}
         return [row["id"] for row in self._run("accounts_of", asked)]
 
     def quoting(self, pieces: Collection[Words], scopes: Iterable[str]) -> Sequence[Record]:
         asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
         records = (record_from_row(row) for row in self._run("maybe_quoting", asked)) if pieces else ()
-        return [record for record in records if any(held_in(text, pieces) for text in texts_of(record))]
+        held_in = finding(pieces)
+        return [record for record in records if any(held_in(text) for text in texts_of(record))]
 
     def quoting_tasks(self, pieces: Collection[Words], namespace: str) -> Sequence[Task]:
         tasks = (task_from_row(row) for row in self._run("list_tasks", (namespace,))) if pieces else ()
-        return [task for task in tasks if any(held_in(text, pieces) for text in _said_of(task))]
+        held_in = finding(pieces)
+        return [task for task in tasks if any(held_in(text) for text in _said_of(task))]
 
     def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
         if not pieces:
             return
-        cut, words = quoting(pieces), _looked_for(pieces)
-        asked = {"scopes": json.dumps([*scopes]), "words": words}
+        cut = quoting(pieces)
+        asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
         for row in self._run("maybe_quoting_versions", asked).fetchall():
             before: Mapping[str, Json] = json.loads(row["before"])
             if any(cut(text) != text for text in _texts(before)):
                 self._run("strip_versions", (row["record_id"],))
                 self._note_rewritten(row["record_id"])
-        rows = self._run("maybe_quoting_replacements", {"namespace": namespace, "words": words}).fetchall()
+        rows = self._run("maybe_quoting_replacements", {**asked, "namespace": namespace}).fetchall()
         saying = json.dumps([row["row"] for row in rows if cut(row["text"]) != row["text"]])
         covered = [row["record_id"] for row in self._run("covers", (saying,))]
         if covered:
@@ -111,8 +113,8 @@ def erased_marks(connection: sqlite3.Connection, scopes: Iterable[str]) -> Erase
 
 
 def _looked_for(pieces: Collection[Words]) -> str:
-    """Return the words, as a JSON list, of which every quotation has one: the longest of each piece."""
-    # SQLite knows the two cases of ASCII letters alone.
+    """Return the words, as a JSON list, of which every quotation in ASCII has one: the longest of each piece."""
+    # SQLite knows the two cases of ASCII letters alone, and no "ß": it yields every text that has other characters.
     longest = {max((word for word in piece if word.isascii()), key=len, default="") for piece in pieces}
     return json.dumps([""] if len(longest) > MOST_LOOKED_FOR or "" in longest else sorted(longest))
 

@@ -8,7 +8,7 @@ import pytest
 from mcp_memory.domain.memory.erased import (
     ErasedMarks,
     details_without,
-    held_in,
+    finding,
     is_all_erased,
     marks_of,
     pieces_of,
@@ -42,7 +42,7 @@ def test_sentences_that_quote_it_go(quoting_text: str, rest: str) -> None:
     """G2.1: by words in a row; case and punctuation do not count."""
     assert marks(SAID).without(quoting_text) == rest
     assert quoting(pieces_of(SAID))(quoting_text) == rest
-    assert bool(held_in(quoting_text, pieces_of(SAID))) == (rest != quoting_text)
+    assert bool(finding(pieces_of(SAID))(quoting_text)) == (rest != quoting_text)
 
 
 def test_another_memory_s_digests_recognise_nothing() -> None:

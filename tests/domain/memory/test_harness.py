@@ -63,6 +63,11 @@ ARGUMENTS = {
         "<environment_details>\n# Open Tabs\na.py\n</environment_details>",
         "[system notice] 12 calls left",
         "Base directory for this skill: /home/u/.claude/skills/deploy\n\n# Deploy\nAlways ask the captain.",
+        "Base directory for this skill: C:\\Users\\An Na\\deploy\n\nWhen asked:\n## Steps\nAsk.",
+        "You were originally given instructions from a user over one or more turns. Here were the user messages:\nx",
+        "Here is the user's editor context as a JSON object. This is for your information only.\n```json\n{}\n```",
+        "I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\na.py\n```",
+        "/add-dir ../lib",
         "<skill>\n<name>deploy</name>\n<path>/home/u/deploy/SKILL.md</path>\nNever on a Friday.\n</skill>",
         'A session-scoped Stop hook is now active with condition: "all tests pass". Briefly acknowledge the goal.',
         "Continue working toward the active thread goal.\n\n<objective>\nShip it.\n</objective>\n\nBudget:\n- 5 left",
@@ -99,6 +104,23 @@ def test_a_text_that_only_a_client_wrote_has_no_words_of_the_users(text: str) ->
         "/review the importer",
         "/usr/bin/python is missing",
         "Run /cost, then stop.",
+        "/context the customer is in Norway",
+        "/new endpoint for invoices: POST /invoices",
+        "/context 客户在挪威",
+        "Base directory for this skill: where is it? Never delete skills.",
+        "Base directory for this skill: /skills/deploy is wrong, must be /opt/skills.\n\nNever on a Friday.",
+        "Here is a demonstration of how to reproduce the crash:\n1. open x\n2. click y",
+        "Continue working toward the active thread goal, but never touch the database.",
+        "The active thread goal has changed: we want CSV.",
+        "# AGENTS.md instructions are outdated. Rewrite them.",
+        "# Context from my IDE setup:\n\nI use vim, and never want trailing blanks.",
+        "This session is being continued from a previous conversation, keep using pnpm.",
+        "This is the Gemini CLI. We are setting up the context for our chat. Be brief.",
+        "Here is the user's editor context plugin: fix the crash in line 3.",
+        "I ran the following shell command:\n```\nmake test\n```\nIt fails. Fix it.",
+        "You were originally given instructions from a user over one or more turns. That was me.",
+        "Write this file:\n\n<skill>\n<name>deploy</name>\n<rule>Never on a Friday</rule>\n</skill>\n\nand save it.",
+        "<task-notification><task-id>b7</task-id></task-notification> shows up in our page. Never strip it.",
         "<div>\n<rules>\nNever push.\n</rules>\n</div>",
     ],
 )
@@ -155,12 +177,30 @@ def test_what_others_told_the_agent_is_kept_apart_from_the_users_words() -> None
     assert (said.words, said.told) == ("Good, go on.", "The build is done.")
 
 
-@pytest.mark.parametrize("tail", [" Use TaskOutput to read it.", "\nRead the output file: /tmp/b7.output\nIt is long."])
-def test_what_stands_behind_a_notice_of_a_job_is_the_clients_to_the_end_of_its_paragraph(tail: str) -> None:
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "\nRead the output file to retrieve the result: /tmp/tasks/b7.output",
+        " Read the output file to retrieve the result: C:\\Users\\An Na\\b7.output",
+        "\nFull transcript available at: /tmp/tasks/b7.output",
+    ],
+)
+def test_the_clients_sentence_behind_a_notice_of_a_job_is_cut_and_the_users_words_behind_it_stay(tail: str) -> None:
     notice = f"<task-notification>\n<task-id>b7</task-id>\n<summary>Tests passed</summary>\n</task-notification>{tail}"
+    assert heard(f"{notice}\nAnd never run two builds at once.").words == "And never run two builds at once."
+    assert heard(notice.removesuffix(tail) + "\nNie auf main pushen!").words == "Nie auf main pushen!"
     assert heard(notice).words == ""
     said = heard(f"{notice}\n{notice}\n\nNow push it.")
     assert (said.words, said.cut) == ("Now push it.", 2)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<skill>\n", "<task-notification>a</task-notification> Read the output file: ", "# AGENTS.md instructions\n"],
+)
+def test_no_text_takes_long_to_divide(unit: str) -> None:
+    """One that was read again for each of its beginnings would hang here."""
+    heard(unit * 40_000 + "</skill>")
 
 
 def test_a_demonstration_in_front_of_the_task_is_cut_off() -> None:

@@ -10,6 +10,8 @@ from mcp_memory.domain.memory.private import is_private, without_private
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
+        ("<private>a<private>b</private>my password</private> x", "[private] x"),
+        ("<private>a; write `<private>`.</private> b </private>", "[private]"),
         ("Fix it. <private>My code is 4711.</private> Use OAuth.", "Fix it. [private] Use OAuth."),
         ("<PRIVATE reason='x'>a\n\nb</private >", "[private]"),
         ("a <private>b</private> c <private>d</private>", "a [private] c [private]"),
@@ -32,7 +34,7 @@ def test_a_passage_is_left_out(said: str, kept: str) -> None:
         'Put "<private>" before it.',
         "Write `<private>` and `</private>` around it; see below.",
         "```md\nOpen with <private> and write on.\n```\nThat is all.",
-        "This is a private matter </private> of <privately> held <b>.",
+        "</private> This is a private matter </private> of <privately> held <b>.",
     ],
 )
 def test_a_tag_that_is_only_talked_about_stays(said: str) -> None:

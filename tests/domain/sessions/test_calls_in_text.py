@@ -42,8 +42,12 @@ def test_results_in_the_users_role_are_no_words_of_the_user() -> None:
         ("Action: search[ports]", "shell", "search[ports]"),
     ],
 )
-def test_tags_and_actions_are_calls(call: str, tool: str, text: str) -> None:
-    lines = [line for n in range(3) for line in (("assistant", f"I look.\n{call}"), ("user", f"Observation: {n}"))]
+@pytest.mark.parametrize(
+    "result",
+    ["Observation: {}", "[list_files for 'src'] Result:\n{}", "<returncode>0</returncode>\n{}", "{}\ndev@host:~/app$"],
+)
+def test_tags_and_actions_are_calls(call: str, tool: str, text: str, result: str) -> None:
+    lines = [line for n in range(3) for line in (("assistant", f"I look.\n{call}"), ("user", result.format(n)))]
     parts = told_apart(session(("user", "Go."), *lines))
     assert (parts[2].tool, parts[2].text, parts[3].kind, parts[3].tool) == (tool, text, "tool_result", tool)
 
@@ -64,9 +68,50 @@ def test_talk_about_code_stays_talk(lines: list[tuple[str, str]]) -> None:
     assert outputs_in(entries) == frozenset()
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Rule: module m{} stays private",
+        "【规则】端口{}",
+        "¿Puedes usar f{}?",
+        "Use m{}.\nDanke!",
+        "👍 m{}",
+        "<p>{}</p>",
+        "In m{}:\n{} %",
+    ],
+)
+def test_a_users_messages_that_look_alike_stay_the_users(message: str) -> None:
+    """P1.2: a machine alone writes a label of results, their tag, or a prompt."""
+    lines = [line for n in range(5) for line in (("user", message.format(n, n)), ("assistant", "So:\n```\nls\n```"))]
+    entries = session(*lines)
+    assert told_apart(entries) == entries
+
+
 def test_a_shells_prompt_is_no_output() -> None:
     lines = [run(f"cat {n}.log", f"{n} rows\n{PROMPT}") for n in range(3)]
     parts = told_apart(session(("user", "Go."), *lines, run("true", "done")))
     assert [entry.text for entry in parts if entry.kind == "tool_result"] == ["0 rows", "1 rows", "2 rows", "done"]
     bare = told_apart(session(("user", "Go."), *[run("true", "$")] * 3))
     assert {entry.text for entry in bare if entry.kind == "tool_result"} == {""}
+
+
+def test_an_edit_of_the_open_file_is_one_of_the_file_that_its_result_names() -> None:
+    """P1.2: the form of an agent whose editor has one open file."""
+    new, code = "edit 1:1\nprint('probe me')\nend_of_edit", "edit 4:5\n    total = sum(rows)\nend_of_edit"
+    shown = "[File: /srv/{} (9 lines total)]\n1:x\nFile updated."
+    refused = f"Your changes have NOT been applied.\n- E999 SyntaxError: unmatched ')'\n{shown.format('totals.py')}"
+    lines = [
+        ("ls", "totals.py"), (new, shown.format("probe.py")), (code, refused), (code, shown.format("totals.py")),
+        ("python probe.py", "probe me"), ("rm probe.py", "done"), (code, "No file is open."),
+    ]  # fmt: skip
+    said = [
+        line
+        for call, output in lines
+        for line in (("assistant", f"I go on.\n```\n{call}\n```"), ("user", f"{output}\n{PROMPT}"))
+    ]
+    entries = session(("user", "Mend the totals."), *said)
+    tools = [entry.tool for entry in told_apart(entries) if entry.kind == "tool_call"]
+    assert tools == ["shell", "write", "edit", "edit", "shell", "shell", "shell"]
+    assert told(entries, "changes") == [
+        "/srv/totals.py: edited, last `total = sum(rows)`", "/srv/probe.py: removed again"
+    ]  # fmt: skip

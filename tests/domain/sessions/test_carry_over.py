@@ -48,7 +48,7 @@ def test_every_message_of_the_user_is_carried_whole_and_in_order() -> None:
 
 def test_a_list_of_rules_keeps_its_lines() -> None:
     carried = carried_over(session(("user", "Two rules:\n\n- Never push.\n- Use tabs.\n")), tokens)
-    assert [each.text for each in carried.said] == ["Two rules:\n- Never push.\n- Use tabs."]
+    assert fitted(carried.said, 40, tokens) == ["Two rules:\n- Never push.\n- Use tabs."]
 
 
 def test_where_not_all_fit_questions_and_long_messages_give_way_first() -> None:
@@ -90,6 +90,30 @@ def test_of_a_long_message_the_sentences_that_demand_are_kept() -> None:
     assert last == "Begin with the cart."
 
 
+LOG = "\n".join(f"2026-11-01 12:00:{n:02} ERROR worker-{n} timed out after {n} s" for n in range(60))
+TRACE = "\n".join(f'  File "/app/m{n}.py", line {n}, in f{n}\n    raise ValueError("x{n}")' for n in range(40))
+DATA = "{\n" + ",\n".join(f'  "k{n}": {{"port": {7000 + n}}}' for n in range(60)) + "\n}"
+PROSE = "We looked at port 8443 and it failed. " * 60
+ENDLESS = "\n".join(f"2026-11-01 12:00:00 ERROR {n} failed" for n in range(900))
+
+
+@pytest.mark.parametrize("pasted", [LOG, TRACE, DATA, PROSE, ENDLESS, "word " * 300, "字" * 900])
+@pytest.mark.parametrize("rule", ["Antworte bitte auf Deutsch.", "金额一律用分。", "Call me Jo.", "Five lines at most"])
+def test_a_rule_before_or_behind_pasted_text_is_kept(rule: str, pasted: str) -> None:
+    """P1.3: which line is the rule, no look of it tells; it stands at an end."""
+    for text in (f"Log:\n{pasted}\n\n{rule}", f"{rule}\n\nHere it is:\n{pasted}", f"See this.\n{pasted}\n{rule}"):
+        [shown] = fitted(carried_over(session(("user", text)), tokens).said, 90, tokens)
+        assert rule in shown
+        assert tokens(shown) <= 90
+
+
+def test_rules_between_pasted_texts_are_kept() -> None:
+    """P1.3: the one that demands goes first."""
+    text = f"Look.\n\n{LOG}\n\nNever touch the schema.\n\n{LOG}\n\nThanks."
+    [shown] = fitted(carried_over(session(("user", text)), tokens).said, 90, tokens)
+    assert "Never touch the schema." in shown
+
+
 def test_one_sentence_without_an_end_is_cut_at_a_word() -> None:
     [text] = fitted([line("word " * 500)], 40, tokens)
     assert text.startswith("word word")
@@ -128,6 +152,29 @@ def test_a_proposal_with_a_reason_that_the_user_takes_is_a_choice() -> None:
     )
     [chosen] = carried_over(entries, tokens).chosen
     assert chosen.text.endswith("Redis Streams would do, because the broker is there. Shall I take it? → yes")
+
+
+@pytest.mark.parametrize(
+    ("proposal", "answer", "chosen"),
+    [
+        ("I'd keep the tokens in Redis, because they expire by themselves there.", "yes, Redis", True),
+        ("Seen. I suggest one queue a tenant. Otherwise a large one starves the rest.", "ok", True),
+        ("Ich würde die Beträge in Cent speichern, weil Rundung sonst wandert.", "einverstanden, Cent", True),
+        ("Propongo usar UTC, porque los husos cambian.", "sí", True),
+        ("建议用 SQLite，因为不需要服务器。", "好的，用 SQLite", True),
+        ("The build failed because the disk is full.", "ok, clean it up", False),
+        ("I'd keep the tokens in Redis, because they expire by themselves there.", "no, in Postgres", False),
+        ("I'd keep the tokens in Redis.", "yes", False),
+        ("It failed because the disk is full. I'd clean it up.", "yes", False),
+    ],
+)
+def test_a_proposal_that_asks_nothing_is_a_choice_where_the_user_agrees(
+    proposal: str, answer: str, chosen: bool
+) -> None:
+    """P1.3: a report with a cause that the user takes note of is none."""
+    carried = carried_over(session(("user", "Go."), ("assistant", proposal), ("user", answer)), tokens)
+    told = proposal.removeprefix("Seen. ")
+    assert [each.text for each in carried.chosen] == ([f"{told} → {answer}"] if chosen else [])
 
 
 def test_what_a_sub_agent_found_is_told_with_what_it_was_asked() -> None:

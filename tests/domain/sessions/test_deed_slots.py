@@ -250,3 +250,87 @@ def test_a_users_words_are_no_cause_of_a_fix() -> None:
     )
     [fix] = told(entries, "fixes")
     assert "Graz" not in fix
+
+
+@pytest.mark.parametrize(
+    "undone",
+    [
+        ("assistant", "Removed: 3f2a1bc Pool of 900\nNow at: 11aa22b Start"),
+        run("git reset --hard 11aa22b", "HEAD is now at 11aa22b Start"),
+        run("git reset --hard HEAD~1", "HEAD is now at 22bb33c Read the pool from app.toml"),
+        run("git revert --no-edit HEAD", '[main 77ee88f] Revert "Pool of 900"'),
+    ],
+)
+def test_a_commit_that_was_taken_back_is_a_dead_end_with_what_the_user_said(undone: Line) -> None:
+    """P1.2: neither is it told as done, nor is what was said of its change a decision."""
+    first = [run("git commit -am 'Read the pool'", "[main 22bb33c] Read the pool from app.toml")]
+    entries = session(
+        ("user", "Make the pool of app.toml larger."),
+        *(first if "22bb33c" in undone[1] else []),
+        ("assistant", "I set the pool in app.toml to 900 connections, which is its largest size."),
+        ("apply_edit", json.dumps({"path": "app.toml"}) + " => Applied edit\nCommit 3f2a1bc Pool of 900"),
+        ("user", "That broke everything, the database refuses us."),
+        undone,
+        ("user", "Now write the release notes."),
+    )
+    [gone] = [text for text in told(entries, "dead_ends") if "Committed" in text]
+    assert gone.startswith("Committed 3f2a1bc: Pool of 900; taken back again: That broke everything")
+    assert not any("3f2a1bc" in text for text in told(entries, "completed"))
+    assert any("22bb33c" in text for text in told(entries, "completed")) == bool(first and "22bb33c" in undone[1])
+    assert not any(text.startswith("I set the pool") for text in told(entries, "decisions"))
+
+
+def test_commits_that_an_edit_made_are_told_and_nobody_speaks_of_the_one_that_went() -> None:
+    receipt = "Applied edit\nCommit 3f2a1bc Pool of 900\nCommit 4f2a1bc Format"
+    made = "apply_edit", json.dumps({"path": "app.toml"}) + f" => {receipt}"
+    kept = session(("user", "Make the pool larger."), made, ("assistant", "Removed: 99ffeed Something else"))
+    assert told(kept, "completed") == ["Committed 3f2a1bc: Pool of 900", "Committed 4f2a1bc: Format"]
+    gone = session(("user", "Make the pool larger."), made, ("assistant", "Removed: 4f2a1bc Format"))
+    assert told(gone, "completed") == ["Committed 3f2a1bc: Pool of 900"]
+    assert told(gone, "dead_ends") == ["Committed 4f2a1bc: Format; taken back again"]
+
+
+def test_what_a_check_behind_an_edit_found_is_told_until_an_edit_mends_it() -> None:
+    """P1.2: the edit was made all the same."""
+    arguments = json.dumps({"file_path": "app.py", "old_string": "x", "new_string": "print(sys.path)"})
+    broke = "Edit", f"{arguments} => Applied edit\n\napp.py:199:78: F821 undefined name 'sys'"
+    still = session(("user", "Print the path."), broke)
+    assert told(still, "open_items") == ["Edited app.py brought app.py:199:78: F821 undefined name 'sys'"]
+    assert told(still, "changes") == [
+        "app.py: edited, last `print(sys.path)`; a check fails since: app.py:199:78: F821 undefined name 'sys'"
+    ]
+    mended = session(
+        ("user", "Print the path."), broke, ("assistant", "The import of sys is missing in app.py."),
+        edit("app.py", "import os", "import os, sys"),
+    )  # fmt: skip
+    assert told(mended, "open_items") == []
+    assert told(mended, "fixes")[0].startswith(
+        "Edited app.py brought app.py:199:78: F821 undefined name 'sys' → The import of sys is missing in app.py."
+    )
+
+
+def test_a_refusal_that_comes_again_and_again_is_told_with_its_number() -> None:
+    """P1.2: two say nothing, three cost something."""
+    refused = (
+        "Edit",
+        json.dumps({"file_path": "app.py", "old_string": "x", "new_string": "y = 12345"}) + " => !no match",
+    )
+    done = edit("app.py", "z", "y = 12345")
+    assert told(session(("user", "Set y."), refused, refused, done), "fixes") == []
+    [often] = told(session(("user", "Set y."), refused, refused, refused, done), "fixes")
+    assert "failed: no match (3 times)" in often
+
+
+def test_how_a_run_that_failed_before_went_in_the_end_is_the_state() -> None:
+    """P1.2: a script that shows the fault is a check, whatever its name; the last command stands behind it."""
+    entries = session(
+        ("user", "Mend it."),
+        run("python show_bug.py", "!AttributeError: no pixels"),
+        edit("app.py", "x = 1", "x = 123456"),
+        run("python show_bug.py", "Result: True"),
+        run("submit", "ok"),
+    )
+    [state] = told(entries, "state")
+    assert state == "last change: app.py; `python show_bug.py` went well: Result: True; last: Ran `submit`"
+    looked = session(("user", "Mend it."), edit("app.py", "x = 1", "x = 123456"), run("cat app.py", "x"))
+    assert told(looked, "state") == ["last change: app.py"]

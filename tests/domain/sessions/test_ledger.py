@@ -346,3 +346,18 @@ def test_a_summary_lists_fifteen_values_and_none_that_it_tells() -> None:
     ledger = Ledger(values=tuple(f"port = {n}" for n in range(5000, 5020)), weights={})
     assert len(fitted(ledger, 10_000, len).values) == 15
     assert "port = 5001" not in without(ledger, "It listens on 5001.").values
+
+
+def test_a_value_that_stands_only_in_code_is_nobodys(make_entry: Callable[..., Entry]) -> None:
+    """P1.2: written, shown again by the editor, and quoted in long material; what somebody says of it counts."""
+    code = "```python\nds.Rows = 512\nds.Columns = 640\n```"
+    written = json.dumps({"path": "probe.py", "content": "ds.Rows = 512\nds.Columns = 640\n"})
+    entries = [
+        make_entry(f"It fails like this: {'word ' * 250}\n{code}"),
+        make_entry(f"I write it down.\n\n{code}", role="assistant"),
+        make_entry(written, kind="tool_call", role="assistant"),
+        make_entry("1:ds.Rows = 512\n2:ds.Columns = 640", kind="tool_result", role="tool"),
+    ]
+    assert ledger_of(entries, only_used=True).values == ()
+    said = make_entry("The true size is ds.Rows = 512.", role="assistant")
+    assert [value for value in ledger_of([*entries, said], only_used=True).values if "512" in value]

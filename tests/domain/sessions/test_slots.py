@@ -307,3 +307,11 @@ def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> No
     assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
     assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]
+
+
+def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> None:
+    asked = [("user", "Count the rows."), ("assistant", "The script counts the files of the tag now.")]
+    doubt = session(*asked, ("user", "It only sees the files of the day. That is wrong, right?"), ("assistant", "Yes."))
+    assert told(doubt, "decisions") == []
+    named = session(*asked, ("user", "Take the files of v2.1 for it. Is that all right?"), ("assistant", "Yes."))
+    assert len(told(named, "decisions")) == 1

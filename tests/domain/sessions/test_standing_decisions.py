@@ -10,9 +10,11 @@ from tests.domain.sessions.made_sessions import session, told
     ("former", "later"),
     [
         ("Let's go with a half-resolution copy.", "Actually, scrap the half resolution: use a quarter."),
-        ("Use Redis for the session cache.", "Use Memcached for the session cache instead."),
-        ("Wir nehmen Postgres für die Warteschlange.", "Doch lieber SQLite für die Warteschlange, kein Postgres."),
+        ("Use Redis for the session cache.", "Use Memcached instead of Redis for the session cache."),
+        ("Wir nehmen Postgres für die Warteschlange.", "Doch kein Postgres, wir nehmen SQLite für die Warteschlange."),
         ("The timeout of the importer is 30 s.", "The timeout of the importer is 60 s."),
+        ("Use a copy of half resolution.", "Not half resolution but a quarter for the copy, use that."),
+        ("队列用 Redis。", "不用 Redis 了，队列改用 RabbitMQ。"),
     ],
 )
 def test_a_decision_that_is_taken_back_is_replaced(former: str, later: str) -> None:
@@ -28,13 +30,35 @@ def test_in_doubt_both_stay(later: str) -> None:
     assert standing(["We use port 8080 for the api.", later]) == ("We use port 8080 for the api.", later)
 
 
-def test_of_several_the_one_that_shares_most_is_replaced_and_a_chain_keeps_one_mark() -> None:
+@pytest.mark.parametrize(
+    ("former", "later"),
+    [
+        ("Log level debug in staging.", "Actually, log level info in production instead."),
+        ("Use tabs in the Python files.", "Use spaces in the YAML files instead of tabs."),
+        ("Use httpx instead of requests for HTTP.", "Use aiohttp instead of requests for websockets over HTTP."),
+        ("The branch of the release is main.", "The branch of the release is stable."),
+        ("We decided to drop Python 3.8.", "No longer support Python 3.9 either."),
+        ("Use Redis for the queue.", "Scrap Redis for the session cache."),
+        ("Use Redis for the queue.", "Never drop Redis."),
+        ("Never push to main directly.", "Never push to release directly, instead open a PR."),
+    ],
+)
+def test_decisions_about_different_things_both_stay(former: str, later: str) -> None:
+    assert standing([former, later]) == (former, later)
+
+
+def test_of_several_the_named_one_is_replaced_and_a_chain_keeps_one_mark() -> None:
     chain = standing(
-        ["Use Redis for the session cache.", "Use Redis for the queue.", "Memcached for the session cache instead."]
+        [
+            "Redis for the session cache.",
+            "Use Redis for the queue.",
+            "Memcached instead of Redis for the session cache.",
+        ]
     )
     assert chain[0] == "Use Redis for the queue."
-    again = standing(["Actually, back to Redis for the session cache (no longer: x)"], chain)
+    again = standing(["Back to Redis instead of Memcached for the session cache (no longer: x)"], chain)
     assert again[-1].count("(no longer: ") == 1
+    assert len(again) == 2
 
 
 def test_a_session_keeps_the_users_last_word() -> None:
@@ -50,3 +74,11 @@ def test_a_session_keeps_the_users_last_word() -> None:
     [decision] = told(entries, "decisions")
     assert decision.startswith("Actually, scrap half")
     assert told(entries, "next_steps") == []
+
+
+@pytest.mark.parametrize("rule", ["No longer support Python 3.9 in CI.", "Never push the export to main."])
+def test_a_rule_is_no_refusal_of_what_was_said_before(rule: str) -> None:
+    entries = session(
+        ("user", "Set up CI."), ("assistant", "CI runs Python 3.9 and the export to main."), ("user", rule)
+    )
+    assert told(entries, "dead_ends") == []

@@ -429,22 +429,26 @@ def test_a_summary_that_calls_done_what_is_open_says_so_and_a_whole_one_leaves_n
     assert left_out("## Goal\n- Sailings move to Postgres\n## Open items\n- The refund letter of ferry 12", known) == ()
 
 
-def test_a_question_that_was_answered_is_no_instruction(make_entry: Callable[..., Entry]) -> None:
-    """P1.2: a rule in the form of a question is one."""
+def test_a_request_in_the_form_of_a_question_is_an_instruction(make_entry: Callable[..., Entry]) -> None:
+    """P1.2: answered or not."""
     entries = [
         make_entry("Can you mend it?"),
         make_entry("Yes.", role="assistant"),
-        make_entry("And what did it cost?"),
-        make_entry("Can you please never touch prod?"),
+        make_entry("Could you please answer in German from now on?"),
+        make_entry("¿Puedes usar pnpm en vez de npm?"),
         make_entry("Ok.", role="assistant"),
         make_entry("hm, looks good to me"),
         make_entry("Which port is free?"),
     ]
-    assert instructions_in(entries) == ("Can you mend it?", "Can you please never touch prod?", "Which port is free?")
+    asked = [entries[place].text for place in (0, 2, 3, 6)]
+    assert instructions_in(entries) == tuple(asked)
 
 
 def test_a_decision_that_a_later_summary_takes_back_is_replaced() -> None:
-    anchor, newer = of(decisions=("Use Redis for the cache.",)), of(decisions=("Use Memcached for the cache instead.",))
+    anchor, newer = (
+        of(decisions=("Use Redis for the cache.",)),
+        of(decisions=("Use Memcached instead of Redis for the cache.",)),
+    )
     assert merged(anchor, newer).of("decisions") == (
-        "Use Memcached for the cache instead. (no longer: Use Redis for the cache.)",
+        "Use Memcached instead of Redis for the cache. (no longer: Use Redis for the cache.)",
     )

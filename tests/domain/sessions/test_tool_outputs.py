@@ -28,6 +28,7 @@ def errors(text: str, *, failed: bool = False) -> tuple[str, ...]:
         "[ERROR] lost the connection",
         "fatal: not a git repository",
         "FAILED tests/test_app.py::test_start",
+        "- E999 SyntaxError: unmatched ')'",
         "--- FAIL: TestStart (0.00s)",
         "thread 'main' panicked at src/main.rs:3",
         "Caused by: java.io.IOException",

@@ -97,6 +97,15 @@ def test_a_spoken_sentence_ends_output_and_a_line_of_output_does_not() -> None:
         assert (parts(f"Traceback (most recent call last):\nloaded\n{line}") != []) is is_spoken
 
 
+def test_a_blank_line_ends_output_where_the_next_has_no_look_of_it() -> None:
+    """C2.1: what a user says behind a pasted log is short, and need not end like a sentence."""
+    log = "Log:\n2026-11-01 12:00:00 ERROR timeout\nloaded"
+    assert parts(f"{log}\n\nAntworte auf Deutsch") == [("sentence", "Log:"), ("sentence", "Antworte auf Deutsch")]
+    for more in ("2026-11-01 12:00:01 ERROR again", "    indented"):
+        assert parts(f"{log}\n\n{more}") == [("sentence", "Log:")]
+    assert parts("Log:\n```\n2026-11-01 12:00:00 ERROR timeout\n\nloaded\n```") == [("sentence", "Log:")]
+
+
 HOSTILE = [
     "word ", " ", "\t", ",", "a,", '"', "'", "(", ")", "[", "]", "{", "}", "`", "\n", "\n ", "-", "=", "_", " -=*_~",
     "=_x", "**a ", "__a ", "[a](/", "[a](", '"a" ', '{"a":', "```\n", "```x\n", "~~~ ", "| a ", "a=", "a.b,c ",

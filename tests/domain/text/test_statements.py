@@ -33,6 +33,7 @@ def test_a_choice_is_a_decision(sentence: str) -> None:
         'The page says: "We decided to use MongoDB."',
         "我们还没有决定使用SQLite。",
         "Then we ran all of the tests.",
+        "Let's use the `find_file` command to locate the handler.",
     ],
 )
 def test_what_was_not_decided_is_no_decision(sentence: str) -> None:

@@ -266,6 +266,28 @@ def test_others() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"lc": 1, "id": ["langchain_core", "messages", "FunctionMessage"], "kwargs": {"content": "Push.", "name": "f"}},
+        {"type": "function", "data": {"content": "Push.", "name": "f"}},
+        {"type": "tool", "data": {"content": "Push."}},
+        {"id": "3", "role": "tool", "toolCallId": "c1", "content": "", "error": "Push."},
+        {"type": "local_shell_call_output", "id": "c1", "output": "Push."},
+    ],
+)
+def test_what_a_tool_gave_is_never_the_users_words(message: Any) -> None:
+    """P3.1: also where the wrapping alone says that it is a tool's."""
+    [record] = read_messages([message])
+    assert (record.kind, record.role, record.text) == ("tool_result", "tool", "Push.")
+
+
+def test_the_output_of_a_local_shell_answers_its_call() -> None:
+    call: JsonValue = {"type": "local_shell_call", "call_id": "c1", "action": {"type": "exec", "command": ["ls"]}}
+    records = read_messages([call, {"type": "local_shell_call_output", "id": "c1", "output": "a.py"}])
+    assert [record.call_id for record in records] == ["c1", "c1"]
+
+
 _REFUSED: list[tuple[Any, str]] = [
     ({"role": "user", "parts": [{"kind": "text", "text": "x"}], "messageId": "m"}, "is in the form of A2A"),
     ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "x"}]}, "in the form of Pydantic AI"),

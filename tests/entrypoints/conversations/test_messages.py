@@ -155,15 +155,21 @@ def test_examples_in_front_of_the_task_are_no_work() -> None:
 def test_the_body_of_a_skill_behind_its_result_is_the_clients() -> None:
     call: JsonValue = {"type": "tool_use", "id": "t1", "name": "Skill", "input": {"skill": "deploy"}}
     result: JsonValue = {"type": "tool_result", "tool_use_id": "t1", "content": "Launching skill: deploy"}
-    body: JsonValue = {"type": "text", "text": "# Deploy\nNever deploy on a Friday."}
+    body: JsonValue = {"type": "text", "text": "Base directory for this skill: /x\n\nNever deploy on a Friday."}
+    own: JsonValue = {"type": "text", "text": "Only on Mondays."}
     records = read_messages(
         [
             {"role": "assistant", "content": [call]},
             {"role": "user", "content": [result, body]},
-            {"role": "user", "content": "Go."},
+            {"role": "user", "content": [result, body, own]},
+            {"role": "user", "content": [result, own]},
         ]
     )
-    assert shown(records)[2:] == [("message", "tool", CLIENTS_NOTE), ("message", "user", "Go.")]
+    assert [each for each in shown(records) if each[0] == "message"] == [
+        ("message", "tool", CLIENTS_NOTE),
+        ("message", "user", "Only on Mondays."),
+        ("message", "user", "Only on Mondays."),
+    ]
 
 
 def test_items_of_openai_responses_are_read_as_well() -> None:

@@ -1,11 +1,16 @@
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
+
+import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.token_factor import EXACT
-from mcp_memory.services.context.remind import READ_CHARACTERS, Reminder
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.services.context.remind import EMBEDDED_TEXTS, READ_CHARACTERS, Reminder
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.retrieval.search import ParsedQuery
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.conftest import Clock
 
@@ -114,3 +119,44 @@ def test_what_was_chosen_and_why_in_another_session_is_given_behind_what_was_sto
     assert said in given.text
     assert app.remind(asked, (), 500, there) == Reminder()
     assert app.remind(asked, given.ids, 500, app.caller("tuesday")) == Reminder()
+
+
+def test_what_was_chosen_is_given_before_a_server_has_embedded_it(app: App) -> None:
+    """P1.3, O2.1: the hooks log without embedding; of what waits, a prompt embeds the nearest few choices alone."""
+    said = "We decided to use Postgres for the orders store because MySQL lacks row level security."
+    there = app.caller("monday")
+    asked = "Why did we choose Postgres for the orders store?"
+    talk = [f"Postgres for the orders store, part {n}." for n in range(8)]
+    more = [f"We decided to keep store {n} because the crane of quay {n} needs it." for n in range(9)]
+    long = f"{said} {'It holds the orders of the store, and Postgres keeps them. ' * 400}"
+    for told in ((said,), talk, more, (long,)):
+        fed = [NewRecord(text=each, kind="message", role="assistant") for each in told]
+        app.remember(fed, there, embed=False)
+    waiting = app.records.count_unembedded()
+    assert app.remind(asked, (), 500, there) == Reminder()
+    assert app.records.count_unembedded() == waiting
+    assert said in app.remind(asked, (), 500, app.caller("tuesday")).text
+    assert waiting - EMBEDDED_TEXTS <= app.records.count_unembedded() < waiting
+    assert long in [text for _, _, text in app.records.awaiting_vectors(waiting)]
+
+
+def test_a_prompt_is_answered_where_the_embedder_fails(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choices that wait keep waiting."""
+    (port,) = stored(app, NewRecord(text=PORT))
+    said = "We decided that the staging database listens on port 6543 because 5432 was taken."
+    app.remember([NewRecord(text=said, kind="message", role="assistant")], app.caller("monday"), embed=False)
+
+    def fails(_: object) -> int:
+        raise StoreUnavailable("The embedder does not answer.")
+
+    monkeypatch.setattr(app.reindex, "embed", fails)
+    assert app.remind(ASKED, (), 500, app.caller("tuesday")).ids == (port,)
+    reads = app.searcher.read
+
+    def reads_words(text: str) -> ParsedQuery:
+        read = reads(text)
+        return replace(read, query=replace(read.query, vector=None))
+
+    monkeypatch.setattr(app.searcher, "read", reads_words)
+    app.remind(ASKED, (), 500, app.caller("tuesday"))
+    assert app.records.count_unembedded() == 1

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import Kind, NewRecord, Record
+from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.services.memory.erase import MOST_LASTING, MOST_QUOTING
+from mcp_memory.services.memory.erase import MOST_LASTING, MOST_LEFT, MOST_QUOTING
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -64,7 +64,7 @@ def test_words_that_many_records_have_are_no_quotation(app: App, remember: Remem
     one = remember(f"{phrase}: quokkaville.")
     kept = remember("Nobody goes to quokkaville.")
     forgotten = app.forget([one.id], "erase", app.caller())
-    assert (forgotten.cut, forgotten.extracted, forgotten.left) == ((), (), (kept.id,))
+    assert (forgotten.cut, forgotten.extracted, forgotten.left) == ((), (), (kept.id, *others[:MOST_LEFT]))
     assert len(app.records.get(others, app.caller().scopes)) == len(others)
     assert remember(f"{phrase}: number 99.").status == "stored"
 
@@ -100,6 +100,88 @@ def test_an_erased_message_comes_back_from_no_transcript_fork_or_summary(app: Ap
     assert record(app, stored.id).text == "[erased] He went on."
     with pytest.raises(Conflict, match="erased here"):
         app.remember([NewRecord(kind="summary", text=SAID)], me)
+
+
+def test_a_client_that_counts_its_messages_in_each_session_loses_none(app: App) -> None:
+    """G2.1: its ids are no names of their own; a text without words is known by its characters."""
+    one, two = app.caller("one"), app.caller("two")
+    app.feed([message("Never tell it.", "1"), message("\N{THUMBS UP SIGN}")], one)
+    app.forget([each.id for each in app.logs.said(one)], "erase", one)
+    assert app.feed([message("Build the gate.", "1")], two).stored == 1
+    assert app.feed([message("\N{WHITE HEAVY CHECK MARK}"), message("\N{THUMBS UP SIGN}")], one).stored == 1
+
+
+def test_what_many_sessions_say_on_their_own_stays_theirs(app: App) -> None:
+    """G2.1: neither their words nor their accounts go, what is said later comes whole, and some of them are named."""
+    phrase = "Please commit this and push it."
+    callers = [app.caller(f"s{each}") for each in range(MOST_LASTING + 2)]
+    for each in callers:
+        app.feed([message(phrase), message(f"Session {each.session_id} ends.")], each)
+        app.remember(
+            [NewRecord(kind="summary", text=f"It is about {each.session_id}.", tags=("client-summary",))], each
+        )
+    forgotten = app.forget([app.logs.said(callers[0])[0].id], "erase", callers[0])
+    assert len(forgotten.extracted) == 1
+    assert len(forgotten.left) == MOST_LASTING + 1
+    assert texts(app).count(phrase) == MOST_LASTING + 1
+    later = f"{phrase} Then never deploy."
+    app.feed([message(later)], app.caller("later"))
+    assert later in texts(app)
+
+
+def test_the_accounts_of_a_session_that_says_the_same_stay(app: App) -> None:
+    """G2.1: its line goes, its account is made of more; a short line is cut from nothing that is said later."""
+    one, two = app.caller("one"), app.caller("two")
+    for each in (one, two):
+        app.feed([message("Please commit this and push it.")], each)
+        app.remember(
+            [NewRecord(kind="summary", text=f"It is about {each.session_id}.", tags=("client-summary",))], each
+        )
+    app.forget([app.logs.said(one)[0].id], "erase", one)
+    assert texts(app) == ["It is about two."]
+    app.feed([message("Please commit this and push it, then rest.")], two)
+    assert "Please commit this and push it, then rest." in texts(app)
+
+
+def test_exact_copies_of_what_was_stored_go_however_often_it_is_quoted(app: App, remember: RememberOne) -> None:
+    """G2.1: what quotes it is too much to be an accident, and is named."""
+    fact = remember(SAID)
+    notes = [remember(f"Note {each}: {SAID} Filed.").id for each in range(MOST_LASTING + 1)]
+    app.feed([message(SAID)], app.caller("work"))
+    forgotten = app.forget([fact.id], "erase", app.caller())
+    assert SAID not in texts(app)
+    assert forgotten.left == tuple(notes)
+
+
+def test_another_agent_s_private_accounts_stay(app: App) -> None:
+    """G2.1: they are not this caller's to erase, nor to hear of."""
+    ann, bob = replace(app.caller("one"), agent="ann"), replace(app.caller("two"), agent="bob")
+    for each in (ann, bob):
+        app.feed([message(SAID, "m1")], each)
+    summary = NewRecord(kind="summary", text="It is about a parcel.", tags=("client-summary",), visibility="private")
+    account = app.remember([summary], bob)[0].id
+    forgotten = app.forget([app.logs.said(ann)[0].id], "erase", ann)
+    assert account not in forgotten.extracted
+    assert account in app.records.get([account], bob.scopes)
+
+
+def test_quotations_with_letters_that_fold_are_found(app: App, remember: RememberOne) -> None:
+    """G2.1: "ß" is "ss" once case does not count."""
+    told = "Der Schluessel liegt neben dem alten Rathausgrossmarktstraßentor im Kasten"
+    fact, note = remember(told), remember(f"Merken bitte: {told}. Danke.")
+    app.forget([fact.id], "erase", app.caller())
+    assert record(app, note.id).text == "[erased] Danke."
+
+
+def test_tags_names_and_goals_do_not_bring_it_back(app: App, remember: RememberOne) -> None:
+    """G2.1: a record is refused, a log's line and a task lose it."""
+    fact = remember(SAID)
+    app.forget([fact.id], "erase", app.caller())
+    for named in ({"tags": (SAID,)}, {"entities": (Entity(name=SAID, type="place"),)}):
+        with pytest.raises(Conflict, match="erased here"):
+            remember("A fine day.", **named)
+    goal = app.tasks.push(PushRequest(goal=f"Send it. {SAID}", plan=(SAID,)), app.caller()).path[-1].goal
+    assert goal == "Send it. [erased]"
 
 
 def test_an_agent_that_insists_may_store_it_again(app: App, remember: RememberOne) -> None:

@@ -230,6 +230,16 @@ def test_of_many_that_wait_none_is_embedded_in_passing(app: App, embedder: Choos
     assert (app.reindex.catch_up(3), app.reindex.catch_up(4)) == (0, 4)
 
 
+def test_named_ones_are_embedded_before_what_waits_longer(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    embedder.is_away = True
+    ids = [remember(f"note {number}").id for number in range(4)]
+    embedder.is_away = False
+    assert app.reindex.embed(()) == 0
+    assert app.reindex.embed([ids[3], ids[1], "r999999"]) == 2
+    assert texts_waiting(app, embedder) == ["note 0", "note 2"]
+    assert app.reindex.embed([ids[3]]) == 0
+
+
 def test_what_was_erased_while_it_waited_is_waited_for_no_longer(
     app: App, embedder: Choosy, remember: RememberOne
 ) -> None:

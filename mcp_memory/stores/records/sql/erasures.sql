@@ -22,29 +22,40 @@ WITH told (namespace, agent, session_id, row) AS (
 SELECT DISTINCT a.id FROM told AS t
 CROSS JOIN records AS a INDEXED BY records_by_session ON a.session_id = t.session_id
 WHERE a.namespace = t.namespace AND a.agent = t.agent AND a.row > t.row AND a.kind IN ('event', 'summary')
+    AND a.scope IN (SELECT value FROM json_each(:scopes))
     AND EXISTS (SELECT 1 FROM json_each(a.tags) AS g WHERE g.value IN (SELECT value FROM json_each(:tags)))
 ORDER BY a.row;
 
 -- name: maybe_quoting
--- Records that have one of these words in their text or details; "" is in all of them.
+-- Records that have one of these words in their text or details, or characters that are no ASCII; "" is in all of them.
 SELECT {columns} FROM records AS r
-WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND EXISTS (
-    SELECT 1 FROM json_each(:words) AS w
-    WHERE instr(lower(r.text), w.value) OR r.details <> '{}' AND instr(lower(r.details), w.value)
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
+    length(r.text) <> length(CAST(r.text AS BLOB)) OR length(r.details) <> length(CAST(r.details AS BLOB))
+    OR EXISTS (
+        SELECT 1 FROM json_each(:words) AS w
+        WHERE instr(lower(r.text), w.value) OR r.details <> '{}' AND instr(lower(r.details), w.value)
+    )
 )
 ORDER BY r.row;
 
 -- name: maybe_quoting_versions
 -- Earlier words of records, in the same way.
 SELECT v.record_id, v.before FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
-WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND EXISTS (
-    SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(v.before), w.value)
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
+    length(v.before) <> length(CAST(v.before AS BLOB))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(v.before), w.value))
 );
 
 -- name: maybe_quoting_replacements
--- Texts that stand in logs for what was replaced.
+-- Texts that stand in logs for what was replaced, where all of that is in these scopes.
 SELECT p.row, p.text FROM replacements AS p
-WHERE p.namespace = :namespace AND EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value));
+WHERE p.namespace = :namespace AND NOT EXISTS (
+    SELECT 1 FROM covered AS c CROSS JOIN records AS r ON r.id = c.record_id
+    WHERE c.replacement = p.row AND r.scope NOT IN (SELECT value FROM json_each(:scopes))
+) AND (
+    length(p.text) <> length(CAST(p.text AS BLOB))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value))
+);
 
 -- name: saying
 -- Records that have a word, by its letters alone.

@@ -18,6 +18,10 @@ DELETE FROM unembedded WHERE row = (SELECT row FROM records WHERE id = ?);
 -- name: awaiting_vectors
 SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row ORDER BY u.row LIMIT ?;
 
+-- name: awaiting_vectors_among
+SELECT r.change, {columns} FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value
+WHERE r.row IN (SELECT row FROM unembedded) ORDER BY r.row LIMIT :limit;
+
 -- name: await_refused
 -- Of the store's embedder, or before the first vector; those of the next one are found when it is adopted.
 INSERT OR IGNORE INTO unembedded (row) SELECT row FROM vectors

@@ -1,0 +1,95 @@
+"""Finds the commits that calls made, by the words of git and of tools that commit, and what took them back.
+
+Independent of how a call is read: it is told which outputs may hold a commit.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mcp_memory.domain.model.session_log import Entry
+
+# "git commit -am x", "git push", "docker push", "npm publish"
+_PUBLISHES = re.compile(
+    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
+    r"|(?:kubectl|terraform) apply|helm upgrade)\b"
+)
+# "[main 3f2a1bc] Fix the clock", "Commit 3f2a1bc Fix the clock"
+_COMMITTED = re.compile(
+    r"^(?:\[[^\]\n]{1,80} |Commit(?:ted)?:? )(?P<digest>[0-9a-f]{7,40})\]?:? (?P<title>.{1,120})", re.MULTILINE
+)
+# "Removed: 3f2a1bc Fix the clock", "Reverted commit 3f2a1bc"
+_REMOVED = re.compile(
+    r"^\W{0,3}(?:Removed|Reverted|Undid|Undone|Dropped)(?: commit)?:? (?P<digest>[0-9a-f]{7,40})\b", re.MULTILINE
+)
+# "HEAD is now at 3f2a1bc Fix the clock"
+_RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b", re.MULTILINE)
+# "git reset --hard HEAD~1", "git -C app reset 3f2a1bc"
+_RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
+_LEAST_DIGITS = 7
+
+
+class Call(NamedTuple):
+    """A call that went well: its place and id, its command, and whether it may have committed."""
+
+    place: int
+    source: str
+    command: str
+    may_commit: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Commit:
+    """A commit that was made at `place`. `undone_at` is the place of what took it back, None while it is there."""
+
+    digest: str
+    title: str
+    place: int
+    source: str
+    undone_at: int | None = None
+
+    @property
+    def stands(self) -> bool:
+        return self.undone_at is None
+
+    @property
+    def text(self) -> str:
+        return f"Committed {self.digest}: {self.title}"
+
+
+def publishes(command: str) -> bool:
+    """Return True for a command that commits, or gives something out: "git push", "npm publish"."""
+    return bool(_PUBLISHES.search(command))
+
+
+def commits_in(entries: Sequence[Entry], calls: Mapping[str, Call]) -> tuple[Commit, ...]:
+    """Return every commit in order. `calls` names the calls that went well by the ids of their outputs."""
+    made: list[Commit] = []
+    for place, entry in enumerate(entries):
+        call = calls.get(entry.id) if entry.kind == "tool_result" else None
+        if call and call.may_commit:
+            made += _made(entry.text, call)
+        if call or (entry.kind == "message" and entry.role == "assistant"):
+            gone = _gone(made, entry.text, call)
+            for each in made:
+                if each.stands and each.digest in gone:
+                    each.undone_at = place
+    return tuple(made)
+
+
+def _made(text: str, call: Call) -> Iterator[Commit]:
+    for each in _COMMITTED.finditer(text):
+        yield Commit(digest=each["digest"], title=each["title"].strip(), place=call.place, source=call.source)
+
+
+def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[str]:
+    """Return the digests of those commits that a text says were taken back."""
+    gone = {each["digest"] for each in _REMOVED.finditer(text)}
+    reverted = {each["title"].strip() for each in _COMMITTED.finditer(text)} if call else set[str]()
+    gone |= {each.digest for each in made if f'Revert "{each.title}"' in reverted}
+    if call and _RESETS.search(call.command) and (to := _RESET_TO.search(text)):
+        base = to["digest"][:_LEAST_DIGITS]
+        kept = next((place for place, each in enumerate(made) if each.digest.startswith(base)), -1)
+        gone |= {each.digest for each in made[kept + 1 :]}
+    return frozenset(gone)
