@@ -1,8 +1,8 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
 Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities, sessions, what is an agent's own, and columns without an array are read from the truth: few filters name
-them, an entity's links are many, and a line may be of several sessions.
+arrays. Entities, sessions, what is an agent's own, and columns without an array are read from the truth: few filters
+name them, an entity's links are many, and a line may be of several sessions.
 """
 
 from __future__ import annotations
