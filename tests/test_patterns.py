@@ -7,6 +7,7 @@ import pytest
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
+from mcp_memory.domain.memory import harness
 from mcp_memory.domain.text import time_phrases
 from mcp_memory.domain.text.passages import inflections_of
 
@@ -21,6 +22,7 @@ BOUNDED = {
 }
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
+    "mcp_memory.domain.memory.harness": [(pattern, "search") for pattern in harness.patterns()],
     "mcp_memory.domain.text.passages": [
         (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])

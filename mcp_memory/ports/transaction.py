@@ -280,8 +280,7 @@ class LogWriter(Protocol):
     def told_before(self, line: MessageLine, caller: Caller) -> str | None:
         """Return the id of the original that is this line, in whichever session it was told first.
 
-        None where the caller's log has lines of its own, or shares a later one: only a log's beginning may be shared,
-        in the order of the log that it was copied from.
+        None where the caller's log has a line that was stored later: ids, by which a log is ordered, sort by time.
         """
         ...
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from mcp_memory.domain.model.ids import is_globally_unique
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,
@@ -106,10 +107,15 @@ def whole_digests(record: Record, key: bytes, common: Collection[Words] = ()) ->
     """
     message_id = record.details.get("message_id")
     if isinstance(message_id, str):
-        yield _known_by(key, record.kind, message_id, record.text)
+        yield _named(key, record.session_id, message_id)
     yield _whole(key, record.kind, record.session_id, record.text)
     if pieces_of(record.text) - frozenset(common):
         yield _whole(key, record.kind, ANYWHERE, record.text)
+
+
+def _named(key: bytes, session_id: str, message_id: str) -> bytes:
+    """Return the digest of a client's id: one that is counted in each conversation names a message in its own alone."""
+    return digest(key, "id", *([] if is_globally_unique(message_id) else [session_id]), message_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +139,7 @@ class ErasedMarks:
     def has(self, kind: Kind, session_id: str, text: str, message_id: Json = None) -> bool:
         """Return True for an item that was erased as a whole."""
         whole = self.digests.get(WHOLE, frozenset())
-        if isinstance(message_id, str) and _known_by(self.key, kind, message_id, text) in whole:
+        if isinstance(message_id, str) and _named(self.key, session_id, message_id) in whole:
             return True
         return bool(whole) and any(_whole(self.key, kind, where, text) in whole for where in (session_id, ANYWHERE))
 
@@ -144,7 +150,7 @@ class ErasedMarks:
             [_whole(self.key, kind, each, text) for each in (session_id, ANYWHERE)],
         )
         if isinstance(message_id, str):
-            found.append(_known_by(self.key, kind, message_id, text))
+            found.append(_named(self.key, session_id, message_id))
         yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))
         for each_text in (text, *_strings(details)):
             words = words_of(each_text)
@@ -272,8 +278,3 @@ def _width(words: Words) -> int:
 def _whole(key: bytes, kind: Kind, session_id: str, text: str) -> bytes:
     where = ("log", session_id, kind) if kind in LOG_KINDS else ("text",)
     return digest(key, *where, *said(text))
-
-
-def _known_by(key: bytes, kind: Kind, message_id: str, text: str) -> bytes:
-    """Return the digest of a line under its client's id, with its words: a client may count from 1 in each session."""
-    return digest(key, "id", message_id, kind, *said(text))

@@ -31,6 +31,13 @@ _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
 
 
+def patterns() -> Iterator[re.Pattern[str]]:
+    """Yield every pattern of harness.toml that a text is searched with."""
+    yield from _MARKED.values()
+    for begin, mark in _RESTS:
+        yield from (begin, mark)
+
+
 def is_users(role: str | None) -> bool:
     """Return True for the role of a user's message; a message without one is a user's."""
     return (role or "user").lower() in _USERS

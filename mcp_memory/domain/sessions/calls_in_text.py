@@ -35,7 +35,7 @@ _PROMPT = re.compile(r"(?:\([\w.-]{1,60}\) )?(?:\[[^\]\n]{1,80}\]|[^\s<]{0,80}?)
 _STATUS = re.compile(r"(?:\([^()\n]{1,200}: [^\n]{0,200}\))?")
 _DIGITS = re.compile(r"\d+")
 # "edit 12:14\n    return total\nend_of_edit"
-_EDIT = re.compile(r"edit (?P<lines>\d+:\d+)\n(?P<text>.*?)\n?(?:end_of_edit)?\s*\Z", re.DOTALL)
+_EDIT = re.compile(r"edit (?P<lines>\d+:\d+)\n(?P<text>.*)", re.DOTALL)
 # "[File: /srv/app/totals.py (214 lines total)]"
 _SHOWN_FILE = re.compile(r"^\[File: (?P<path>[^\n]{1,300}?) \(\d+ lines total\)\]", re.MULTILINE)
 
@@ -66,8 +66,12 @@ def _as_edit(entry: Entry, behind: Sequence[Entry]) -> Entry:
     if not body or not shown:
         return entry
     is_new = body["lines"] == "1:1"  # The one line of an empty file.
-    arguments = {"path": shown["path"], "content" if is_new else "new_string": body["text"]}
+    arguments = {"path": shown["path"], "content" if is_new else "new_string": _edited(body["text"])}
     return replace(entry, tool="write" if is_new else "edit", text=json.dumps(arguments, ensure_ascii=False))
+
+
+def _edited(text: str) -> str:
+    return text.rstrip().removesuffix("end_of_edit").removesuffix("\n")
 
 
 def _without_prompts(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.empty_summaries import says_nothing
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
-from mcp_memory.domain.sessions.standing_decisions import standing
+from mcp_memory.domain.sessions.standing_decisions import ASKED, standing
 from mcp_memory.domain.sessions.unsupported_values import invented
 from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
 from mcp_memory.domain.text.summary_sections import (
@@ -269,7 +269,8 @@ def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
         *part("fixes", None, -LATEST),
         *part("open_items", None, -LATEST),
         *part("dead_ends", None, -1),
-        *part("decisions", None, -1),
+        # What the user answered is quoted beside.
+        *sorted(part("decisions", None, -1), key=lambda each: ASKED not in each[1]),
         *part("changes", -LATEST, None),
         *part("fixes", -LATEST, None),
         *part("open_items", -LATEST, None),

@@ -159,9 +159,11 @@ class Transcript:
         marks: list[JsonValue] = []
         for raw in islice(bounded_lines(file, LOOKED_AT_BYTES), LOOKED_AT_LINES):
             with suppress(ValueError, RecursionError):
-                entry = json.loads((raw or b"").decode("utf-8", "replace"))
+                entry: JsonValue = json.loads((raw or b"").decode("utf-8", "replace"))
+                if not isinstance(entry, dict):
+                    continue
                 # A session's own messages need no mark: some clients write none.
-                is_told = isinstance(entry, dict) and not entry.keys().isdisjoint(("isSidechain", "message"))
+                is_told = not entry.keys().isdisjoint(("isSidechain", "message"))
                 marks += [entry.get("isSidechain")] if is_told else []
         self._is_subagents = bool(marks) and all(mark is True for mark in marks)
         file.seek(0)

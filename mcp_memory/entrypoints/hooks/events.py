@@ -142,6 +142,17 @@ def remind(hook: HookCall) -> str:
 
 
 def feed(hook: HookCall, *, is_growing: bool = False) -> None:
+    """Add to the log what it lacks, then compact it where that passed its ceiling. Raises as `_add_lines` does."""
+    _add_lines(hook, is_growing=is_growing)
+    _hold_ceiling(hook)
+
+
+def _hold_ceiling(hook: HookCall) -> None:
+    if hook.settings.hook_log:
+        hook.app.hold_ceiling(hook.caller)
+
+
+def _add_lines(hook: HookCall, *, is_growing: bool = False) -> None:
     """Add to the log what the transcript has and the log has not, part by part, so that an early end loses nothing.
 
     With `is_growing` an answer that may go on is left for the next hook.
@@ -159,7 +170,6 @@ def feed(hook: HookCall, *, is_growing: bool = False) -> None:
         from mcp_memory.entrypoints.conversations.rewound import taken_back
 
         hook.app.take_back(taken_back(b"".join(hook.lines).splitlines()), hook.caller)
-        hook.app.hold_ceiling(hook.caller)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
     if start is None:
@@ -179,7 +189,6 @@ def feed(hook: HookCall, *, is_growing: bool = False) -> None:
         if part.end <= start:
             break
         start = part.end
-    hook.app.hold_ceiling(hook.caller)
 
 
 def unread_from(hook: HookCall) -> int | None:
@@ -212,8 +221,9 @@ def before_compaction(hook: HookCall) -> str:
 
     if hook.settings.hook_log:
         with contextlib.suppress(InvalidRequest):  # Without a transcript there are still the tasks.
-            feed(hook)
+            _add_lines(hook)
         hook.app.checkpoint(hook.caller)
+        _hold_ceiling(hook)  # Last, since it takes longest: a deadline in it leaves the checkpoint.
     if not hook.has_memory:
         return KEEP
     path = stack_of(hook.app.records, hook.caller).path

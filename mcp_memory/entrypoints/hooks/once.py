@@ -27,12 +27,13 @@ _TAIL = 65_536
 def is_first(name: str, raw: bytes, data_dir: str, chosen: Mapping[str, object]) -> bool:
     """Return False where another process has begun on the same event; `chosen` are the arguments of the process.
 
-    True where that cannot be known: no session has to go without its memory for it.
+    Of another memory, by arguments or environment, it is another event. True where that cannot be known: no session has to go without its memory for it.
     """
     path = _notes_of(name, raw, data_dir)
     if path is None:
         return True
-    told = repr([name, sorted(chosen.items()), *(_text(raw, each) for each in _TELLING)])
+    settings = sorted(each for each in os.environ.items() if each[0].startswith("MCP_MEMORY_"))
+    told = repr([name, settings, sorted(chosen.items()), *(_text(raw, each) for each in _TELLING)])
     event = digest(told.encode("utf-8", "replace"), 12)
     transcript = _text(raw, "transcript_path")
     size = _size(transcript)

@@ -179,12 +179,11 @@ class Remind:
 
         Words alone are not enough to show unrequested what was said.
         """
-        if read.query.vector is None:
+        said = RecordFilter(scopes=caller.scopes, kinds=SPOKEN)
+        if read.query.vector is None or not self._records.count_unembedded(said):
             return
         with self._snapshots.snapshot():
             where = replace(self._filter(known, stack_of(self._records, caller), caller), kinds=SPOKEN)
-            if not self._records.count_unembedded(where):
-                return
             ranking = self._searcher.rank(read, where, is_unasked=True)
             ids = [hit.id for hit in ranking.hits if "vector" not in hit.raw][:LOOKED_AT]
             records = self._records.get(ids, caller.scopes)

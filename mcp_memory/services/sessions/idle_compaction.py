@@ -71,14 +71,15 @@ class IdleCompaction:
                     self._logs.leave(caller, self._logs.size(caller).tokens)
 
     def hold_ceiling(self, caller: Caller) -> None:
-        """Compact the caller's log if what was just stored in it passed its ceiling: who feeds faster than that waits.
+        """Compact the caller's log if what was just stored in it passed its ceiling.
 
-        Asks no model, whose answer may take minutes. Raises StoreUnavailable; what was committed stays.
+        Asks no model, and waits for nobody at work on the log: a model's answer there may take minutes, and what is
+        stored after it is held again. Raises StoreUnavailable; what was committed stays.
         """
         if not self._compact.is_automatic or not self._is_over(caller):
             return
-        with self._held(caller, PATIENCE_SECONDS):
-            if self._is_over(caller):  # Another call may have compacted it since.
+        with self._held(caller) as is_held:
+            if is_held and self._is_over(caller):  # Another call may have compacted it since.
                 self._do(CompactRequest(trigger="forced", summarizer="extractive"), caller)
 
     def _is_over(self, caller: Caller) -> bool:

@@ -49,6 +49,17 @@ def test_before_a_compaction_a_checkpoint_says_where_the_work_stands(
     assert len(memory.logs.said(memory.caller(checkpoint.session_id))) == 3
 
 
+def test_a_checkpoint_is_stored_before_the_log_is_held_below_its_ceiling(
+    memory: App, run_hook: "RunHook", transcript: "Transcript", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7.2: a deadline in the compaction leaves it."""
+    transcript.say("user", "First look at the tests in tests/test_export.py.")
+    stored: list[int] = []
+    monkeypatch.setattr(App, "hold_ceiling", lambda _app, _caller: stored.append(len(kept(memory, "checkpoint"))))
+    run_hook("PreCompact")
+    assert set(stored) == {1}
+
+
 def test_a_later_checkpoint_takes_the_place_of_the_former(
     memory: App, run_hook: "RunHook", transcript: "Transcript"
 ) -> None:

@@ -31,6 +31,12 @@ def test_the_same_event_is_answered_once(folder: Path) -> None:
     assert is_first("SessionStart", raw, str(folder), {"namespace": "other"})
 
 
+def test_hooks_of_two_memories_act_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first(folder, "SessionStart", source="startup")
+    monkeypatch.setenv("MCP_MEMORY_NAMESPACE", "another")
+    assert first(folder, "SessionStart", source="startup")
+
+
 def test_of_many_at_the_same_moment_one_is_first(folder: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
         asked = [threads.submit(first, folder, "UserPromptSubmit", prompt="Go on") for _ in range(64)]

@@ -23,8 +23,13 @@ SAID = "The user lives at 12 Plum Lane in Oakham, and only the courier knows."
 
 
 def message(text: str, message_id: str = "", role: str = "user") -> NewRecord:
-    details = {"message_id": message_id} if message_id else {}
+    """A line with a client's id, which is unique everywhere: `message_id` names it here."""
+    details = {"message_id": unique(message_id)} if message_id else {}
     return NewRecord(kind="message", role=role, text=text, details=details)
+
+
+def unique(name: str) -> str:
+    return str(uuid5(NAMESPACE_URL, name))
 
 
 def texts(app: App) -> list[str]:
@@ -235,19 +240,18 @@ def test_a_line_that_sessions_have_in_common_is_stored_once(app: App) -> None:
 def test_what_the_user_took_back_is_marked_and_in_no_log(app: App) -> None:
     """P2.1: it ranks last, and is found; where another session goes on with it, it holds."""
     me, fork = app.caller("work"), app.caller("fork")
-    ids = [str(uuid5(NAMESPACE_URL, str(n))) for n in range(4)]
-    words = ("Which store?", "Use MySQL for orders.", "Use Postgres.", "Use SQLite.")
-    *told, later = [message(text, i) for text, i in zip(words, ids, strict=True)]
+    told = [message("Which store?", "m1"), message("Use MySQL for orders.", "m2"), message("Use Postgres.", "m3")]
     app.feed(told, me)
     assert app.take_back([], me) == 0
-    assert app.take_back(ids[1:2], me) == 1
-    assert app.take_back(ids[1:2], me) == 0
+    assert app.take_back([unique("m2")], me) == 1
+    assert app.take_back([unique("m2")], me) == 0
     assert [entry.text for entry in app.logs.log(me).entries] == ["Which store?", "Use Postgres."]
     (taken,) = app.recall(RecallRequest(query="MySQL", tags=(TAKEN_BACK,)), me).results
     assert taken["status"] == "superseded"
-    app.feed([later], me)
-    app.feed([*told, later, message("Go on with it.", "f1")], fork)
-    assert app.take_back(ids[3:], me) == 0
+    app.feed([*told, message("Go on with it.", "f1")], fork)
+    app.feed([message("Use SQLite.", "m5")], me)
+    app.feed([message("Use SQLite.", "m5")], fork)
+    assert app.take_back([unique("m5")], me) == 0
     assert "Use SQLite." in [entry.text for entry in app.logs.log(fork).entries]
 
 

@@ -287,3 +287,14 @@ def test_a_log_that_another_call_compacted_meanwhile_is_left_alone(
     monkeypatch.setattr(app.idle_compaction, "_is_over", is_over)
     app.hold_ceiling(caller)
     assert not app.logs.compactions(caller)
+
+
+def test_who_passes_a_ceiling_waits_for_nobody_at_work_on_the_log(open_memory: Callable[..., App]) -> None:
+    """D1.1: a model's answer there may take minutes; what is stored after it is held again."""
+    app = open_memory(compaction_window=2_000)
+    caller = app.caller("work")
+    with app.idle_compaction.kept_off(caller):
+        app.remember(session(10), caller, advise=False, embed=False)
+        assert not app.logs.compactions(caller)
+    app.remember(session(20)[-10:], caller, advise=False, embed=False)
+    assert app.logs.compactions(caller)

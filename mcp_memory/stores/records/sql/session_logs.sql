@@ -176,18 +176,18 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
     );
 
 -- name: told_before
--- The same line under the client's own id of it, in whichever session it was told first. Only a log's beginning is in
--- common, in the order in which it was told first: so the order of rows is that of the log.
+-- The same line under the client's own id of it, in whichever session it was told first. Only one that was
+-- stored after all that the log has: so the order of rows is that of the log.
 SELECT r.id FROM records AS r INDEXED BY records_by_message
 WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
     AND r.kind IN ('message', 'tool_call', 'tool_result') AND r.scope = :scope
     AND r.kind = :kind AND r.role IS :role AND r.content_hash = :digest AND r.call_id IS :call_id
-    AND r.row > coalesce((SELECT max(s.row) FROM shared_lines AS s
-        WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0)
-    AND NOT EXISTS (
-        SELECT 1 FROM records AS o INDEXED BY records_in_log
-        WHERE o.namespace = :namespace AND o.session_id = :session_id AND o.agent = :agent
-            AND o.kind IN ('message', 'tool_call', 'tool_result')
+    AND r.row > max(
+        coalesce((SELECT max(s.row) FROM shared_lines AS s
+            WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0),
+        coalesce((SELECT max(o.row) FROM records AS o INDEXED BY records_in_log
+            WHERE o.namespace = :namespace AND o.session_id = :session_id AND o.agent = :agent
+                AND o.kind IN ('message', 'tool_call', 'tool_result')), 0)
     )
 ORDER BY r.row LIMIT 1;
 
