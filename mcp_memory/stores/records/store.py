@@ -115,6 +115,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         return frozenset(row[0] for row in self._database.rows(*filtered("matching_ids", where)))
 
+    def also_told_in(self, session_id: str) -> frozenset[str]:
+        return frozenset(row["id"] for row in self._rows("also_told_in", (session_id,)))
+
     def count(self, where: RecordFilter) -> int:
         return self._database.rows(*filtered("count_matching", where))[0][0]
 

@@ -111,9 +111,10 @@ def test_an_erased_message_comes_back_from_no_transcript_fork_or_summary(app: Ap
 def test_a_client_that_counts_its_messages_in_each_session_loses_none(app: App) -> None:
     """G2.1: its ids are no names of their own; a text without words is known by its characters."""
     one, two = app.caller("one"), app.caller("two")
-    app.feed([message("Never tell it.", "1"), message("\N{THUMBS UP SIGN}")], one)
+    counted = {"message_id": "1"}
+    app.feed([replace(message("Never tell it."), details=counted), message("\N{THUMBS UP SIGN}")], one)
     app.forget([each.id for each in app.logs.said(one)], "erase", one)
-    assert app.feed([message("Build the gate.", "1")], two).stored == 1
+    assert app.feed([replace(message("Build the gate."), details=counted)], two).stored == 1
     assert app.feed([message("\N{WHITE HEAVY CHECK MARK}"), message("\N{THUMBS UP SIGN}")], one).stored == 1
 
 

@@ -94,9 +94,8 @@ FROM (
             SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
             WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM taken_back AS t
-            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        AND r.row NOT IN (
+            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
         ) AS is_live
     FROM records AS r INDEXED BY records_in_log
     WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
@@ -106,9 +105,8 @@ FROM (
             SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
             WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM taken_back AS t
-            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        AND r.row NOT IN (
+            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
         )
     FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row
     WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id
