@@ -104,6 +104,10 @@ class RecordReader(Protocol):
         """Return the ids of every record that passes the filter."""
         ...
 
+    def also_told_in(self, session_id: str) -> frozenset[str]:
+        """Return the ids of the lines in logs of that session which another session stored, in any scope."""
+        ...
+
     def stored_by(self, where: RecordFilter, at: Instant, *, changed: bool) -> frozenset[str]:
         """Return the ids of passing records that were stored by then; those that changed since, or those that did not.
 

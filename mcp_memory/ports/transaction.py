@@ -280,7 +280,7 @@ class LogWriter(Protocol):
     def told_before(self, line: MessageLine, caller: Caller) -> str | None:
         """Return the id of the original that is this line, in whichever session it was told first.
 
-        None where that was before any line of the caller's log: shared lines are in its order.
+        None where the caller's log has a line that was stored later: ids, by which a log is ordered, sort by time.
         """
         ...
 

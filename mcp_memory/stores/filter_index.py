@@ -1,8 +1,8 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
 Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities, sessions, what is an agent's own, and columns without an array are read from the truth: few filters
-name them, an entity's links are many, and a line may be of several sessions.
+arrays. Entities, what is an agent's own, and columns without an array are read from the truth: few filters name them,
+and an entity's links are many; so are the lines that a session's log has in common with another one's.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ _BY_COLUMN = {
     name: each for name, each in marked(RecordFilter, Compares).items() if each.column in (*_TEXTS, "occurred_at")
 }
 """The fields of a filter that compare a column."""
-_UNINDEXED = marked(RecordFilter, Compares).keys() - _BY_COLUMN.keys() | {
-    "entities",
-    "entity_types",
-    "own_of",
-    "session_id",
-}
+_UNINDEXED = marked(RecordFilter, Compares).keys() - _BY_COLUMN.keys() | {"entities", "entity_types", "own_of"}
 _OUTLINE_TEXTS = ("kind", "task_id", "session_id", "speaker")
 _OUTLINED: Mapping[str, type[np.generic]] = {
     "successor": np.int64,
@@ -70,6 +65,9 @@ class BitmapFilterIndex:
             return where.passing
         with self._follower.reading(self):
             flags = self._columns.passing(where)
+            if where.session_id:
+                also = self._follower.records.also_told_in(where.session_id)
+                flags &= self._columns.in_session(where.session_id, also)
             if not _UNINDEXED.isdisjoint(where.in_use):
                 passing = RecordSet.of(self._follower.records.matching_ids(where))
                 flags &= held_against(passing, np.arange(len(flags)))
@@ -260,6 +258,11 @@ class _Columns:
             yield self._these(where.only)
         if where.exclude:
             yield ~self._these(where.exclude)
+
+    def in_session(self, session_id: str, also: Collection[str]) -> Flags:
+        flags, numbers = self._any_of("session_id", [session_id]), numbers_of(list(also))
+        flags[numbers[numbers < self._size]] = True
+        return flags
 
     def noted_elsewhere(self, session: str) -> NDArray[np.int64]:
         return np.flatnonzero(~self._any_of("noted_in", [None, session]))

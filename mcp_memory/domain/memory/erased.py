@@ -145,10 +145,8 @@ class ErasedMarks:
 
     def met_in(self, kind: Kind, session_id: str, text: str, details: Details) -> Iterator[tuple[int, bytes]]:
         """Yield the width and the digest of each mark that an item has."""
-        message_id, found = (
-            details.get("message_id"),
-            [_whole(self.key, kind, each, text) for each in (session_id, ANYWHERE)],
-        )
+        message_id = details.get("message_id")
+        found = [_whole(self.key, kind, each, text) for each in (session_id, ANYWHERE)]
         if isinstance(message_id, str):
             found.append(_named(self.key, session_id, message_id))
         yield from ((WHOLE, each) for each in found if each in self.digests.get(WHOLE, ()))
@@ -252,17 +250,15 @@ def _sentences(found: Iterable[tuple[int, int]], ends: Sequence[int], text: str)
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the spans, those that overlap or touch as one."""
-    current: tuple[int, int] | None = None
-    for span in sorted(spans):
-        if current and span[0] <= current[1] + 1:
+    """Yield the spans, of which there is one at least, those that overlap or touch as one."""
+    current, *others = sorted(spans)
+    for span in others:
+        if span[0] <= current[1] + 1:
             current = current[0], max(current[1], span[1])
             continue
-        if current:
-            yield current
-        current = span
-    if current:
         yield current
+        current = span
+    yield current
 
 
 def _words(text: str) -> list[_PlacedWord]:

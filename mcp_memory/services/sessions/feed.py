@@ -216,7 +216,7 @@ class LogFeeder:
     ) -> dict[str, RecordDraft | None]:
         """Store entries, and return them by their ids; None for one of another session, which becomes this one's too.
 
-        So a copied conversation is stored once, as far as it is told in the order of the first.
+        So a copied conversation is stored once, as far as its order is that of the first.
         """
         now, added = self._clock(), dict[str, RecordDraft | None]()
         for draft, made in news:

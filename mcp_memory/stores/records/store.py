@@ -115,6 +115,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         return frozenset(row[0] for row in self._database.rows(*filtered("matching_ids", where)))
 
+    def also_told_in(self, session_id: str) -> frozenset[str]:
+        return frozenset(row["id"] for row in self._rows("also_told_in", (session_id,)))
+
     def count(self, where: RecordFilter) -> int:
         return self._database.rows(*filtered("count_matching", where))[0][0]
 
@@ -358,7 +361,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         index = "INDEXED BY records_by_pin" if where.pinned else ""
         if not index and where.only is None and (where.task_id or where.session_id):
             # SQLite would read all of one kind.
-            index = f"INDEXED BY records_by_{'task' if where.task_id else 'session'}"
+            # The rows of a session are named, those that its log shares among them.
+            index = "INDEXED BY records_by_task" if where.task_id else "NOT INDEXED"
         elif order == "important" and len(where.kinds) == 1 and not is_narrow:
             index = "INDEXED BY records_by_kind"
         return self._database.rows(sql.replace("{order}", columns).replace("{index}", index), parameters)

@@ -100,6 +100,13 @@ def test_an_id_that_each_conversation_counts_is_erased_in_its_own_alone() -> Non
     found = ErasedMarks(key=KEY, digests={WHOLE: erased})
     assert [found.has("message", "a", "Yes.", i) for i in ("m3", "m4", line)] == [True, False, True]
     assert [found.has("message", "b", "Yes.", i) for i in ("m3", "m4", line)] == [False, False, True]
+    assert [width for width, _ in found.met_in("message", "a", "Yes.", {"message_id": "m3"})] == [WHOLE]
+    assert not [*found.met_in("message", "b", "Yes.", {"message_id": "m3"})]
+
+
+def test_a_quotation_over_two_sentences_takes_both() -> None:
+    piece = words_of("at the gate. Nobody knows it but Bob")
+    assert quoting({piece})("He waits at the gate. Nobody knows it but Bob. Go on.") == "[erased] Go on."
 
 
 def test_it_takes_linear_time() -> None:

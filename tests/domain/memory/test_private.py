@@ -15,6 +15,7 @@ from mcp_memory.domain.memory.private import is_private, without_private
         ("Fix it. <private>My code is 4711.</private> Use OAuth.", "Fix it. [private] Use OAuth."),
         ("<PRIVATE reason='x'>a\n\nb</private >", "[private]"),
         ("a <private>b</private> c <private>d</private>", "a [private] c [private]"),
+        ("Press ` first. <private>b</private> It is d.", "Press ` first. [private] It is d."),
         ("a <private>b <private>c</private> d", "a [private] d"),
         ("Fix it. <private>My code is 4711.", "Fix it. [private]"),
         ("<private>\n```\nkey = 1\n```\n</private>", "[private]"),
@@ -34,6 +35,7 @@ def test_a_passage_is_left_out(said: str, kept: str) -> None:
         'Put "<private>" before it.',
         "Write `<private>` and `</private>` around it; see below.",
         "```md\nOpen with <private> and write on.\n```\nThat is all.",
+        "Press ` to write <b>, or `` for none.",
         "</private> This is a private matter </private> of <privately> held <b>.",
     ],
 )

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.ids import make_id, number_of
+from mcp_memory.domain.model.ids import is_globally_unique, make_id, number_of
 
 
 @given(st.integers(0, 2**45), st.integers(0, 2**45))
@@ -34,3 +34,20 @@ def test_what_is_no_id_has_no_number(text: str) -> None:
     """S3.1: ids come from callers, too."""
     number = number_of(text)
     assert number == 0 or make_id(text[0], number) == text
+
+
+def test_only_a_random_uuid_is_unique_beyond_one_conversation() -> None:
+    """P2.1: other ids may be counted from 1 in each."""
+    random = "0b9c1f64-2d3a-4e5f-8a71-c60f9d2e47b8"
+    for named in (random, f"{random}/2", random.upper(), f"run--{random}-0"):
+        assert is_globally_unique(named)
+    for named in (
+        "",
+        "1",
+        "m1",
+        "run--0b",
+        "2026-11-28T15:46:01",
+        f"{random}0",
+        "00000000-0000-4000-8000-000000000012",
+    ):
+        assert not is_globally_unique(named)

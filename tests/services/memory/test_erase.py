@@ -112,9 +112,10 @@ def test_an_erased_message_comes_back_from_no_transcript_fork_or_summary(app: Ap
 def test_a_client_that_counts_its_messages_in_each_session_loses_none(app: App) -> None:
     """G2.1: its ids are no names of their own; a text without words is known by its characters."""
     one, two = app.caller("one"), app.caller("two")
-    app.feed([message("Never tell it.", "1"), message("\N{THUMBS UP SIGN}")], one)
+    counted = {"message_id": "1"}
+    app.feed([replace(message("Never tell it."), details=counted), message("\N{THUMBS UP SIGN}")], one)
     app.forget([each.id for each in app.logs.said(one)], "erase", one)
-    assert app.feed([message("Build the gate.", "1")], two).stored == 1
+    assert app.feed([replace(message("Build the gate."), details=counted)], two).stored == 1
     assert app.feed([message("\N{WHITE HEAVY CHECK MARK}"), message("\N{THUMBS UP SIGN}")], one).stored == 1
 
 
@@ -283,3 +284,20 @@ def test_what_one_call_names_twice_is_kept_once(app: App, remember: RememberOne)
     assert record(app, one.id).details["asked_as"] == ["Which palette?", "Which colour?"]
     app.revise(Revision(id=one.id, tags=("UX", "ux")), app.caller())
     assert record(app, one.id).tags == ("UX",)
+
+
+def test_a_text_that_is_made_of_erased_ones_alone_goes_with_them(app: App, remember: RememberOne) -> None:
+    one, two = "The safe of the harbour office opens with 4711.", "The spare key hangs behind the green door there."
+    ids = [remember(one).id, remember(two).id]
+    both = remember(f"{two} {one}").id
+    assert both in app.forget(ids, "erase", app.caller()).extracted
+    assert not [each for each in texts(app) if "4711" in each or "green door" in each]
+
+
+def test_a_line_that_holds_no_more_stays_as_it_is_where_it_is_taken_back(app: App) -> None:
+    me = app.caller("work")
+    app.feed([message("Use MySQL for orders.", "m1")], me)
+    [line] = app.logs.said(me)
+    app.forget([line.id], "retire", me)
+    assert app.take_back([unique("m1")], me) == 1
+    assert record(app, line.id).status == "retired"

@@ -115,6 +115,16 @@ def test_logs_tasks_and_open_branches_stay_behind(app: App, other: App) -> None:
     assert not app.tasks.tree(app.caller())
 
 
+def test_what_was_erased_here_does_not_come_back(app: App, other: App) -> None:
+    """G2.1."""
+    said = "The safe of the harbour office opens with 4711."
+    remember(other, NewRecord(text=said))
+    [here] = remember(app, NewRecord(text=said))
+    app.forget([here], "erase", app.caller())
+    assert merge(app, other).erased == 1
+    assert said not in texts(app)
+
+
 def test_nothing_is_stored_where_a_piece_cannot_be_read(app: App, other: App) -> None:
     """S7.1, R1."""
     remember(other, NewRecord(text="One."))

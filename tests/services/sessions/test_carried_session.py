@@ -1,5 +1,7 @@
 """What a session holds when its client has compacted it, read from the log."""
 
+from uuid import NAMESPACE_URL, uuid5
+
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
@@ -65,3 +67,19 @@ def test_what_is_retired_or_erased_is_gone_from_it(app: App) -> None:
     app.forget([said], "erase", me)
     assert "in cents" not in told(app, me)
     assert "SQLite" in told(app, me)
+
+
+def test_a_fork_holds_what_it_was_copied_from_but_for_what_was_taken_back(app: App) -> None:
+    """P1.3, P2.1: as it may still hold in another session, by the session's own mark."""
+    me, fork = app.caller("s1"), app.caller("fork")
+    rules = ("Amounts are in cents.", "Answer in French.", "Answer in Danish.")
+    ids = [str(uuid5(NAMESPACE_URL, text)) for text in rules]
+    said = [
+        NewRecord(text=text, kind="message", role="user", details={"message_id": i})
+        for text, i in zip(rules, ids, strict=True)
+    ]
+    app.feed(said, me)
+    app.feed(said, fork)
+    assert app.take_back(ids[1:2], fork) == 0
+    assert [f"- {text}" in told(app, fork) for text in rules] == [True, False, True]
+    assert [f"- {text}" in told(app, me) for text in rules] == [True, True, True]

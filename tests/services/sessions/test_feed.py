@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -219,3 +220,55 @@ def _shown(app: App, caller: Caller) -> list[NewRecord]:
         NewRecord(kind=entry.kind, role=entry.role, text=entry.text, tool=entry.tool, call_id=entry.call_id)
         for entry in app.logs.log(caller).entries
     ]
+
+
+def _copied(count: int) -> list[NewRecord]:
+    """A conversation whose lines have the ids of a client's transcript."""
+    ids = (str(uuid5(NAMESPACE_URL, str(n))) for n in range(count))
+    return [replace(record, details={"message_id": i}) for record, i in zip(session(count), ids, strict=False)]
+
+
+def _ids(app: App, caller: Caller) -> list[str]:
+    return [entry.id for entry in app.logs.log(caller).entries]
+
+
+@pytest.mark.parametrize("at_once", [3, 100])
+def test_the_beginning_that_a_fork_copies_is_stored_once_and_found_in_both(
+    app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """P2.1: in its order, by recall as well; what follows is the fork's own."""
+    monkeypatch.setattr(feed, "FED_AT_ONCE", at_once)
+    told, fork = _copied(8), app.caller("fork")
+    own = NewRecord(kind="message", role="user", text="The fork exports credit notes.")
+    app.feed(told, caller)
+    assert app.feed([*told, own], fork) == Fed(stored=1, known=8)
+    assert app.feed([*told, own], fork) == Fed(known=9)
+    assert _texts(app, fork) == [*(record.text for record in told), own.text]
+    assert _ids(app, fork)[:8] == _ids(app, caller)
+    found = app.recall(RecallRequest(session_id="fork", limit=20), caller).results
+    assert {str(each["id"]) for each in found} == set(_ids(app, fork))
+    assert len(app.recall(RecallRequest(session_id="work", limit=20), caller).results) == 8
+
+
+def test_a_line_of_another_session_stands_where_it_is_told(app: App, caller: Caller) -> None:
+    """P2.1: behind what is the session's own, or in another order, it is stored anew."""
+    told, other, turned = _copied(4), app.caller("other"), app.caller("turned")
+    own = NewRecord(kind="message", role="user", text="Something else first.")
+    app.feed(told, caller)
+    assert app.feed([told[2], told[1], told[3]], turned).stored == 2
+    assert _texts(app, turned) == [told[2].text, told[1].text, told[3].text]
+    assert app.feed([told[0], own, *told[1:]], other).stored == 4
+    assert _texts(app, other) == [told[0].text, own.text, *(record.text for record in told[1:])]
+
+
+def test_lines_whose_ids_are_counted_in_each_conversation_are_each_its_own(app: App, caller: Caller) -> None:
+    """P2.1: "yes, go on" is message 3 of both; what is erased in one stays in the other, and may be told there."""
+    words, other = ["Yes, go on.", "Done."], app.caller("other")
+    told = [
+        NewRecord(kind="message", role="user", text=text, details={"message_id": str(number)})
+        for number, text in enumerate(words)
+    ]
+    app.feed(told, caller)
+    assert app.feed(told, other).stored == 2
+    app.forget(_ids(app, caller)[:1], "erase", caller)
+    assert _texts(app, other) == words

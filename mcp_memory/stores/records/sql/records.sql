@@ -191,6 +191,9 @@ SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.updated_at, r.importance FROM records AS r {index} WHERE {where}
 ORDER BY {order} LIMIT :limit;
 
+-- name: also_told_in
+SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHERE s.session_id = ?;
+
 -- name: recent_sessions
 -- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
 -- what was extracted from old episodes and messages.

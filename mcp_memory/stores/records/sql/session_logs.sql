@@ -94,9 +94,8 @@ FROM (
             SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
             WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM taken_back AS t
-            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        AND r.row NOT IN (
+            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
         ) AS is_live
     FROM records AS r INDEXED BY records_in_log
     WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
@@ -106,9 +105,8 @@ FROM (
             SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
             WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
         )
-        AND NOT EXISTS (
-            SELECT 1 FROM taken_back AS t
-            WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
+        AND r.row NOT IN (
+            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
         )
     FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row
     WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id
@@ -176,17 +174,19 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
     );
 
 -- name: told_before
--- The same line under the client's own id of it, in whichever session it was told first; only one that was told after
--- all that the log has: so the order of rows is that of the log.
+-- The same line under the client's own id of it, in whichever session it was told first. Only one that was
+-- stored after all that the log has: so the order of rows is that of the log.
 SELECT r.id FROM records AS r INDEXED BY records_by_message
 WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
     AND r.kind IN ('message', 'tool_call', 'tool_result') AND r.scope = :scope
     AND r.kind = :kind AND r.role IS :role AND r.content_hash = :digest AND r.call_id IS :call_id
-    AND r.row > coalesce((SELECT max(s.row) FROM shared_lines AS s
-        WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0)
-    AND r.row > coalesce((SELECT max(o.row) FROM records AS o INDEXED BY records_in_log
-        WHERE o.namespace = :namespace AND o.session_id = :session_id AND o.agent = :agent
-            AND o.kind IN ('message', 'tool_call', 'tool_result')), 0)
+    AND r.row > max(
+        coalesce((SELECT max(s.row) FROM shared_lines AS s
+            WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0),
+        coalesce((SELECT max(o.row) FROM records AS o INDEXED BY records_in_log
+            WHERE o.namespace = :namespace AND o.session_id = :session_id AND o.agent = :agent
+                AND o.kind IN ('message', 'tool_call', 'tool_result')), 0)
+    )
 ORDER BY r.row LIMIT 1;
 
 -- name: share_line
