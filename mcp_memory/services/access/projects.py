@@ -16,6 +16,7 @@ from mcp_memory.domain.model.projects import (
 )
 from mcp_memory.domain.model.records import LASTING_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.access import ProjectStore
@@ -106,7 +107,7 @@ class Projects:
         if (former := self.former(membership, caller)) is None:
             return ""
         command = shlex.join(("mcp-memory", "projects", "merge", former.namespace, caller.namespace))
-        return (
+        return whole_characters(  # The name of a folder may be no text.
             f"Nothing is stored under {one_line(caller.namespace)} yet, but {former.why} ({former.records} records in"
             f" {one_line(former.namespace)}): if it is the same project, the user brings them here by `{command}`."
         )

@@ -139,6 +139,18 @@ def test_a_folder_moved_to_another_disk_is_known_by_its_name(at: At, tmp_path: P
     assert "of the same name, is gone" in app.former_memory(app.caller())
 
 
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are text there")
+def test_a_folder_whose_name_was_no_text_is_named_in_characters(at: At, tmp_path: Path) -> None:
+    """P4.1, X3.1: what is told goes out as UTF-8."""
+    before = Path(os.fsdecode(os.fsencode(tmp_path / "home") + b"/gar\xe7on"))
+    store(at(before), PORT)
+    before.rename(tmp_path / "home" / "garcon")
+    app = at(tmp_path / "home" / "garcon")
+    told = app.former_memory(app.caller())
+    assert "gar\N{REPLACEMENT CHARACTER}on before" in told
+    assert told.encode()
+
+
 def test_an_imported_memory_of_a_folder_of_that_name_is_told(at: At, open_memory: Open, tmp_path: Path) -> None:
     """P4.2: namespaces of folders name paths, which differ on another machine."""
     there = f"app-{'a' * 16}"
