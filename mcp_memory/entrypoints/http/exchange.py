@@ -50,7 +50,10 @@ class Exchange:
         self.has_begun = False
         self._receive = receive
         self._send = send
-        self._declared = _declared_bytes(scope)
+        names = [name for name, _ in scope["headers"]]
+        # A proxy may go by the one and we by the other, and what one takes for a body would be a request to the other.
+        self.has_two_lengths = b"transfer-encoding" in names and b"content-length" in names
+        self._declared = 1 if self.has_two_lengths else _declared_bytes(scope)
         self._is_read = self._declared == 0
         self._is_stream = False
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,6 +23,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
@@ -64,6 +66,7 @@ _HOST_REFUSED: Final = "This server does not answer to that Host; allow it with 
 _ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow its name with --allowed-host."
 _UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
 _BUSY: Final = "The server is busy, and as many calls wait as may; call again in a few seconds."
+_TWO_LENGTHS: Final = "The request has Content-Length and Transfer-Encoding; send one of them."
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
 
@@ -132,12 +135,35 @@ def transport_security(host: str, allowed: Sequence[str]) -> TransportSecuritySe
     A page in a browser reaches the server only from an origin of one of these names, which browsers write in lower
     case.
     """
-    bracketed = f"[{host}]" if ":" in host else host
-    given = (bracketed, *allowed)
-    names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", *given, *(each.lower() for each in given)))
-    hosts = [each for name in names for each in (name, f"{name}:*")]
+    hosts = [each for name in _names(host, allowed) for each in (name, f"{name}:*")]
     origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+def readable_from_pages(app: ASGIApp, host: str, allowed: Sequence[str]) -> ASGIApp:
+    """Let pages of the allowed origins read the answers of the protocol: browsers ask first whether they may.
+
+    What the people's page answers is for its own origin alone.
+    """
+    names = "|".join(re.escape(name) for name in _names(host, allowed))
+    protocol = CORSMiddleware(
+        app,
+        allow_origin_regex=rf"https?://(?:{names})(?::\d+)?",
+        allow_methods=("POST", "GET", "DELETE"),
+        allow_headers=("*",),
+        expose_headers=(SESSION_HEADER, "www-authenticate", "retry-after"),
+    )
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_protocol = scope["type"] == "http" and scope["path"] == PATH
+        await (protocol if is_protocol else app)(scope, receive, send)
+
+    return answer
+
+
+def _names(host: str, allowed: Sequence[str]) -> Sequence[str]:
+    given = (f"[{host}]" if ":" in host else host, *allowed)
+    return list(dict.fromkeys(("127.0.0.1", "localhost", "[::1]", *given, *(each.lower() for each in given))))
 
 
 def _secret(headers: Mapping[str, str]) -> str:
@@ -212,6 +238,8 @@ class RequestGate:
     async def _pass(self, exchange: Exchange) -> None:
         """Pass a request on. Raises Refused, or Gone."""
         scope = exchange.scope
+        if exchange.has_two_lengths:
+            raise Refused(400, _TWO_LENGTHS)
         if scope["path"] == HEALTH_PATH:
             return await self._app(scope, exchange.receive, exchange.send)
         if scope["path"].startswith(WELL_KNOWN):
@@ -239,6 +267,9 @@ class RequestGate:
                 message = checked_message(body)
                 # A response has no method, and a call may wait for it: it comes in however many calls there are.
                 body, asks = message.line, bool(message.method)
+                if message.method == "initialize":
+                    # A client whose session ended with the server before may still name it, and would never get in.
+                    scope["headers"] = [each for each in scope["headers"] if each[0] != SESSION_HEADER.encode()]
             receive = exchange.replay(body)
         if not is_call:
             await self._app(scope, receive, exchange.send)

@@ -140,7 +140,12 @@ def _make(
     from starlette.applications import Starlette
 
     from mcp_memory.entrypoints.http.connections import Server
-    from mcp_memory.entrypoints.http.request_checks import Authenticator, RequestGate, transport_security
+    from mcp_memory.entrypoints.http.request_checks import (
+        Authenticator,
+        RequestGate,
+        readable_from_pages,
+        transport_security,
+    )
     from mcp_memory.entrypoints.page.doors import Doors, PageSessions
     from mcp_memory.entrypoints.page.site import Site
 
@@ -158,7 +163,7 @@ def _make(
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     config = uvicorn.Config(
-        gate,
+        readable_from_pages(gate, listening.host, listening.allowed_hosts),
         log_config=None,
         access_log=False,
         server_header=False,
