@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -37,7 +38,9 @@ def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erase
     }
     session = Session(tmp_path, environment)
     for number in range(6):
-        session.say(f"u{number}", "user", SAID if number == 3 else f"Step {number} of the export.")
+        session.say(
+            str(uuid5(NAMESPACE_URL, f"u{number}")), "user", SAID if number == 3 else f"Step {number} of the export."
+        )
     session.hook("Stop")
     session.hook("PreCompact", trigger="auto")
     session.hook("PostCompact", compact_summary=SUMMARY)

@@ -420,6 +420,8 @@ def test_a_filter_holds_for_what_was_said_last_too(app: App, clock: "Clock") -> 
     talk = first_block(app, kinds=("message",))
     assert {part.kind for part in talk.report.components} == {"message"}
     assert ANSWERED in section(talk, "Last Exchange")
+    both = first_block(app, kinds=("message", "fact"))
+    assert {part.kind for part in both.report.components} <= {"message", "fact"}
 
 
 def test_nobody_reads_the_private_words_of_another(open_memory: Open, clock: "Clock") -> None:
