@@ -14,16 +14,19 @@ MIGRATED = "migrated"
 """Name in `meta` of what the last migrations counted, for people."""
 ENTERED = "entered"
 """Name in `meta` of the newest number and row that an import into the empty memory brought, and its time."""
+# e.g. "{lines_of_session}", a statement; "{order}" is filled in by who runs it
+_PART = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 
 
 @cache
 def statement(name: str) -> str:
-    """Return the statement of that name, the fields of a record filled in.
+    """Return the statement of that name, with the statements that it names as parts, and the fields of a record.
 
     Raises KeyError, a defect, where there is none.
     """
-    sql = _all_statements()[name]
+    every = _all_statements()
+    sql = _PART.sub(lambda part: every.get(part[1], part[0]), every[name])
     for part, names in RECORD_PARTS.items():
         sql = sql.replace(part, names)
     return sql

@@ -1,15 +1,16 @@
 -- Queries over the logs of sessions. An original is live where nothing covers it, a replacement where nothing replaced it.
 
+-- name: lines_of_session
+-- Those that the session stored, and those that it has in common with another one. A part of other statements.
+SELECT row FROM records INDEXED BY records_in_log
+WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
+    AND kind IN ('message', 'tool_call', 'tool_result')
+UNION ALL
+SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+
 -- name: live_originals
--- Those that the session stored, and those that it has in common with another one; what was taken back is neither live
--- nor covered.
-WITH lines (row) AS (
-    SELECT row FROM records INDEXED BY records_in_log
-    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
-        AND kind IN ('message', 'tool_call', 'tool_result')
-    UNION ALL
-    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-)
+-- What was taken back is neither live nor covered.
+WITH lines (row) AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
     r.speaker, r.outcome IS 'failure', r.pinned, r.importance
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
@@ -25,13 +26,7 @@ ORDER BY r.row;
 
 -- name: originals_with_text
 -- Live or not: the messages, and the calls and results of some tools; nothing that was retired or taken back.
-WITH lines (row) AS (
-    SELECT row FROM records INDEXED BY records_in_log
-    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
-        AND kind IN ('message', 'tool_call', 'tool_result')
-    UNION ALL
-    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-)
+WITH lines (row) AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
     r.speaker, r.outcome IS 'failure', r.pinned, r.importance
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
@@ -70,13 +65,7 @@ WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, 
 
 -- name: originals
 -- All of them, or those after an entry; none where that is not there.
-WITH lines (row) AS (
-    SELECT row FROM records INDEXED BY records_in_log
-    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
-        AND kind IN ('message', 'tool_call', 'tool_result')
-    UNION ALL
-    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-)
+WITH lines (row) AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
     CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
@@ -196,13 +185,7 @@ WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.se
 
 -- name: lines_named
 -- Lines of a session's log that are, or are parts of, messages with these ids of the client: "id", "id/2".
-WITH lines (row) AS (
-    SELECT row FROM records INDEXED BY records_in_log
-    WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
-        AND kind IN ('message', 'tool_call', 'tool_result')
-    UNION ALL
-    SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-)
+WITH lines (row) AS ({lines_of_session})
 SELECT r.id FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
 CROSS JOIN json_each(:message_ids) AS m
 WHERE json_type(r.details, '$.message_id') = 'text' AND (
