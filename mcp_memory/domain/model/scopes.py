@@ -56,8 +56,12 @@ class Caller:
     @property
     def scopes(self) -> tuple[str, ...]:
         """Every scope this caller may read: its own, its private part, its person's, then inherited namespaces."""
-        own = (self.scope("shared"), self.scope("private"), self.scope("user"))
-        return (*own, *(scope_key("shared", name, self.agent) for name in self.inherited))
+        return (*self.own_scopes, *(scope_key("shared", name, self.agent) for name in self.inherited))
+
+    @property
+    def own_scopes(self) -> tuple[str, ...]:
+        """The scopes in which it may change records: its own, its private part, and its person's."""
+        return self.scope("shared"), self.scope("private"), self.scope("user")
 
     @property
     def place(self) -> str:

@@ -60,7 +60,7 @@ def erase(
 ) -> Traces:
     """Erase the records with all traces, and keep the marks by which their text is recognised when it comes again."""
     given = tuple(record.id for record in found)
-    scopes = own_scopes(caller)
+    scopes = caller.own_scopes
     made = _made_from(given, scopes, transaction)
     own = [record for record in found if not _is_account(record)]
     pieces = {piece for record in own for text in texts_of(record) for piece in pieces_of(text)}
@@ -102,7 +102,7 @@ def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> t
     telling = sorted((word for word in words if word.isascii()), key=lambda word: (word.isalpha(), -len(word), word))
     left: dict[str, None] = {}
     for word in telling[:TELLING_WORDS]:
-        having = records.saying(word, own_scopes(caller), MOST_LEFT + 1)
+        having = records.saying(word, caller.own_scopes, MOST_LEFT + 1)
         if len(having) <= MOST_LEFT:
             left.update(dict.fromkeys(having))
     return tuple(left)
@@ -111,11 +111,6 @@ def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> t
 def _is_account(record: Record) -> bool:
     """Return True for a text made of others' words: erasing it erases none of those, and it may be made again."""
     return record.kind == "summary" or CHECKPOINT_TAG in record.tags
-
-
-def own_scopes(caller: Caller) -> tuple[str, ...]:
-    """Return the scopes in which a caller may change records."""
-    return caller.scope("shared"), caller.scope("private"), caller.scope("user")
 
 
 def _copies(own: Sequence[Record], others: Sequence[Record]) -> tuple[frozenset[str], frozenset[Words]]:

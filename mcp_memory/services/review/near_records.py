@@ -106,7 +106,7 @@ class NearRecords:
         What says the same is looked for in its own scope; all else, in what its caller may change. Raises
         StoreUnavailable where the search fails.
         """
-        scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
+        scopes = caller.own_scopes
         # What is only noted contradicts nothing: nobody has vouched for it.
         visible = replace(
             visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude), noted_in=NO_SESSION
