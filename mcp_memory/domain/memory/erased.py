@@ -101,9 +101,9 @@ def digest(key: bytes, *parts: str) -> bytes:
 def whole_digests(record: Record, key: bytes, common: Collection[Words] = ()) -> Iterator[bytes]:
     """Yield the digests by which a record is recognised as a whole.
 
-    What others than a log's session say is recognised wherever it comes; a short line of a log in its session alone, as
-    "Yes." is said in all of them;
-    one of LEAST_WORDS or more that is not `common` anywhere, as in a fork under other ids.
+    What others than a log's session say is recognised wherever it comes. A short line of a log is recognised in its
+    session alone, as "Yes." is said in all of them; one of LEAST_WORDS or more that is not `common`, anywhere, as in a
+    fork under other ids.
     """
     message_id = record.details.get("message_id")
     if isinstance(message_id, str):

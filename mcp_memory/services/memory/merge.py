@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.memory.erased import texts_of
+from mcp_memory.domain.memory.erased import ErasedMarks, texts_of
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
@@ -91,6 +91,7 @@ class _Merge:
         """Ids of records stored here, and what each stood on there."""
         self._hiding: set[str] = set()
         self._stored = self._logged = self._hidden = self._tasks = self._erased = 0
+        self._marks: dict[str, ErasedMarks] = {}
 
     def note(self, task: Task) -> None:
         """Note an open branch. Tasks come before their subtasks, which an open branch hides too."""
@@ -134,7 +135,9 @@ class _Merge:
         )
 
     def _is_erased(self, record: Record) -> bool:
-        marks = self._transaction.erased([record.scope])
+        if record.scope not in self._marks:  # Read once: a merge erases nothing.
+            self._marks[record.scope] = self._transaction.erased([record.scope])
+        marks = self._marks[record.scope]
         is_whole = marks.has(record.kind, record.session_id, record.text)
         return is_whole or any(marks.are_in(text) for text in texts_of(record))
 

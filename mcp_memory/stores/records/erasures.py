@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from mcp_memory.domain.memory.erased import (
     ErasedMarks,
@@ -20,7 +20,7 @@ from mcp_memory.domain.memory.erased import (
     texts_of,
     whole_digests,
 )
-from mcp_memory.domain.model.records import Instant, Json, Record
+from mcp_memory.domain.model.records import Instant, Record, map_strings
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.stores.records.replacements import SqliteLogWriter
 from mcp_memory.stores.records.rows import record_from_row, task_from_row, task_to_columns
@@ -74,16 +74,15 @@ class SqliteErasures(SqliteLogWriter):
             return
         cut = quoting(pieces)
         asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
-        for row in self._run("maybe_quoting_versions", asked).fetchall():
-            before: Mapping[str, Json] = json.loads(row["before"])
-            if any(cut(text) != text for text in _texts(before)):
-                self._run("strip_versions", (row["record_id"],))
-                self._note_rewritten(row["record_id"])
+        versions = [(row["record_id"], json.loads(row["before"])) for row in self._run("maybe_quoting_versions", asked)]
+        stripped = dict.fromkeys(record_id for record_id, before in versions if map_strings(before, cut) != before)
+        for record_id in stripped:
+            self._run("strip_versions", (record_id,))
         rows = self._run("maybe_quoting_replacements", {**asked, "namespace": namespace}).fetchall()
         saying = json.dumps([row["row"] for row in rows if cut(row["text"]) != row["text"]])
         covered = [row["record_id"] for row in self._run("covers", (saying,))]
-        if covered:
-            self._note_rewritten(*covered)
+        if stripped or covered:
+            self._note_rewritten(*stripped, *covered)
         self._run("drop_replacements", (saying,))
 
     def rewrite_task(self, task: Task) -> None:
@@ -121,15 +120,3 @@ def _looked_for(pieces: Collection[Words]) -> str:
 
 def _said_of(task: Task) -> Iterator[str]:
     yield from (task.goal, task.result or "", task.success_criteria or "", *task.artifacts)
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Yield every text inside a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, Sequence):
-        for each in value:
-            yield from _texts(each)
