@@ -1,5 +1,6 @@
 """S3.1: what a caller gets wrong is answered, shortly and with the next move, and the next call is served."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,3 +189,24 @@ def test_texts_that_look_like_json_are_texts(server: "ServerProcess") -> None:
         record_id = server.call("remember", text=text)["structuredContent"]["records"][0]["id"]
         opened = server.call("recall", ids=[record_id], detail="full")["structuredContent"]
         assert opened["results"][0]["text"] == text
+
+
+# Puts the name of a folder that is no text into the answer of a tool and into a resource.
+_NAMES_A_FOLDER = r"""
+from mcp_memory.app import App
+name = "gar\udce7on"
+App.former_memory = lambda *_: name
+App.status = lambda *_: {name: name}
+from mcp_memory.__main__ import main
+main()
+"""
+
+
+def test_an_answer_that_names_half_of_a_surrogate_pair_is_sent(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
+    """P3.2, X3.1: the library never sends one that does, and its client would wait for ever."""
+    server = start_server(tmp_path / "data", {}, [sys.executable, "-c", _NAMES_A_FOLDER])
+    assert "gar\ufffdon" in str(server.call("recall", query="tide"))
+    [shown] = server.request("resources/read", {"uri": "memory://status"})["contents"]
+    assert shown["text"] == '{"gar\ufffdon":"gar\ufffdon"}'

@@ -31,6 +31,7 @@ from mcp.types import (
 from pydantic import AnyUrl
 
 from mcp_memory import __version__
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server import resources
 from mcp_memory.entrypoints.server.identity import asking, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
@@ -176,6 +177,26 @@ def _shortened(data: object) -> object:
     return shorten(data) if isinstance(data, str) else data
 
 
+async def send_whole(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware that puts U+FFFD for half of a surrogate pair: the library never sends an answer that holds one.
+
+    The name of a folder may hold one, and so may whatever names that folder. Raises MCPError as the layers below do.
+    """
+    try:
+        return _whole(await call_next(ctx))
+    except MCPError as error:
+        said = error.error
+        raise MCPError(said.code, whole_characters(said.message), _whole(said.data)) from error
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_characters(value)
+    if isinstance(value, dict):
+        return {_whole(name): _whole(each) for name, each in cast("dict[object, object]", value).items()}
+    return [_whole(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+
+
 async def offer_apps(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Middleware that shows apps to a client that draws them, and loads what that takes for such a client alone."""
     if ctx.method not in ("tools/list", "resources/list") or not _announces_apps(ctx.session.client_capabilities):
@@ -224,7 +245,7 @@ def build_server(
         version=__version__,
         instructions=f"{notice}\n\n{INSTRUCTIONS}" if notice else INSTRUCTIONS,
         subscriptions=False,  # Notices serve them.
-        middleware=[*middleware, *own, offer_apps],
+        middleware=[*middleware, send_whole, *own, offer_apps],
         log_level="WARNING",
     )
     resources.add_to(server, app)

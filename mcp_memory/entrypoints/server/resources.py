@@ -8,7 +8,6 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.conversations.media import Interface, listed
 from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
@@ -113,8 +112,7 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
     """
     try:
         require("read")
-        # The name of a folder may be no text: see `whole_characters`.
-        return whole_characters(json.dumps(read(), ensure_ascii=False, separators=(",", ":")))
+        return json.dumps(read(), ensure_ascii=False, separators=(",", ":"))
     except NotFound as error:
         raise ResourceNotFoundError(str(error)) from error
     except McpMemoryError as error:

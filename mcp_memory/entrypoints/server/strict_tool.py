@@ -20,6 +20,7 @@ from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextCon
 from pydantic import Field
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments, slim_schema
 from mcp_memory.entrypoints.server.as_meant import as_meant
 from mcp_memory.entrypoints.server.identity import require, told
@@ -137,7 +138,7 @@ def annotations(*, read_only: bool = False, destructive: bool = False, idempoten
 
 def _structured(content: Mapping[str, Json]) -> CallToolResult:
     """A result for programs and models; its text is the same, as short as JSON gets, in one line for every reader."""
-    text = in_one_line(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).decode()
+    text = in_one_line(whole_characters(json.dumps(content, ensure_ascii=False, separators=(",", ":"))).encode()).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
 
 

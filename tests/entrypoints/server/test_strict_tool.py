@@ -85,6 +85,13 @@ async def test_a_text_arrives_exactly_as_it_was_sent(call: Call, text: str) -> N
     assert (await answer(call, text=text))["text"] == text
 
 
+async def test_data_that_hold_half_of_a_surrogate_pair_are_said_in_characters() -> None:
+    """X3.1: the name of a folder may be no text."""
+    tool = make_tool("name", "Name", "Use to test.", Everything, lambda *_: {"folder": "gar\udce7on"}, annotations())
+    async with Client(MCPServer("test", tools=[tool])) as client:
+        assert text_of(await client.call_tool("name", {})) == '{"folder":"gar\ufffdon"}'
+
+
 async def test_null_counts_as_not_given(call: Call) -> None:
     shown = await answer(call, count=None, colour=None, parts=[{"name": "a", "weight": None}])
     assert shown["given"] == ["parts"]
