@@ -58,6 +58,9 @@ _ID = re.compile(r"(?=[a-z]*\d[a-z]*\d)[a-z][0-9a-z]{6,12}")
 _WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0{1,15})?", re.ASCII)
 # e.g. "0.5", ".5", "7", "1e-3"
 _NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})(?:[eE][+-]?\d{1,2})?", re.ASCII)
+# e.g. "[wip] exports", which is a name; "[a" and "[a]" may be a list
+_HEADED = re.compile(r"\[[^\[\]{}\"]{1,100}\]\s{0,9}[^\s,\]}]")
+_MOST = 10**15
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]", re.ASCII)
 
 
@@ -175,7 +178,7 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
         if not opened.strip():
             return []
         is_text = bool(types.words) or str in types.plain or bool(_text_field(types))
-        if not is_text or opened.lstrip().startswith(("[", "{")):  # JSON that was cut off is no name.
+        if not is_text or _is_cut_off(opened):
             return opened
         parts = [part.strip() for part in opened.split(",")]
         is_words = len(parts) > 1 and all(_ID.fullmatch(part) or _known_word(types.words, part) for part in parts)
@@ -191,7 +194,7 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
 
 def _item(name: str, types: _Types, value: Any, notes: Notes) -> Any:
     """Return an item of a list; one string for an object is the only text that it has to have: "Ann", {name: Ann}."""
-    if isinstance(value, str) and not value.lstrip().startswith(("[", "{")) and (field := _text_field(types)):
+    if isinstance(value, str) and not _is_cut_off(value) and (field := _text_field(types)):
         notes.append(f"a text in `{name}` as `{field}`")
         return {field: value}
     return _value(name, types, value, notes)
@@ -216,11 +219,18 @@ def _opened(value: Any, openings: str) -> Any:
         return value
 
 
+def _is_cut_off(text: str) -> bool:
+    """Return True for what may be JSON that was cut off, and so no name."""
+    text = text.lstrip()
+    return text.startswith(("[", "{")) and not _HEADED.match(text)
+
+
 def _scalar(plain: set[type], value: Any) -> Any:
     text = value.strip() if isinstance(value, str) else ""
     if bool in plain and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if int in plain and (_WHOLE.fullmatch(text) or (isinstance(value, float) and value.is_integer())):
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST
+    if int in plain and (is_whole or _WHOLE.fullmatch(text)):
         return int(float(text or value))
     if float in plain and _NUMBER.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
