@@ -16,6 +16,7 @@ from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.entrypoints.conversations.form_writing import Translated
 from mcp_memory.entrypoints.conversations.message_forms import PLACE
 from mcp_memory.entrypoints.conversations.messages import MessageReader, results_first
+from mcp_memory.entrypoints.conversations.shown_parts import words_apart
 from mcp_memory.errors import InvalidRequest
 
 Message: TypeAlias = Mapping[str, Any]
@@ -51,6 +52,12 @@ class _Piece:
         return self.is_gone or self.text is not None
 
     @property
+    def is_apart(self) -> bool:
+        """True for a text that is an entry by itself: a block of an earlier compaction, or another's words."""
+        is_others = isinstance(self.value, Mapping) and words_apart(cast("Message", self.value)) is not None
+        return is_others or replaced_by(_text(self.value)) is not None
+
+    @property
     def new(self) -> Any:
         return self.value if self.text is None else _with_text(self.value, self.text)
 
@@ -78,7 +85,7 @@ class _Conversation:
             is_text = False
             for piece in found:
                 # Consecutive texts of a message are one entry, but for blocks of an earlier compaction.
-                is_plain = piece.kinds == ("message",) and not replaced_by(_text(piece.value))
+                is_plain = piece.kinds == ("message",) and not piece.is_apart
                 if is_text and is_plain:
                     piece.entries = (self.entries - 1,)
                 elif piece.kinds:
@@ -170,6 +177,15 @@ def _mark(conversation: _Conversation, told: Sequence[Numbers], replacements: Se
             piece.is_gone = piece.entries[0] in said
             piece.text = by["text"]
             said.add(piece.entries[0])
+    for found in conversation.pieces:
+        # A call, its result and a person's leave may be one part of the client's, which goes as a whole.
+        left = {_place(piece) for piece in found if piece.kinds and not piece.is_gone}
+        for piece in found:
+            piece.is_gone = piece.is_gone and (_place(piece) is None or _place(piece) not in left)
+
+
+def _place(piece: _Piece) -> Any:
+    return cast("Message", piece.value).get(PLACE) if isinstance(piece.value, Mapping) else None
 
 
 def _is_servers(part: Any) -> bool:
@@ -227,7 +243,8 @@ def _changed(message: Message, pieces: Sequence[_Piece]) -> dict[str, Any] | Non
         return said[0].new
     kept = {name: value for name, value in message.items() if name not in _BESIDE}
     name = "content" if "content" in message else "text"
-    values = [piece.new for piece in said if piece.field == "content"]
+    is_kept = any(piece.field == "content" for piece in said)
+    values = [piece.new for piece in pieces if is_kept and piece.field == "content" and _kind(piece.value) not in _THINKING]
     kept[name] = (values if isinstance(message.get(name), list) else values[0]) if values else None
     for piece in said:
         if piece.field == "tool_calls":
@@ -247,6 +264,10 @@ def _with_text(value: Any, text: str) -> Any:
         return {**part, "output": text}
     if kind in _RESULTS or part.get("role") in ("tool", "function"):
         return {**part, "content": text}
+    if kind == "mcp_approval_response":
+        return {**part, "reason": text}
+    if kind == "mid_conv_system":
+        return {**part, "content": [{"type": "text", "text": text}]}
     if kind.endswith("tool_use"):
         return {**part, "input": {"archived": text}}
     if "arguments" in part:

@@ -13,8 +13,9 @@ Part: TypeAlias = dict[str, JsonValue]
 _UNSAID: Final[Part] = {"type": "thinking"}
 """Represents what was neither said nor done: a model's reasoning, which interfaces sign."""
 _UNSAID_BY_BEDROCK: Final = ("reasoningContent", "cachePoint")
-_UNSAID_BY_VERCEL: Final = frozenset({"reasoning", "redacted-reasoning", "step-start"})
-_APPROVALS: Final = frozenset({"tool-approval-request", "tool-approval-response"})
+_UNSAID_BY_VERCEL: Final = frozenset({"reasoning", "redacted-reasoning", "reasoning-file", "step-start", "custom"})
+_ASKED_LEAVE: Final[Part] = {"type": "mcp_approval_request"}
+"""Represents the question whether a call may be made, which stays with its answer."""
 _TYPES: Final[Mapping[str, str]] = {"jpg": "image/jpeg", "txt": "text/plain", "pdf": "application/pdf"}
 _SNAKE: Final[Mapping[str, str]] = {
     "function_call": "functionCall",
@@ -23,6 +24,8 @@ _SNAKE: Final[Mapping[str, str]] = {
     "file_data": "fileData",
     "executable_code": "executableCode",
     "code_execution_result": "codeExecutionResult",
+    "tool_call": "toolCall",
+    "tool_response": "toolResponse",
 }
 """Names of Gemini's parts, as its Python library writes them."""
 
@@ -56,6 +59,11 @@ def _result(call_id: JsonValue, name: JsonValue, content: JsonValue, *, failed: 
     return {"type": "tool_result", "tool_use_id": call_id, "name": name, "content": content, "is_error": failed}
 
 
+def _leave(answer: Part) -> Part:
+    """Return a person's answer whether a call may be made; a reason in it is the person's words."""
+    return {"type": "mcp_approval_response", "reason": answer.get("reason")}
+
+
 def _file(media_type: str, data: JsonValue, name: str) -> Part:
     """Return an image or a document; `data` is base64, or None for what is only referred to."""
     kind = "image" if media_type.startswith("image/") else "document"
@@ -77,7 +85,7 @@ def gemini_part(value: JsonValue, _where: str) -> list[Part]:
     part: Part = {_SNAKE.get(name, name): each for name, each in given.items() if each is not None}
     if part.get("thought") is True:
         return [_UNSAID]
-    for name in ("functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"):
+    for name in _SNAKE.values():
         if isinstance(held := part.get(name), dict):
             return [_of_gemini(name, held)]
     if "text" in part:
@@ -89,11 +97,14 @@ def gemini_part(value: JsonValue, _where: str) -> list[Part]:
 
 def _of_gemini(name: str, held: Part) -> Part:
     media_type, title = text_of(held, "mimeType", "mime_type"), text_of(held, "displayName", "display_name")
-    if name == "functionCall":
-        return _call(held.get("id"), held.get("name"), held.get("args"))
-    if name == "functionResponse":
+    tool = text_of(held, "name", "toolType", "tool_type") or None
+    if name in ("functionCall", "toolCall"):
+        return _call(held.get("id"), tool, held.get("args"))
+    if name in ("functionResponse", "toolResponse"):
         answer, failed = gemini_answer(held.get("response"))
-        return _result(held.get("id"), held.get("name"), answer, failed=failed)
+        if isinstance(files := held.get("parts"), list):
+            answer = [answer, *(each for part in files for each in gemini_part(part, ""))]
+        return _result(held.get("id"), tool, answer, failed=failed)
     if name == "executableCode":
         return _call(held.get("id"), "code_execution", dict(held))
     if name == "codeExecutionResult":
@@ -141,14 +152,24 @@ def _inner(value: JsonValue) -> JsonValue:
     for name in ("image", "document", "video", "audio"):
         if isinstance(held := value.get(name), dict):
             extension, source = text_of(held, "format"), held.get("source")
+            if isinstance(source, dict) and ("text" in source or "content" in source):
+                return _document(held, source)
             data = source.get("bytes") if isinstance(source, dict) else None
             media = name if name != "document" else "application"
             return _file(_TYPES.get(extension, f"{media}/{extension}"), data, text_of(held, "name"))
-    for name in ("guardContent", "citationsContent", "searchResult"):
+    if isinstance(found := value.get("searchResult"), dict):
+        return {**found, "type": "search_result"}
+    for name in ("guardContent", "citationsContent"):
         if isinstance(held := value.get(name), dict):
             inside = held.get("text", held.get("content", held))
             return _said("\n".join(_texts(inside)) or inside)
     raise _unknown(value)
+
+
+def _document(held: Part, source: Part) -> Part:
+    """Return a document that is given as a text, or as a list of texts."""
+    inside: Part = {"type": "text", "data": source["text"]} if "text" in source else {**source, "type": "content"}
+    return {"type": "document", "title": held.get("name"), "context": held.get("context"), "source": inside}
 
 
 def _texts(value: JsonValue) -> list[str]:
@@ -167,8 +188,12 @@ def vercel_part(value: JsonValue, _where: str) -> list[Part]:
     kind = text_of(part, "type")
     if kind == "text":
         return [_said(part.get("text"))]
-    if kind in _UNSAID_BY_VERCEL or kind in _APPROVALS:
+    if kind in _UNSAID_BY_VERCEL:
         return [_UNSAID]
+    if kind == "tool-approval-request":
+        return [_ASKED_LEAVE]
+    if kind == "tool-approval-response":
+        return [_leave(part)]
     if kind == "tool-invocation":
         return tool_invocation(part.get("toolInvocation"))
     if kind == "tool-call" and "toolName" in part:
@@ -193,6 +218,8 @@ def _ui_call(part: Part, name: str) -> list[Part]:
     """Return a call, and its result where it has one: both stand in one part."""
     state, call_id = text_of(part, "state"), part.get("toolCallId")
     parts = [_call(call_id, name, part.get("input", part.get("rawInput")))]
+    if isinstance(asked := part.get("approval"), dict) and text_of(asked, "reason"):
+        parts.append(_leave(asked))
     if state in ("output-error", "output-denied"):
         why = text_of(part, "errorText") or "Denied."
         return [*parts, _result(call_id, name, why, failed=True)]
@@ -222,7 +249,17 @@ def _vercel_output(part: Part) -> tuple[JsonValue, bool]:
         return _written(output), part.get("isError") is True
     kind = text_of(output, "type")
     said = output.get("value", output.get("reason", "Denied." if kind == "execution-denied" else output))
-    return said if kind == "content" else _written(said), kind.startswith("error-") or kind == "execution-denied"
+    if kind == "content" and isinstance(said, list):
+        return [_shown_by_vercel(each) for each in said], False
+    return _written(said), kind.startswith("error-") or kind == "execution-denied"
+
+
+def _shown_by_vercel(part: JsonValue) -> JsonValue:
+    """Return a part of a tool's output; a file that is only referred to is named by its address or id."""
+    if not isinstance(part, dict) or not text_of(part, "type").endswith(("-url", "-id")):
+        return part
+    reference = part.get("url", part.get("fileId"))
+    return {**part, "title": reference if isinstance(reference, str) else json.dumps(reference)}
 
 
 def vercel_file(value: JsonValue, _where: str) -> list[Part]:
@@ -247,13 +284,34 @@ def is_tool_part(part: Mapping[str, JsonValue]) -> bool:
     return part.get("type") in ("tool_use", "tool_call", "tool_call_chunk", "function_call")
 
 
+def call_id_of(part: Mapping[str, JsonValue]) -> str:
+    """Return the id by which a result names a call; OpenAI's items have one of their own beside it. "" for none."""
+    return text_of(part, "call_id", "callId", "id")
+
+
+def langchain_part(value: JsonValue) -> list[Part] | None:
+    """Read a part of a content as LangChain itself has it; None for what it took from a model's interface."""
+    part = value if isinstance(value, dict) else {}
+    kind, held = text_of(part, "type"), part.get("value")
+    if kind == "non_standard" and isinstance(held, dict) and "type" in held:
+        return langchain_part(held) or [held]
+    if kind in ("server_tool_call", "server_tool_call_chunk") or is_tool_part(part):
+        return [langchain_call(part)]
+    if kind in ("server_tool_result", "server_tool_call_result"):
+        call_id, failed = text_of(part, "tool_call_id", "toolCallId"), part.get("status") == "error"
+        return [_result(call_id, None, _written(part.get("output")), failed=failed)]
+    if kind == "text-plain" and "text" in part:
+        return [_document({**part, "name": part.get("title")}, {"text": part["text"]})]
+    return None
+
+
 def langchain_call(value: JsonValue) -> Part:
     """Read one of the `tool_calls` of LangChain's messages. Raises InvalidRequest."""
     call = _object(value)
     if isinstance(call.get("function"), dict):
         return openai_call(call)
     arguments = next((call[name] for name in ("args", "input", "arguments") if name in call), None)
-    return _call(call.get("id", call.get("call_id")), call.get("name"), arguments)
+    return _call(call_id_of(call), call.get("name"), arguments)
 
 
 def openai_call(value: JsonValue) -> Part:

@@ -8,14 +8,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from mcp_memory.domain.sessions.log_dedup import replaced_by
-from mcp_memory.entrypoints.conversations.message_forms import PLACE, MessageForm, form_of
+from mcp_memory.entrypoints.conversations.message_forms import (
+    PLACE,
+    MessageForm,
+    form_of,
+    invocations_in,
+    value_at,
+)
 
 Message: TypeAlias = Mapping[str, Any]
 Written: TypeAlias = dict[str, Any]
 
 _INPUTS: Final = ("input", "args", "rawInput", "arguments")
-_GEMINI_CALLS: Final = ("functionCall", "function_call")
-_GEMINI_ANSWERS: Final = ("functionResponse", "function_response")
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "functionCall": "args",
+    "function_call": "args",
+    "toolCall": "args",
+    "tool_call": "args",
+    "executableCode": "code",
+    "executable_code": "code",
+    "toolUse": "input",
+}
+"""Fields of Gemini's and Bedrock's parts that hold a call, and where its arguments are."""
+_ANSWERS: Final[Mapping[str, str]] = {
+    "functionResponse": "response",
+    "function_response": "response",
+    "toolResponse": "response",
+    "tool_response": "response",
+    "codeExecutionResult": "output",
+    "code_execution_result": "output",
+    "toolResult": "content",
+}
+"""Fields of Gemini's and Bedrock's parts that hold a tool's answer, and where its output is."""
 
 
 class Translated:
@@ -50,23 +74,30 @@ class Translated:
         assert form is not None
         original = self._messages[number]
         inner = form.unwrapped(original)
-        fields = {field.name: self._values(message, field.name) for field in form.fields(inner)}
-        left = {name: _like(inner.get(name), kept) for name, kept in fields.items() if kept or name in inner}
-        changed = _tidied({**inner, **left})
+        changed = dict(inner)
+        for field in form.fields(inner):
+            kept, before = self._values(message, field.name, has_parts="parts" in inner), value_at(inner, field.name)
+            if kept or before is not None:
+                changed = _put(changed, field.name, _like(before, kept))
+        changed = _tidied(changed)
         return changed if inner is original else {**original, form.inner(original): changed}
 
-    def _values(self, message: Message, field: str) -> list[Any]:
+    def _values(self, message: Message, field: str, *, has_parts: bool) -> list[Any]:
         """Return what is left of a field, each value once, though it may have been read as a call and its result."""
         values: dict[str, Any] = {}
         for part in _listed(message):
             place = part.get(PLACE)
             if place is None:
-                if field in ("parts", "content"):
+                if field == ("parts" if has_parts else "content"):
                     values[f"new {len(values)}"] = _new_part(part["text"], field, self.form)
             elif str(place).split("/")[1] == field:
                 value = values.get(place, self._original(place))
-                values[place] = value if self._read.get(_key(part)) is part else _with_text(value, part)
+                values[place] = value if self._read.get(_key(part)) is part else self._changed(value, part, field)
         return self._with_steps(values) if field == "parts" else list(values.values())
+
+    def _changed(self, value: Any, part: Message, field: str) -> Any:
+        is_text = isinstance(value, Mapping) and part.get("type") == "text"
+        return _new_part(part["text"], field, self.form) if is_text and "text" not in value else _with_text(value, part)
 
     def _with_steps(self, values: Mapping[str, Any]) -> list[Any]:
         """Return the values with the marks in front of them that begin a step: what was made together stays so."""
@@ -87,7 +118,7 @@ class Translated:
         number, field, index = place.split("/")
         form = self._forms[int(number)]
         assert form is not None
-        value: Any = form.unwrapped(self._messages[int(number)]).get(field)
+        value: Any = value_at(form.unwrapped(self._messages[int(number)]), field)
         return value[int(index)] if index else value
 
     def _new(self, message: Message) -> Written:
@@ -126,8 +157,8 @@ def _listed(message: Message) -> list[Message]:
     return [part if isinstance(part, dict) else {"text": part} for part in parts]
 
 
-def _key(part: Message) -> tuple[str, bool]:
-    return str(part[PLACE]), part.get("type") == "tool_result"
+def _key(part: Message) -> tuple[str, str]:
+    return str(part[PLACE]), str(part.get("type"))
 
 
 def _new_part(text: str, field: str, form: MessageForm | None) -> Any:
@@ -135,23 +166,31 @@ def _new_part(text: str, field: str, form: MessageForm | None) -> Any:
     return {"type": "text", "text": text} if has_types and field else {"text": text}
 
 
+def _put(message: Message, path: str, value: Any) -> Written:
+    """Return the message with a value at a field, which a path may name in another; there nothing empty stays."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return {**message, name: value}
+    held = {key: each for key, each in message[name].items() if key != rest}
+    return {**message, name: {**held, rest: value} if value else held}
+
+
 def _like(before: Any, kept: list[Any]) -> Any:
-    """Return the values of a field as it had them: many, or one text."""
+    """Return the values of a field as it had them: many, or one."""
     if isinstance(before, list) or len(kept) > 1:
         return kept
-    return kept[0] if kept else "" if isinstance(before, str) else before
+    return kept[0] if kept else "" if isinstance(before, str) else None
 
 
 def _tidied(message: Written) -> Written:
-    """Return a changed message without what else repeats its calls or its text."""
+    """Return a changed message with what else says its text and its calls as its parts do."""
     message = {name: value for name, value in message.items() if name != "toolCalls" or value}
-    if isinstance(beside := message.get("additional_kwargs"), dict):
-        beside = cast("Written", beside)
-        message["additional_kwargs"] = {name: value for name, value in beside.items() if name != "tool_calls"}
     parts = message.get("parts")
-    if isinstance(parts, list) and isinstance(message.get("content"), str):
-        texts = [part["text"] for part in cast("list[Written]", parts) if part.get("type") == "text"]
-        message["content"] = "".join(texts)
+    if isinstance(parts, list) and message.get("content") == "":
+        said = [part for part in cast("list[Written]", parts) if part.get("type", "text") == "text"]
+        message["content"] = "".join(part["text"] for part in said if "text" in part and not part.get("thought"))
+    if "toolInvocations" in message:
+        message["toolInvocations"] = [*invocations_in(parts), *message["toolInvocations"]]
     return message
 
 
@@ -167,28 +206,31 @@ def _with_text(value: Any, part: Message) -> Any:
         return _called(held, part["input"])
     if kind == "tool_result":
         return _answered(held, part["content"])
+    if kind == "mcp_approval_response":
+        asked = held.get("approval")
+        said = {**(asked if isinstance(asked, Mapping) else held), "reason": part["reason"]}
+        return {**held, "approval": said} if isinstance(asked, Mapping) else said
     return {**held, "text": part["text"]}
 
 
 def _called(held: Written, given: Message) -> Written:
-    for name in _GEMINI_CALLS:
-        if name in held:
-            return {**held, name: {**held[name], "args": given}}
-    if "toolUse" in held:
-        return {**held, "toolUse": {**held["toolUse"], "input": given}}
-    if isinstance(function := held.get("function"), Mapping):
-        is_text = isinstance(function["arguments"], str)
-        written = json.dumps(given, ensure_ascii=False, separators=(",", ":")) if is_text else given
-        return {**held, "function": {**cast("Message", function), "arguments": written}}
-    return {**held, next((name for name in _INPUTS if name in held), "input"): given}
+    for name in held.keys() & _ARGUMENTS.keys():
+        inside = given if _ARGUMENTS[name] != "code" else json.dumps(given, ensure_ascii=False)
+        return {**held, name: {**held[name], _ARGUMENTS[name]: inside}}
+    call = held.get("function", held)
+    is_text = isinstance(call.get("arguments"), str)
+    written = json.dumps(given, ensure_ascii=False, separators=(",", ":")) if is_text else given
+    call = {**call, next((name for name in _INPUTS if name in call), "input"): written}
+    return {**held, "function": call} if "function" in held else call
 
 
 def _answered(held: Written, text: str) -> Written:
-    for name in _GEMINI_ANSWERS:
-        if name in held:
-            return {**held, name: {**held[name], "response": {"output": text}}}
-    if "toolResult" in held:
-        return {**held, "toolResult": {**held["toolResult"], "content": [{"text": text}]}}
+    for name in held.keys() & _ANSWERS.keys():
+        field = _ANSWERS[name]
+        inside = {"output": text} if field == "response" else [{"text": text}] if field == "content" else text
+        # Gemini's `parts` are the files of an answer, which is not shown any more.
+        kept = {key: each for key, each in held[name].items() if key != "parts"}
+        return {**held, name: {**kept, field: inside}}
     if "errorText" in held:
         return {**held, "errorText": text}
     output = held.get("output")

@@ -14,9 +14,11 @@ from pydantic import JsonValue
 from mcp_memory.entrypoints.conversations.form_parts import (
     Part,
     bedrock_part,
+    call_id_of,
     gemini_part,
     is_tool_part,
     langchain_call,
+    langchain_part,
     openai_call,
     text_of,
     tool_invocation,
@@ -62,7 +64,7 @@ _BEDROCK: Final = frozenset(
 _GEMINI: Final = frozenset(
     {"text", "thought", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode"}
     | {"codeExecutionResult", "function_call", "function_response", "inline_data", "file_data", "executable_code"}
-    | {"code_execution_result"}
+    | {"code_execution_result", "toolCall", "toolResponse", "tool_call", "tool_response"}
 )
 _TOLD_ROLES: Final[Mapping[str, str]] = {"model": "assistant", "function": "user", "tool": "user"}
 """Roles that parts of calls and results stand in; a result says by itself that it is a tool's."""
@@ -110,7 +112,7 @@ class MessageForm:
             raise InvalidRequest(f"{where} is in the form of {self.name}, which is not read. {INSTEAD}")
         parts: list[JsonValue] = []
         for field in fields:
-            value = said.get(field.name)
+            value = value_at(said, field.name)
             is_many = isinstance(value, list) and not field.is_one
             for index, part in enumerate(cast("list[JsonValue]", value)) if is_many else [("", value)]:
                 if part is not None or field.is_one:
@@ -123,6 +125,13 @@ class MessageForm:
         if isinstance(kept.get("id"), dict | list):
             del kept["id"]
         return {**kept, "role": _role(message, said, where), "content": parts}
+
+
+def value_at(message: Mapping[str, JsonValue], path: str) -> JsonValue:
+    """Return the value of a field, e.g. at "content", "additional_kwargs.tool_calls"; None where there is none."""
+    name, _, rest = path.partition(".")
+    value = message.get(name)
+    return value_at(value, rest) if rest and isinstance(value, dict) else None if rest else value
 
 
 INSTEAD: Final = "Send messages as your model's interface has them: Anthropic's, OpenAI's, Gemini's or Bedrock's."
@@ -225,21 +234,32 @@ def _is_langchain(message: ClientMessage) -> bool:
 def _langchain_fields(said: ClientMessage) -> Sequence[Fields]:
     if text_of(said, "tool_call_id") or said.get("type") in ("tool", "function"):
         return (Fields(name="content", read=lambda value, _: [_tool_result(said, value)], is_one=True),)
-    calls = {text_of(call, "id") for call in _parts_of(said, "tool_calls")}
+    calls = [*_parts_of(said, "tool_calls"), *_parts_of(said, "invalid_tool_calls")]
+    ids, names = {text_of(call, "id") for call in calls}, {text_of(call, "name") for call in calls}
 
     def content(value: JsonValue, where: str) -> list[Part]:
         # The calls stand among the parts of the content, too, as the model's interface had them.
-        if isinstance(value, dict) and is_tool_part(value) and (not calls or text_of(value, "id") in calls):
-            return [] if calls else [langchain_call(value)]
-        return _text(value, where)
+        if isinstance(value, dict) and is_tool_part(value) and call_id_of(value) in ids:
+            return []
+        return langchain_part(value) or _text(value, where)
 
-    beside = said.get("additional_kwargs")
-    if not calls and isinstance(beside, dict) and beside.get("tool_calls"):
-        raise InvalidRequest("A message has calls in `additional_kwargs` alone; send them as `tool_calls`.")
+    def call(value: JsonValue, _: str) -> list[Part]:
+        return [langchain_call(value)]
+
+    def beside(value: JsonValue, where: str) -> list[Part]:
+        # What a model's interface gave is kept beside the calls that were made of it.
+        is_known = isinstance(value, dict) and text_of(value, "id") in ids
+        return [] if is_known else call(value, where)
+
+    def function(value: JsonValue, _: str) -> list[Part]:
+        return [] if isinstance(value, dict) and text_of(value, "name") in names else [openai_call({"function": value})]
+
     return (
         Fields(name="content", read=content),
-        Fields(name="tool_calls", read=lambda value, _: [langchain_call(value)]),
-        Fields(name="invalid_tool_calls", read=lambda value, _: [langchain_call(value)]),
+        Fields(name="tool_calls", read=call),
+        Fields(name="invalid_tool_calls", read=call),
+        Fields(name="additional_kwargs.tool_calls", read=beside),
+        Fields(name="additional_kwargs.function_call", read=function),
     )
 
 
@@ -263,14 +283,34 @@ def _is_vercel_ui(message: ClientMessage) -> bool:
 
 
 def _vercel_ui_fields(said: ClientMessage) -> Sequence[Fields]:
-    files = Fields(name="experimental_attachments", read=vercel_file)
-    if said.get("parts"):
-        return (Fields(name="parts", read=vercel_part), files)
+    known = {text_of(part, "toolCallId") for part in invocations_in(said.get("parts"))}
+
+    def invocation(value: JsonValue, _: str) -> list[Part]:
+        # Before version 5 of the SDK calls stood there as well as among the parts, not always all of them.
+        return [] if isinstance(value, dict) and text_of(value, "toolCallId") in known else tool_invocation(value)
+
     return (
-        Fields(name="content", read=_text),
-        Fields(name="toolInvocations", read=lambda value, _: tool_invocation(value)),
-        files,
+        _beside_parts(said),
+        Fields(name="parts", read=vercel_part),
+        Fields(name="toolInvocations", read=invocation),
+        Fields(name="experimental_attachments", read=vercel_file),
     )
+
+
+def invocations_in(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """Return the calls among parts of Vercel's AI SDK before its version 5."""
+    held = [part.get("toolInvocation") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return [call for call in held if isinstance(call, dict)]
+
+
+def _beside_parts(said: ClientMessage) -> Fields:
+    """Return the content of a message that has parts: it is read where these do not say the same."""
+    told = "".join("".join(text_of(part, "text").split()) for part in _parts_of(said, "parts"))
+
+    def content(value: JsonValue, where: str) -> list[Part]:
+        return [] if isinstance(value, str) and "".join(value.split()) in told else _text(value, where)
+
+    return Fields(name="content", read=content)
 
 
 def _is_vercel_model(message: ClientMessage) -> bool:
@@ -305,7 +345,7 @@ def _ag_ui_fields(said: ClientMessage) -> Sequence[Fields]:
 def _ollama_fields(said: ClientMessage) -> Sequence[Fields]:
     return (
         Fields(name="content", read=_text),
-        Fields(name="images", read=lambda _, where: [{"type": "image"}]),
+        Fields(name="images", read=lambda value, _: [{"type": "image", "data": value}]),
         Fields(name="tool_calls", read=lambda value, _: [openai_call(value)]),
     )
 
@@ -341,7 +381,7 @@ FORMS: Final[tuple[MessageForm, ...]] = (
     MessageForm(
         name="Gemini",
         holds=lambda m: "parts" in m and (_has(m, "parts", *_GEMINI) or ("role" in m and not m.get("content"))),
-        fields=_part_fields("parts", gemini_part),
+        fields=lambda said: (_beside_parts(said), Fields(name="parts", read=gemini_part)),
         alternates=True,
     ),
     MessageForm(

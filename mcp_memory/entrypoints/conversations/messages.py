@@ -22,13 +22,13 @@ from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.entrypoints.conversations.media import taken_apart
 from mcp_memory.entrypoints.conversations.message_forms import (
     EXPECTED,
-    PLACE,
     ClientMessage,
     check_fields,
     plain_message,
     said_in,
     tells_of_tools,
 )
+from mcp_memory.entrypoints.conversations.shown_parts import compact, output, shown, words_apart
 from mcp_memory.errors import InvalidRequest
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
@@ -45,7 +45,7 @@ _ROLE_NAMES: Final[Mapping[str, Role]] = {
 _MILLISECONDS_FROM: Final = 1e11
 """Larger numbers count milliseconds: as seconds this is 3,000 years ahead, as milliseconds in 1973."""
 _UNSAID_PARTS: Final = frozenset(
-    {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
+    {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction", "fallback"}
     | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
 )
 """Parts that were neither said nor done."""
@@ -56,9 +56,6 @@ _CALLS: Final = frozenset(
 )
 """Types of calls. Of any other, nobody knows the field that holds what was asked."""
 _SKILL_BODY: Final = "Base directory for this skill: "
-_MEDIA: Final = ("image", "audio", "video", "document", "file")
-_BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
-"""Fields that hold bytes written as text."""
 
 MessagePart: TypeAlias = Sequence[str] | NewRecord
 """Texts that follow each other, or a call of a tool or its result; without what a message's records have in common."""
@@ -301,6 +298,9 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[str | NewReco
     if not isinstance(part, Mapping):
         raise InvalidRequest(f"{where} must be a text or an object with a type. {EXPECTED}")
     kind = _kind(part)
+    if words := words_apart(part):
+        yield NewRecord(text=words.text, kind="message", role=words.role)
+        return
     if kind in _UNSAID_PARTS:
         return
     if _is_result(part, kind):
@@ -316,7 +316,7 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[str | NewReco
     elif tells_of_tools(kind):
         raise InvalidRequest(f"{where} is of the unknown type {kind[:40]!r}. {EXPECTED}")
     else:
-        yield _shown(part)
+        yield shown(part)
 
 
 def _call(tool: str, call: ClientMessage, function: ClientMessage) -> NewRecord:
@@ -325,7 +325,7 @@ def _call(tool: str, call: ClientMessage, function: ClientMessage) -> NewRecord:
 
 def _result(part: ClientMessage, call_id: str | None, content: JsonValue) -> NewRecord:
     """The record of a tool's output, which may be empty. Not every format names the tool."""
-    text = _output(content)
+    text = output(content)
     return NewRecord(
         text=text if text.strip() else NO_OUTPUT,
         kind="tool_result",
@@ -336,41 +336,9 @@ def _result(part: ClientMessage, call_id: str | None, content: JsonValue) -> New
     )
 
 
-def _output(content: JsonValue) -> str:
-    """Return the text of a tool's output."""
-    if isinstance(content, list):
-        return "\n".join(_output(part) for part in content)
-    if isinstance(content, dict):
-        return _shown(content)
-    return "" if content is None else content if isinstance(content, str) else _compact(content)
-
-
-def _shown(part: ClientMessage) -> str:
-    """Return the text of a part; the name of an image or a document; else its fields, but for bytes."""
-    for name in ("text", "refusal"):
-        if isinstance(text := part.get(name), str):
-            return text
-    kind = _kind(part)
-    for medium in _MEDIA:
-        if medium in kind:
-            name = _string_of(part, "title", "filename")
-            return f"[{medium}: {name}]" if name else f"[{medium}]"
-    return _compact(_without_blobs(part))
-
-
-def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
-    if isinstance(value, Mapping):
-        return {
-            name: _without_blobs(part)
-            for name, part in value.items()
-            if name not in _BLOBS and name != PLACE and not (isinstance(part, str) and part.startswith("data:"))
-        }
-    return [_without_blobs(part) for part in value] if isinstance(value, list) else value
-
-
 def _arguments(call: ClientMessage) -> str:
     given = _given(call, "input", "arguments", "args", "action", "code", "queries", "operation")
-    text = given if isinstance(given, str) else _compact({} if given is None else given)
+    text = given if isinstance(given, str) else compact({} if given is None else given)
     return text if text.strip() else "{}"
 
 
@@ -399,6 +367,7 @@ def _has_failed(part: ClientMessage) -> bool:
         or part.get("error") is not None
         or part.get("status") == "failed"
         or kind.endswith("_error")
+        or (isinstance(content, dict) and content.get("return_code", 0) not in (0, None))
     )
 
 
@@ -420,6 +389,3 @@ def _string_in(value: JsonValue) -> str | None:
     """Return the value where it is a non-blank text."""
     return value if isinstance(value, str) and value.strip() else None
 
-
-def _compact(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
