@@ -26,6 +26,8 @@ _RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _OF_ANTHROPIC: Final = frozenset({"tool_use"}) | _RESULTS | _THINKING
 _OF_OPENAI: Final = frozenset({"image_url", "input_text", "output_text", "input_image", "input_audio", "input_file"})
+_OTHERS: Final = {"mcp_approval_response": "reason", "mid_conv_system": "content"}
+"""Types of parts that say whose words they hold, and the field with these."""
 _BESIDE: Final = ("tool_calls", "function_call", "refusal")
 # e.g. "1-17", "(18 20-22)", "?"
 _TOLD = re.compile(r"\((?P<many>[\d\- ]{1,1000000})\)|(?P<run>\d{1,12}(?:-\d{1,12})?)|(?P<unknown>\?)")
@@ -243,8 +245,8 @@ def _changed(message: Message, pieces: Sequence[_Piece]) -> dict[str, Any] | Non
         return said[0].new
     kept = {name: value for name, value in message.items() if name not in _BESIDE}
     name = "content" if "content" in message else "text"
-    is_kept = any(piece.field == "content" for piece in said)
-    values = [piece.new for piece in pieces if is_kept and piece.field == "content" and _kind(piece.value) not in _THINKING]
+    shown = [piece for piece in pieces if piece.field == "content" and _kind(piece.value) not in _THINKING]
+    values = [piece.new for piece in shown] if any(piece.kinds for piece in shown) else []
     kept[name] = (values if isinstance(message.get(name), list) else values[0]) if values else None
     for piece in said:
         if piece.field == "tool_calls":
@@ -264,10 +266,8 @@ def _with_text(value: Any, text: str) -> Any:
         return {**part, "output": text}
     if kind in _RESULTS or part.get("role") in ("tool", "function"):
         return {**part, "content": text}
-    if kind == "mcp_approval_response":
-        return {**part, "reason": text}
-    if kind == "mid_conv_system":
-        return {**part, "content": [{"type": "text", "text": text}]}
+    if kind in _OTHERS:
+        return {**part, _OTHERS[kind]: text if kind == "mcp_approval_response" else [{"type": "text", "text": text}]}
     if kind.endswith("tool_use"):
         return {**part, "input": {"archived": text}}
     if "arguments" in part:

@@ -13,9 +13,12 @@ Part: TypeAlias = dict[str, JsonValue]
 _UNSAID: Final[Part] = {"type": "thinking"}
 """Represents what was neither said nor done: a model's reasoning, which interfaces sign."""
 _UNSAID_BY_BEDROCK: Final = ("reasoningContent", "cachePoint")
-_UNSAID_BY_VERCEL: Final = frozenset({"reasoning", "redacted-reasoning", "reasoning-file", "step-start", "custom"})
 _ASKED_LEAVE: Final[Part] = {"type": "mcp_approval_request"}
 """Represents the question whether a call may be made, which stays with its answer."""
+_UNSAID_BY_VERCEL: Final[Mapping[str, Part]] = {
+    **dict.fromkeys(("reasoning", "redacted-reasoning", "reasoning-file", "step-start", "custom"), _UNSAID),
+    "tool-approval-request": _ASKED_LEAVE,
+}
 _TYPES: Final[Mapping[str, str]] = {"jpg": "image/jpeg", "txt": "text/plain", "pdf": "application/pdf"}
 _SNAKE: Final[Mapping[str, str]] = {
     "function_call": "functionCall",
@@ -186,12 +189,10 @@ def vercel_part(value: JsonValue, _where: str) -> list[Part]:
     """Read a part of a UI message or of a model message. Raises InvalidRequest."""
     part = _object(value)
     kind = text_of(part, "type")
-    if kind == "text":
-        return [_said(part.get("text"))]
+    if kind == "text" or kind.startswith("data-"):
+        return [_said(part.get("text" if kind == "text" else "data"))]
     if kind in _UNSAID_BY_VERCEL:
-        return [_UNSAID]
-    if kind == "tool-approval-request":
-        return [_ASKED_LEAVE]
+        return [_UNSAID_BY_VERCEL[kind]]
     if kind == "tool-approval-response":
         return [_leave(part)]
     if kind == "tool-invocation":
@@ -209,8 +210,6 @@ def vercel_part(value: JsonValue, _where: str) -> list[Part]:
         source = part.get("source")
         held = source if isinstance(source, dict) else part
         return [_said(f"[source: {text_of(held, 'title', 'url', 'filename') or 'unnamed'}]")]
-    if kind.startswith("data-"):
-        return [_said(part.get("data"))]
     raise _unknown(part)
 
 

@@ -4,11 +4,10 @@ Read here are messages of the Anthropic and the OpenAI interfaces, items of Open
 `message_forms` is the table of the others, and puts them into these.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, TypeAlias, cast
 
 from pydantic import JsonValue
@@ -22,13 +21,21 @@ from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.entrypoints.conversations.media import taken_apart
 from mcp_memory.entrypoints.conversations.message_forms import (
     EXPECTED,
+    PLACE,
     ClientMessage,
     check_fields,
     plain_message,
     said_in,
     tells_of_tools,
 )
-from mcp_memory.entrypoints.conversations.shown_parts import compact, output, shown, words_apart
+from mcp_memory.entrypoints.conversations.shown_parts import (
+    compact,
+    first_text,
+    has_failed,
+    output,
+    shown,
+    words_apart,
+)
 from mcp_memory.errors import InvalidRequest
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
@@ -96,7 +103,9 @@ class MessageReader:
         Raises:
             InvalidRequest: it is in none of the formats that are read.
         """
-        message, files = taken_apart(plain_message(message, where))
+        message = plain_message(message, where)
+        shares_parts = _shares_parts(message)
+        message, files = taken_apart(message)
         plain, cleaned = details_without_controls(message)
         message = cast("ClientMessage", plain)
         usual = NewRecord(
@@ -116,7 +125,7 @@ class MessageReader:
             records = [replace(each, files=tuple(one for one in files if one.mark in each.text)) for each in records]
         # What was cleaned is counted once, though a message may be several records.
         records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
-        return _named(records, _message_id(message))
+        return _named(records, _message_id(message), shares_parts=shares_parts)
 
     def _record(self, part: MessagePart, usual: NewRecord, before: Sequence[NewRecord]) -> NewRecord:
         if not isinstance(part, NewRecord):
@@ -206,11 +215,35 @@ def _message_id(message: ClientMessage) -> str | None:
     return str(given) if is_number else _string_in(given)
 
 
-def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
+def _shares_parts(message: ClientMessage) -> bool:
+    """Return True where the client has a call and what came of it in one part."""
+    parts = message.get("content")
+    places = [part.get(PLACE) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return any(one == other for one, other in pairwise(places) if one)
+
+
+def _named(records: Sequence[NewRecord], message_id: str | None, *, shares_parts: bool) -> list[NewRecord]:
+    """Return the records with their ids: "m2", "m2/2", …; what came of a call in its own part has that of the call.
+
+    Such a message is sent again when its calls have been allowed and answered: "m2/2" stays the second call.
+    """
     if message_id is None:
-        return records
-    names = [message_id, *(f"{message_id}/{number}" for number in range(2, len(records) + 1))]
-    return [replace(record, details={"message_id": name}) for record, name in zip(records, names, strict=False)]
+        return list(records)
+    named: list[NewRecord] = []
+    calls: dict[str | None, str] = {}
+    number = 0
+    for record in records:
+        if record.kind == "tool_result" and record.call_id in calls:
+            name = f"{calls[record.call_id]}/result"
+        elif record.kind == "message" and record.role == "user" and calls:
+            name = f"{[*calls.values()][-1]}/leave"
+        else:
+            number += 1
+            name = message_id if number == 1 else f"{message_id}/{number}"
+        if record.kind == "tool_call" and shares_parts:
+            calls[record.call_id] = name
+        named.append(replace(record, details={"message_id": name}))
+    return named
 
 
 def results_first(role: object, parts: Sequence[JsonValue]) -> list[JsonValue]:
@@ -332,7 +365,7 @@ def _result(part: ClientMessage, call_id: str | None, content: JsonValue) -> New
         role="tool",
         tool=_tool(part),
         call_id=call_id,
-        outcome="failure" if _has_failed(part) else None,
+        outcome="failure" if has_failed(part) else None,
     )
 
 
@@ -343,32 +376,19 @@ def _arguments(call: ClientMessage) -> str:
 
 
 def _tool(part: ClientMessage) -> str | None:
-    return _string_of(part, "name", "tool_name")
+    return first_text(part, "name", "tool_name") or None
 
 
 def _call_id(call: ClientMessage) -> str | None:
     """Return the id of a call. OpenAI's items have one of their own beside it."""
-    return _string_of(call, "call_id", "id")
+    return first_text(call, "call_id", "id") or None
 
 
 def _answered_id(result: ClientMessage) -> str | None:
     """Return the id of the call that a result answers; the output of a local shell has it as its own."""
     if _kind(result) == "local_shell_call_output":
-        return _string_of(result, "call_id", "id")
-    return _string_of(result, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
-
-
-def _has_failed(part: ClientMessage) -> bool:
-    content = part.get("content")
-    kind = _kind(content) if isinstance(content, dict) else ""
-    return (
-        part.get("is_error") is True
-        or part.get("isError") is True  # as the Model Context Protocol has it
-        or part.get("error") is not None
-        or part.get("status") == "failed"
-        or kind.endswith("_error")
-        or (isinstance(content, dict) and content.get("return_code", 0) not in (0, None))
-    )
+        return first_text(result, "call_id", "id") or None
+    return first_text(result, "tool_use_id", "tool_call_id", "call_id", "toolUseId") or None
 
 
 def _kind(part: ClientMessage) -> str:
@@ -380,12 +400,6 @@ def _given(message: ClientMessage, *names: str) -> JsonValue:
     return next((message[name] for name in names if message.get(name) is not None), None)
 
 
-def _string_of(message: ClientMessage, *names: str) -> str | None:
-    """Return the first of these fields that is a non-blank text."""
-    return next((found for name in names if (found := _string_in(message.get(name)))), None)
-
-
 def _string_in(value: JsonValue) -> str | None:
     """Return the value where it is a non-blank text."""
     return value if isinstance(value, str) and value.strip() else None
-

@@ -69,8 +69,8 @@ def shown(part: ClientMessage) -> str:
     if (held := _held(part)) or (kind and not part.keys().isdisjoint(_STREAMS)):
         return held
     for medium in _MEDIA:
-        if medium in kind or (medium == "file" and _first(part, "file_id")):
-            name = _first(part, "title", "filename", "file_id")
+        if medium in kind or (medium == "file" and first_text(part, "file_id")):
+            name = first_text(part, "title", "filename", "file_id")
             return f"[{medium}: {name}]" if name else f"[{medium}]"
     return compact(_without_blobs(part))
 
@@ -78,7 +78,7 @@ def shown(part: ClientMessage) -> str:
 def _held(part: ClientMessage) -> str:
     """Return what a document, a page, a search's result or code that was run holds as text; "" for all else."""
     kind, source = str(part.get("type", "")), part.get("source")
-    streams = [text for name in _STREAMS if kind and (text := _first(part, name).strip("\n"))]
+    streams = [text for name in _STREAMS if kind and (text := first_text(part, name).strip("\n"))]
     inside: JsonValue = part.get("content") if kind.endswith("_result") else None
     if kind == "document" and isinstance(source, dict):
         inside = source.get("data") if source.get("type") == "text" else source.get("content")
@@ -86,7 +86,7 @@ def _held(part: ClientMessage) -> str:
     text = "\n".join(line for line in lines if line)
     if not text or streams:
         return text
-    title, *heads = [_first(part, name) for name in _HEADS]
+    title, *heads = [first_text(part, name) for name in _HEADS]
     if kind == "document":
         title = f"[document: {title}]" if title else "[document]"
     return "\n".join(line for line in (title, *heads, text) if line)
@@ -102,7 +102,22 @@ def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
     return [_without_blobs(part) for part in value] if isinstance(value, list) else value
 
 
-def _first(part: ClientMessage, *names: str) -> str:
+def has_failed(part: ClientMessage) -> bool:
+    """Return True for a tool's result that says that the call failed."""
+    content = part.get("content")
+    inside = content if isinstance(content, dict) else {}
+    return (
+        part.get("is_error") is True
+        or part.get("isError") is True  # as the Model Context Protocol has it
+        or part.get("error") is not None
+        or part.get("status") == "failed"
+        or str(inside.get("type", "")).endswith("_error")
+        or inside.get("return_code") not in (0, None)  # of code that was run
+    )
+
+
+def first_text(part: ClientMessage, *names: str) -> str:
+    """Return the first of these fields that is a text, and not blank; "" for none."""
     return next((text for name in names if isinstance(text := part.get(name), str) and text.strip()), "")
 
 

@@ -138,7 +138,9 @@ def annotations(*, read_only: bool = False, destructive: bool = False, idempoten
 
 def _structured(content: Mapping[str, Json]) -> CallToolResult:
     """A result for programs and models; its text is the same, as short as JSON gets, in one line for every reader."""
-    text = in_one_line(whole_characters(json.dumps(content, ensure_ascii=False, separators=(",", ":"))).encode()).decode()
+    text = in_one_line(
+        whole_characters(json.dumps(content, ensure_ascii=False, separators=(",", ":"))).encode()
+    ).decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
 
 
