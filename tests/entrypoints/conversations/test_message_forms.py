@@ -315,7 +315,6 @@ _REFUSED: list[tuple[Any, str]] = [
     ({"role": "user", "content": "x", "toolResults": [{}]}, " has 'toolResults', which is in no known form"),
     ({"role": "assistant", "content": "", "toolCalls": [{}]}, ".toolCalls[0], in the form of AG-UI, is no object."),
     (langchain("ai", content=5), ".content, in the form of LangChain, is neither a text nor a part"),
-    (langchain("ai", additional_kwargs={"tool_calls": [{}]}), "A message has calls in `additional_kwargs` alone"),
 ]
 
 

@@ -244,11 +244,11 @@ def test_bytes_are_named_and_never_kept() -> None:
     assert [record.text for record in records] == [  # what answers calls comes first
         '{"type":"odd","n":[1.5]}',
         "7",
-        "[document: Plan.pdf]\n[audio]\n[file: a.txt]\n"
-        '{"type":"search_result","source":"https://example.org","content":[{"text":"found"}]}',
+        "[document: Plan.pdf]\n[audio]\n[file: a.txt]",
+        "https://example.org\nfound",
         '{"type":"web_search_tool_result_error"}',
     ]
-    assert records[3].outcome == "failure"
+    assert records[4].outcome == "failure"
 
 
 def test_what_is_empty_is_left_out() -> None:
