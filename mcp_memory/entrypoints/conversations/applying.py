@@ -56,8 +56,7 @@ class _Piece:
     @property
     def is_apart(self) -> bool:
         """True for a text that is an entry by itself: a block of an earlier compaction, or another's words."""
-        is_others = isinstance(self.value, Mapping) and words_apart(cast("Message", self.value)) is not None
-        return is_others or replaced_by(_text(self.value)) is not None
+        return _holds_others(self.value) or replaced_by(_text(self.value)) is not None
 
     @property
     def new(self) -> Any:
@@ -181,13 +180,17 @@ def _mark(conversation: _Conversation, told: Sequence[Numbers], replacements: Se
             said.add(piece.entries[0])
     for found in conversation.pieces:
         # A call, its result and a person's leave may be one part of the client's, which goes as a whole.
-        left = {_place(piece) for piece in found if piece.kinds and not piece.is_gone}
+        left = {_place(piece.value) for piece in found if piece.kinds and not piece.is_gone}
         for piece in found:
-            piece.is_gone = piece.is_gone and (_place(piece) is None or _place(piece) not in left)
+            piece.is_gone = piece.is_gone and (_place(piece.value) is None or _place(piece.value) not in left)
 
 
-def _place(piece: _Piece) -> Any:
-    return cast("Message", piece.value).get(PLACE) if isinstance(piece.value, Mapping) else None
+def _place(part: Any) -> Any:
+    return cast("Message", part).get(PLACE) if isinstance(part, Mapping) else None
+
+
+def _holds_others(part: Any) -> bool:
+    return isinstance(part, Mapping) and words_apart(cast("Message", part)) is not None
 
 
 def _is_servers(part: Any) -> bool:

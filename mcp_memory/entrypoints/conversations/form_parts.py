@@ -106,7 +106,8 @@ def _of_gemini(name: str, held: Part) -> Part:
     if name in ("functionResponse", "toolResponse"):
         answer, failed = gemini_answer(held.get("response"))
         if isinstance(files := held.get("parts"), list):
-            answer = [answer, *(each for part in files for each in gemini_part(part, ""))]
+            shown: list[JsonValue] = [each for part in files for each in gemini_part(part, "")]
+            answer = [answer, *shown]
         return _result(held.get("id"), tool, answer, failed=failed)
     if name == "executableCode":
         return _call(held.get("id"), "code_execution", dict(held))

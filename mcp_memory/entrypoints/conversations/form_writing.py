@@ -190,7 +190,7 @@ def _tidied(message: Written) -> Written:
         said = [part for part in cast("list[Written]", parts) if part.get("type", "text") == "text"]
         message["content"] = "".join(part["text"] for part in said if "text" in part and not part.get("thought"))
     if "toolInvocations" in message:
-        message["toolInvocations"] = [*invocations_in(parts), *message["toolInvocations"]]
+        message["toolInvocations"] = [*invocations_in(cast("Any", parts)), *message["toolInvocations"]]
     return message
 
 

@@ -32,7 +32,7 @@ _SIGNS: Final = (
     ("UklGR", "image/webp"),
     ("JVBERi0", _PDF),
 )
-"""How files begin in base64, where nothing else tells their type."""
+"""Beginnings of files in base64, and the type that each shows."""
 
 
 def taken_apart(message: Mapping[str, JsonValue]) -> tuple[Mapping[str, JsonValue], tuple[Attachment, ...]]:

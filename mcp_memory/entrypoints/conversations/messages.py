@@ -223,7 +223,7 @@ def _shares_parts(message: ClientMessage) -> bool:
 
 
 def _named(records: Sequence[NewRecord], message_id: str | None, *, shares_parts: bool) -> list[NewRecord]:
-    """Return the records with their ids: "m2", "m2/2", …; what came of a call in its own part has that of the call.
+    """Return the records with their ids: "m2", "m2/2", …; an answer in its call's own part has that of the call.
 
     Such a message is sent again when its calls have been allowed and answered: "m2/2" stays the second call.
     """

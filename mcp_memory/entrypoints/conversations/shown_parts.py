@@ -1,4 +1,4 @@
-"""What a part of a message shows as text, and which parts hold another's words. Knows no record."""
+"""Reads the text of a message's part, and names the parts that hold another's words. Knows no record."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _APART: Final[Mapping[str, Role]] = {
     "document": "tool",
     "search_result": "tool",
 }
-"""Parts that hold the words of another than their message's role: by their type, the role of whoever said them.
+"""Parts that hold the words of another than their message's role: by their type, the role of their author.
 
 A person's reason for allowing or refusing a call stands among the assistant's parts, a document that somebody else
 wrote, or a system's instruction, among the user's. An interface's own summary is a message by itself.
@@ -32,7 +32,7 @@ _HEADS: Final = ("title", "url", "source", "context")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordsApart:
-    """What a part says by itself, and whose words these are."""
+    """Words that a part says by itself, and the role of their author."""
 
     role: Role
     text: str

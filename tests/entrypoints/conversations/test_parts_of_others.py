@@ -70,9 +70,9 @@ def test_anthropics_parts_are_the_words_of_whoever_said_them() -> None:
 
 def test_results_of_anthropics_own_tools_are_read_as_they_print() -> None:
     page = {"type": "web_fetch_result", "url": "https://a.example", "content": document(type="text", data="Tides.")}
-    ran = {"type": "code_execution_result", "stdout": "1\n", "stderr": "late", "return_code": 1, "content": []}
+    ran: Part = {"type": "code_execution_result", "stdout": "1\n", "stderr": "late", "return_code": 1, "content": []}
     viewed = {"type": "text_editor_code_execution_view_result", "file_type": "text", "content": "a = 1\nb = 2"}
-    quiet = {**ran, "type": "bash_code_execution_result", "stdout": "", "stderr": "", "return_code": 0}
+    quiet: Part = {**ran, "type": "bash_code_execution_result", "stdout": "", "stderr": "", "return_code": 0}
     made = {**quiet, "content": [{"type": "bash_code_execution_output", "file_id": "f1"}]}
 
     def result(kind: str, content: Part) -> Part:
@@ -191,7 +191,7 @@ def test_leave_is_written_where_it_stood() -> None:
     assert apply(before, {"replacements": [{"id": "xabc", "form": "batch", "covers": "2-4", "text": BLOCK}]})[1] == ui(
         text("So.")
     )
-    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "f", "input": {}}
+    call: Part = {"type": "tool-call", "toolCallId": "c1", "toolName": "f", "input": {}}
     asked = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
     answered = {"type": "tool-approval-response", "approvalId": "a1", "approved": True, "reason": "Long."}
     model = [assistant(text("Long."), call, asked), {"role": "tool", "content": [answered]}]

@@ -87,7 +87,11 @@ async def test_a_text_arrives_exactly_as_it_was_sent(call: Call, text: str) -> N
 
 async def test_data_that_hold_half_of_a_surrogate_pair_are_said_in_characters() -> None:
     """X3.1: the name of a folder may be no text."""
-    tool = make_tool("name", "Name", "Use to test.", Everything, lambda *_: {"folder": "gar\udce7on"}, annotations())
+
+    def named(_given: Everything, _client: ClientSide) -> dict[str, Any]:
+        return {"folder": "gar\udce7on"}
+
+    tool = make_tool("name", "Name", "Use to test.", Everything, named, annotations())
     async with Client(MCPServer("test", tools=[tool])) as client:
         assert text_of(await client.call_tool("name", {})) == '{"folder":"gar\ufffdon"}'
 
