@@ -216,7 +216,7 @@ def _message_id(message: ClientMessage) -> str | None:
 
 
 def _shares_parts(message: ClientMessage) -> bool:
-    """Return True where the client has a call and what came of it in one part."""
+    """Return True where the client has a call and its result in one part."""
     parts = message.get("content")
     places = [part.get(PLACE) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     return any(one == other for one, other in pairwise(places) if one)
