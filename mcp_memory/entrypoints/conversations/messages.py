@@ -62,6 +62,7 @@ _CALLS: Final = frozenset(
     | {"tool_search_call", "tool_use", "server_tool_use", "mcp_tool_use"}
 )
 """Types of calls. Of any other, nobody knows the field that holds what was asked."""
+_ID_END: Final = 16
 _SKILL_BODY: Final = "Base directory for this skill: "
 
 MessagePart: TypeAlias = Sequence[str] | NewRecord
@@ -223,25 +224,26 @@ def _shares_parts(message: ClientMessage) -> bool:
 
 
 def _named(records: Sequence[NewRecord], message_id: str | None, *, shares_parts: bool) -> list[NewRecord]:
-    """Return the records with their ids: "m2", "m2/2", …; an answer in its call's own part has that of the call.
+    """Return the records with their ids: "m2", "m2/2", …; an answer in its call's part has the end of the call's id.
 
-    Such a message is sent again when its calls have been allowed and answered: "m2/2" stays the second call.
+    Such a message is sent again when its calls have been allowed and answered, or without some: "m2/2" stays the
+    second call, "m2/call_8f" its result.
     """
     if message_id is None:
         return list(records)
     named: list[NewRecord] = []
-    calls: dict[str | None, str] = {}
+    calls: list[str | None] = [None]
     number = 0
     for record in records:
-        if record.kind == "tool_result" and record.call_id in calls:
-            name = f"{calls[record.call_id]}/result"
-        elif record.kind == "message" and record.role == "user" and calls:
-            name = f"{[*calls.values()][-1]}/leave"
+        if record.kind == "tool_result" and record.call_id and record.call_id in calls:
+            name = f"{message_id}/{record.call_id[-_ID_END:]}"
+        elif record.kind == "message" and record.role == "user" and (call_id := calls[-1]):
+            name = f"{message_id}/leave/{call_id[-_ID_END:]}"
         else:
             number += 1
             name = message_id if number == 1 else f"{message_id}/{number}"
         if record.kind == "tool_call" and shares_parts:
-            calls[record.call_id] = name
+            calls.append(record.call_id)
         named.append(replace(record, details={"message_id": name}))
     return named
 

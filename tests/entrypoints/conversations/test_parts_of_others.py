@@ -181,6 +181,15 @@ def test_a_message_that_comes_again_with_leave_and_results_keeps_both(app: App) 
     ]
 
 
+def test_a_message_that_comes_again_without_some_of_its_parts_is_known(app: App) -> None:
+    """As a compacted list has it."""
+    made = ui_call("output-available", output="done")
+    for parts in ([text("So."), made, text("Done.")], [made, text("Done.")], [made]):
+        app.feed(read_messages([ui(*parts)]), app.caller())
+    log = app.logs.log(app.caller()).entries
+    assert [each.text for each in log] == ["So.", '{"a":1}', "done", "Done."]
+
+
 def test_leave_is_written_where_it_stood() -> None:
     before = [ui(text("So."), ui_call("output-denied", approval=LEAVE))]
     masked = replaced(before, "mask", "3", MASK)
