@@ -108,11 +108,14 @@ class Membership:
     around. joined: it is the claimed one, or the one that a person put in its place. free: nobody has the claimed
     namespace; the folder works in its own until its first write takes the claimed one. refused: it works in its own,
     since the claimed one is another's.
+
+    `renamed_at` is when a person gave the namespace's former project, of another folder at this path, another name.
     """
 
     namespace: str
     state: State
     project: Project | None = None
+    renamed_at: Instant | None = None
 
     @property
     def is_refused(self) -> bool:

@@ -81,13 +81,13 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
     else:
         own = app.caller()
-        namespace = app.trust.present(visitor.namespace or own.namespace)
+        if visitor.namespace:
+            own = replace(own, namespace=app.trust.present(visitor.namespace), renamed_at=None)
         caller = replace(
             own,
-            namespace=namespace,
             session_id=visitor.session or own.session_id,
             named_session=False,
-            inherited=tuple(name for name in inherited if name != namespace),
+            inherited=tuple(name for name in inherited if name != own.namespace),
             client=client,
         )
     caller = app.windows.placed(caller, visitor.session) if visitor.is_window else caller
