@@ -13,15 +13,14 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.projects import own_namespace
-from mcp_memory.domain.model.records import Entity, NewRecord, Relation
-from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, RecallRequest
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records.projects import SqliteProjects
 from tests.conftest import Clock
-from tests.services.sessions.conversations import fed
-from tests.services.tasks.moves import push
+from tests.services.access.whole_projects import fill, plant, rows_with
 
 Open = Callable[..., App]
 At = Callable[[Path], App]
@@ -189,43 +188,6 @@ def test_who_named_the_namespace_is_told_of_no_other(open_memory: Open) -> None:
 # Renaming and merging
 
 
-def rows_with(data: Path, name: str) -> list[tuple[str, str]]:
-    """Return the tables and columns that hold a name of a namespace, alone or in a scope."""
-    kept: list[tuple[str, str]] = []
-    with closing(sqlite3.connect(data / "memory.db")) as connection:
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        for table in tables:
-            for _, column, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
-                held = f"SELECT count(*) FROM {table} WHERE instr(CAST({column} AS TEXT), ?)"
-                if connection.execute(held, (name,)).fetchone()[0]:
-                    kept.append((table, column))
-    return kept
-
-
-def fill(app: App, text: str) -> dict[str, Any]:
-    """Store one of everything that belongs to a namespace."""
-    caller = app.caller("s1")
-    items = [
-        NewRecord(
-            text=text,
-            entities=(Entity(name="Gateway", type="service", properties={"aliases": ["gw"]}),),
-            relations=(Relation(source="Gateway", type="uses", target="Redis"),),
-        ),
-        NewRecord(text=f"A secret thought. {text}", visibility="private"),
-        NewRecord(text=f"What I like. {text}", visibility="user"),
-        NewRecord(text=f"To be erased. {text}", visibility="private"),
-    ]
-    shared, private, user, erased = [each.id for each in app.remember(items, caller)]
-    app.forget([erased], "erase", caller)
-    push(app, f"Ship the {text}")
-    log = fed(app, app.caller("s2"), 30)
-    app.compact(CompactRequest(window=log.tokens), app.caller("s2"))
-    assert app.logs.stand_ins(app.caller("s2"))
-    app.assemble_context(ContextRequest(query=text), caller)
-    app.exclusions.exclude(shared, caller, agent=caller.agent)
-    return {"shared": shared, "private": private, "user": user}
-
-
 def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_memory: Open, tmp_path: Path) -> None:
     """P4.1: also what another process holds in memory; renaming it back gives the same."""
     app, other = open_memory(namespace="old-name"), open_memory(namespace="elsewhere", agent="bob")
@@ -251,6 +213,14 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     other.projects.rename("new/name", "old-name")
     assert found(app) == found(open_memory(namespace="old-name")) == before
     assert set(rows_with(tmp_path / "data", "new/name")) == {("former_namespaces", "name")}
+
+
+def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> None:
+    """P4.1: whatever tables there are, by the schema."""
+    planted = plant(tmp_path / "data", "old-name")
+    assert {table for table, _ in rows_with(tmp_path / "data", "old-name")} == planted > {"records", "tokens"}
+    app.projects.rename("old-name", "new")
+    assert rows_with(tmp_path / "data", "old-name") == [("former_namespaces", "name")]
 
 
 def test_two_projects_become_one_though_sessions_and_entities_have_the_same_names(
