@@ -184,7 +184,7 @@ class Wiring:
         """Access tokens."""
         from mcp_memory.services.access.access_tokens import AccessTokens
 
-        return AccessTokens(self.records.tokens(), self._clock)
+        return AccessTokens(self.records.tokens(), self._clock, self.trust.present)
 
     @made_once
     def trust(self) -> Trust:

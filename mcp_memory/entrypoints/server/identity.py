@@ -76,7 +76,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         own = app.caller(client=client, seat=visitor.seat)
         placed = own if own.named_session else app.windows.placed(own, visitor.session, stays=True)
         return placed.in_session(session_id)
-    inherited = tuple(app.settings.inherit)
+    inherited = tuple(map(app.trust.present, app.settings.inherit))
     if visitor.grant is not None:
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
     else:
