@@ -79,6 +79,7 @@ class _Move:
         self._run("defer_foreign_keys")  # Replacements name their compaction by its namespace, too.
         ids = [row["id"] for row in self._run("records_of_namespace", (self._names["old"],))]
         scopes = list(self._scopes())
+        readers = [row["name"] for row in self._run("readers_of_one", {**self._names, "at": at})]
         tokens = list(self._move_tokens())
         for pair in scopes:
             self._move_scope(pair)
@@ -89,7 +90,7 @@ class _Move:
         self._run("put_former_name", {**self._names, "at": at, "mark": mark})
         self._run("touch_relations", {**self._numbered(), "ids": json.dumps(ids)})
         advance(self._db, ids)
-        return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens))
+        return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens), readers=tuple(readers))
 
     def _scopes(self) -> Iterator[Mapping[str, str]]:
         """Yield each scope of the namespace, and the one that it becomes; the scope of a person is of none."""
