@@ -102,7 +102,7 @@ class ProjectStore(Protocol):
     """Keeps where projects are, and what they were called. Any method raises StoreUnavailable."""
 
     def folders(self) -> Sequence[ProjectFolder]:
-        """Return the folders in which namespaces were used, the one noted last first."""
+        """Return the folders in which namespaces were used, with those inside them, the one noted last first."""
         ...
 
     def note(self, folder: ProjectFolder) -> None:

@@ -62,7 +62,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFolder:
-    """A folder in which a namespace was used, and the mark that it had."""
+    """A folder in which a namespace was used, and the mark that it had; "" for one that the project around lent it."""
 
     namespace: str
     folder: str

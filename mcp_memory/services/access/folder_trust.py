@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import PurePath
 
 from mcp_memory.domain.model.projects import Membership, Project, ProjectFolder, State, TrustedFolder
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy, StoreUnavailable
 from mcp_memory.ports.access import FolderStore, ProjectStore
 from mcp_memory.ports.text import Clock
+
+
+LENT_LEVELS = 3
+"""Folders above one that may lend it their memory, as in thesis/chapters/one/figures."""
 
 
 class Trust:
@@ -32,10 +37,10 @@ class Trust:
         Raises StoreUnavailable.
         """
         decided = self._claimed(project, takes=takes) if project.claim else self._unclaimed(project)
-        if takes and project.mark and decided.state in ("own", "joined"):
+        if takes and project.mark and decided.state in ("own", "joined", "inside"):
             noted = ProjectFolder(
-                namespace=decided.namespace, folder=project.root, repository=project.repository, mark=project.mark,
-                noted_at=self._clock(),
+                namespace=decided.namespace, folder=project.root, repository=project.repository,
+                mark="" if decided.state == "inside" else project.mark, noted_at=self._clock(),
             )  # fmt: skip
             with suppress(StoreUnavailable):
                 self._projects.note(noted)
@@ -60,7 +65,7 @@ class Trust:
         return self._in_own(project, "free" if is_free else "refused")
 
     def _unclaimed(self, project: Project) -> Membership:
-        """A folder that has a memory keeps it; another one has that of the nearest folder around that has one."""
+        """A folder that has a memory keeps it; to another one the nearest folder around that has one may lend it."""
         own = self._in_own(project, "own")
         if own.namespace != project.own:
             return replace(own, state="joined")
@@ -68,8 +73,26 @@ class Trust:
             for each in project.around:
                 around = self._in_own(each, "inside")
                 if self._projects.is_used(around.namespace):
-                    return replace(around, project=project)
+                    return replace(around, project=project) if self._lends(each, around.namespace, project) else own
         return own
+
+    def _lends(self, around: Project, namespace: str, inside: Project) -> bool:
+        """Return True where a folder that has a memory is one project with the folder inside it, and holds no others.
+
+        It was worked in, and is near. Once lent, its memory stays so, whatever projects are made beside.
+        """
+        noted = self._projects.folders()
+        here = {(each.folder, each.mark) for each in noted if each.namespace == namespace}
+        if (inside.root, "") in here:
+            return True
+        top = PurePath(around.root)
+        others = {
+            each.namespace
+            for each in noted
+            if each.mark and each.namespace != namespace and top in PurePath(each.folder).parents
+        }
+        is_near = top in PurePath(inside.root).parents[:LENT_LEVELS]
+        return is_near and (around.root, around.mark) in here and not any(map(self._projects.is_used, others))
 
     def _in_own(self, project: Project, state: State) -> Membership:
         """Return a folder's membership in its own namespace, under the present name of that."""

@@ -75,14 +75,44 @@ def test_a_folder_inside_a_plain_project_has_its_memory(at: At, tmp_path: Path) 
     assert length in found(at(tmp_path / "home" / "thesis"), "How many pages does chapter one have?")
 
 
-def test_of_projects_inside_each_other_the_nearest_one_counts(at: At, tmp_path: Path) -> None:
-    """P4.1: what has a memory of its own keeps it, also one that had it before the folder around had one."""
-    outer, inner = tmp_path / "home" / "outer", tmp_path / "home" / "outer" / "inner"
+def test_a_folder_that_holds_projects_lends_its_memory_to_none(at: At, tmp_path: Path) -> None:
+    """P4.1: what has a memory of its own keeps it, and lends it; what is beside it is a project of its own."""
+    outer, inner = tmp_path / "home" / "clients", tmp_path / "home" / "clients" / "acme"
     [of_inner] = store(at(inner), PORT)
     [of_outer] = store(at(outer), replace(PORT, text="The gateway listens on port 8080."))
-    assert found(at(inner)) == [of_inner]
-    assert found(at(inner / "deep")) == [of_inner]
-    assert found(at(outer / "other")) == [of_outer]
+    assert (found(at(inner)), found(at(inner / "deep"))) == ([of_inner], [of_inner])
+    for each in (outer / "rival", outer / "rival" / "deep"):
+        assert (at(each).own.membership.state, found(at(each))) == ("own", [])
+    assert found(at(outer)) == [of_outer]
+
+
+@pytest.mark.parametrize("makes", [git, Path])
+def test_what_was_lent_stays_so_when_projects_are_made_beside(
+    at: At, tmp_path: Path, makes: Callable[[Path], Path]
+) -> None:
+    """P4.1: an agent that was opened beside and stored nothing is no project."""
+    outer = tmp_path / "home" / "thesis"
+    at(makes(outer / "started")).caller()
+    [port] = store(at(outer), PORT)
+    assert found(at(outer / "chapters")) == [port]
+    store(at(git(outer / "tools")), NewRecord(text="The mixer is red."))
+    assert found(at(outer / "chapters")) == [port]
+    assert at(outer / "figures").own.membership.state == "own"
+    app = at(outer)
+    assert app.projects.folders()[app.caller().namespace] == (str(outer), True)
+    app.projects.rename(app.caller().namespace, "thesis")
+    assert found(at(outer / "chapters")) == [port]
+
+
+def test_a_memory_is_lent_a_few_folders_down_and_from_where_it_was_used(at: At, tmp_path: Path, open_memory: Open) -> None:
+    """P4.1."""
+    outer = tmp_path / "home" / "thesis"
+    [port] = store(at(outer), PORT)
+    assert found(at(outer / "a" / "b" / "c")) == [port]
+    assert at(outer / "a" / "b" / "c" / "d").own.membership.state == "own"
+    named = tmp_path / "home" / "named"
+    store(open_memory(namespace=own_namespace(str(named))), PORT)
+    assert at(named / "inside").own.membership.state == "own"
 
 
 def test_a_repository_inside_a_plain_project_is_its_own(at: At, tmp_path: Path) -> None:
