@@ -72,7 +72,9 @@ class AccessTokens:
         grant = token.grant
         held = grant.namespace(self._present(wanted) if wanted and wanted not in grant.namespaces else wanted)
         if self._present(held) != held:  # Whoever made it may not have meant the project that has the memory now.
-            raise InvalidRequest(f"{held!r} has another name by now; ask who runs the server for a token that holds it.")
+            raise InvalidRequest(
+                f"{held!r} has another name by now; ask who runs the server for a token that holds it."
+            )
         return held
 
     def valid(self, token_id: str) -> Token | None:

@@ -55,7 +55,8 @@ class ClientWindows:
         """Return the caller at its window's place, which the window's first call takes.
 
         A new window takes the place that an ended one of its agent left, where only one could be meant. A session that
-        was idle, or whose project was renamed, takes its own again, unless another window has it; one that `stays` keeps its place until it ends.
+        was idle, or whose project was renamed, takes its own again, unless another window has it; one that `stays`
+        keeps its place until it ends.
         """
         key = (caller.namespace, caller.agent, session)
         with self._lock:

@@ -15,7 +15,6 @@ from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy, StoreUnavaila
 from mcp_memory.ports.access import FolderStore, ProjectStore
 from mcp_memory.ports.text import Clock
 
-
 LENT_LEVELS = 3
 """Folders above one that may lend it their memory, as in thesis/chapters/one/figures."""
 
@@ -50,6 +49,10 @@ class Trust:
         """Return the name that a namespace has now. Raises StoreUnavailable."""
         former = self._projects.former(namespace)
         return former.namespace if former else namespace
+
+    def present_unless_used(self, namespace: str) -> str:
+        """Return the same, but of a name that another project has by now that name itself. Raises StoreUnavailable."""
+        return namespace if self._projects.is_used(namespace) else self.present(namespace)
 
     def followed(self, membership: Membership) -> Membership:
         """Return a membership under the name that its namespace has now. Raises StoreUnavailable."""

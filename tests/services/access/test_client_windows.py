@@ -267,7 +267,9 @@ def test_windows_stay_where_they_are_when_their_project_is_renamed(open_memory: 
     other.projects.rename("test", "new")
     assert [stands(two), stands(one), stands(one, "s1")] == [["draw"], ["ship"], ["wait"]]
     elsewhere = replace(one.caller(), namespace="third")
-    assert goals(push(one, "begin", one.windows.placed(elsewhere, "s1"))) == ["begin"], "in another project, not below it"
+    assert goals(push(one, "begin", one.windows.placed(elsewhere, "s1"))) == ["begin"], (
+        "in another project, not below it"
+    )
 
 
 def test_where_locks_do_not_work_windows_share_their_agents_place(open_memory: Open, tmp_path: Path) -> None:

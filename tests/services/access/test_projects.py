@@ -104,7 +104,9 @@ def test_what_was_lent_stays_so_when_projects_are_made_beside(
     assert found(at(outer / "chapters")) == [port]
 
 
-def test_a_memory_is_lent_a_few_folders_down_and_from_where_it_was_used(at: At, tmp_path: Path, open_memory: Open) -> None:
+def test_a_memory_is_lent_a_few_folders_down_and_from_where_it_was_used(
+    at: At, tmp_path: Path, open_memory: Open
+) -> None:
     """P4.1."""
     outer = tmp_path / "home" / "thesis"
     [port] = store(at(outer), PORT)
