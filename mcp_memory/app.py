@@ -63,7 +63,6 @@ class Seat:
         self._folder = folder
         self._takes = takes
         self._membership: Membership | None = None
-        self._decided_at = -inf
 
     @property
     def membership(self) -> Membership:
@@ -79,11 +78,8 @@ class Seat:
         """
         with self._memory.making:  # No lock of its own: services made under this one may ask for the namespace.
             if self._membership is not None:
-                namespace = self._memory.trust.present(self._membership.namespace, since=self._decided_at)
-                if namespace != self._membership.namespace:  # Renamed since, or merged into another.
-                    self._membership = replace(self._membership, namespace=namespace)
+                self._membership = self._memory.trust.followed(self._membership)
                 return self._membership
-            self._decided_at = self._memory.trust.now()
             decided = self._decide()
             if decided.state != "free" or not self._takes:
                 self._membership = decided
@@ -155,14 +151,16 @@ class App(Wiring):
             seat = self.own
             self._client = client = client or self._client  # Upkeep counts as the process's own client does.
         settings = seat.settings
+        membership = seat.membership
         mine = Caller(
-            namespace=seat.membership.namespace,
+            namespace=membership.namespace,
             agent=settings.agent,
             session_id=seat.session,
             named_session=settings.session is not None,
             inherited=tuple(map(self.trust.present, settings.inherit)),
             client=client,
-            knows=() if seat.membership.is_refused else None,
+            knows=() if membership.is_refused else None,
+            renamed_at=membership.renamed_at,
         )
         return mine.in_session(session_id)
 

@@ -37,7 +37,7 @@ class StoreUnavailable(McpMemoryError):
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process held the write lock for as long as this one was willing to wait."""
+    """Another process came in between: it held the write lock for too long, or renamed the project meanwhile."""
 
 
 class SchemaTooNew(StoreUnavailable):

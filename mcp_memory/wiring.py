@@ -184,7 +184,7 @@ class Wiring:
         """Access tokens."""
         from mcp_memory.services.access.access_tokens import AccessTokens
 
-        return AccessTokens(self.records.tokens(), self._clock)
+        return AccessTokens(self.records.tokens(), self._clock, self.trust.present)
 
     @made_once
     def trust(self) -> Trust:
@@ -227,7 +227,7 @@ class Wiring:
         """The windows that this process serves, each at a place of its own in the task tree."""
         from mcp_memory.services.access.client_windows import ClientWindows
 
-        return ClientWindows(self.records, self._locks, self._clock)
+        return ClientWindows(self.records, self._locks, self._clock, self.trust.present)
 
     @made_once
     def _locks(self) -> ProcessLocks:

@@ -38,7 +38,8 @@ class TokenStore(Protocol):
     def add(self, token: Token) -> None:
         """Keep a new token.
 
-        Raises Conflict where its name is taken, or an earlier token has its agent work for another person.
+        Raises Conflict where its name is taken, an earlier token has its agent work for another person, or a namespace
+        has another name by now.
         """
         ...
 
@@ -75,7 +76,7 @@ class FolderStore(Protocol):
         ...
 
     def is_taken(self, namespace: str) -> bool:
-        """Return True where a folder has or had the namespace, it holds anything, or a token names it."""
+        """Return True where a folder has or had the namespace, it holds or held anything, or a token names it."""
         ...
 
     def take(self, folder: TrustedFolder) -> bool:
@@ -101,7 +102,7 @@ class ProjectStore(Protocol):
     """Keeps where projects are, and what they were called. Any method raises StoreUnavailable."""
 
     def folders(self) -> Sequence[ProjectFolder]:
-        """Return the folders in which namespaces were used, the one noted last first."""
+        """Return the folders in which namespaces were used, with those inside them, the one noted last first."""
         ...
 
     def note(self, folder: ProjectFolder) -> None:

@@ -438,8 +438,9 @@ class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol
     ) -> AbstractContextManager[Transaction]:
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
-        The versions it leaves name the caller and the reason; without a caller, upkeep. With `patiently` false it
-        raises StoreBusy at once where another process is writing.
+        The versions it leaves name the caller and the reason; without a caller, upkeep. Pass the caller wherever the
+        write puts anything into its namespace: where that was renamed since the caller was made, StoreBusy names the
+        present one. With `patiently` false it raises StoreBusy at once where another process is writing.
         """
         ...
 

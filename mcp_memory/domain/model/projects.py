@@ -62,7 +62,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFolder:
-    """A folder in which a namespace was used, and the mark that it had."""
+    """A folder in which a namespace was used, and the mark that it had; "" for one that the project around lent it."""
 
     namespace: str
     folder: str
@@ -82,11 +82,15 @@ class FormerName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedProject:
-    """The number of records and tasks that got another namespace, and the names of the tokens that now hold it."""
+    """The number of records and tasks that got another namespace, and the names of the tokens that now hold it.
+
+    `readers` are the valid tokens that now read what they did not: of two projects that became one they held one alone.
+    """
 
     records: int
     tasks: int
     tokens: tuple[str, ...]
+    readers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +112,14 @@ class Membership:
     around. joined: it is the claimed one, or the one that a person put in its place. free: nobody has the claimed
     namespace; the folder works in its own until its first write takes the claimed one. refused: it works in its own,
     since the claimed one is another's.
+
+    `renamed_at` is when a person gave the namespace's former project, of another folder at this path, another name.
     """
 
     namespace: str
     state: State
     project: Project | None = None
+    renamed_at: Instant | None = None
 
     @property
     def is_refused(self) -> bool:

@@ -39,7 +39,8 @@ class Caller:
     `person` is the one the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
     person or a call chose the session's name. A session named by the process itself only labels records. `window` is
     the place in the task tree that its window holds, "" the agent's own. `knows` are the namespaces of which it may
-    learn that they exist, None means all.
+    learn that they exist, None means all. `renamed_at` is the rename that the caller knows: another project had the
+    namespace's name until then. After any other rename the caller writes nothing.
     """
 
     namespace: str
@@ -52,6 +53,7 @@ class Caller:
     person: str = ""
     knows: tuple[str, ...] | None = ()
     is_admin: bool = False
+    renamed_at: Instant | None = None
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -77,7 +77,8 @@ def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> 
     with opened_existing(settings) as memory:
         known = {each.folder for each in memory.trust.folders()}
         revoked = memory.trust.revoke(path if path in known else read_project(Path(path)).root)
-    forget_namespaces(settings.data_dir, {each.namespace for each in revoked})
+        used = {name for each in revoked for name in (each.namespace, memory.trust.present(each.namespace))}
+    forget_namespaces(settings.data_dir, used)
     names = ", ".join(each.namespace for each in revoked)
     told = f"{revoked[0].folder} no longer uses the memory of {names} once a server starts in it again."
     output(as_json, [_shown_folder(each) for each in revoked], visible(told))

@@ -71,6 +71,7 @@ def merge_projects(
     """Put one project's memory into another's, as after a folder was renamed or moved.
 
     Records keep their ids, authors and dates, and private ones stay private. Nothing parts the two again but a backup.
+    A token for one of the two reads both from then on; the answer names those tokens.
     """
     moved = memory.projects.merge(old, new)
     _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}).")
@@ -79,8 +80,12 @@ def merge_projects(
 def _tell(moved: "MovedProject", old: str, new: str, as_json: bool, line: str) -> None:
     if moved.tokens:
         line += f" Tokens that held {old} hold {new}: {', '.join(moved.tokens)}."
+    if moved.readers:
+        names = ", ".join(moved.readers)
+        line += f" These tokens read more than before: {names}; `mcp-memory tokens revoke NAME` ends one."
     shown: dict[str, Json] = {
-        "from": old, "to": new, "records": moved.records, "tasks": moved.tasks, "tokens": list(moved.tokens)
+        "from": old, "to": new, "records": moved.records, "tasks": moved.tasks,
+        "tokens": list(moved.tokens), "readers": list(moved.readers),
     }  # fmt: skip
     output(as_json, shown, visible(line))
 

@@ -175,7 +175,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
                     memory.records.transfer().enter(_counted(file.pieces(progress), projects))
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
                 else:
-                    merger = Merger(memory.records, memory.now, memory.caller().agent)
+                    merger = Merger(memory.records, memory.now, memory.caller().agent, memory.trust.present_unless_used)
                     outcome = asdict(merger(_counted(file.pieces(progress), projects)))
             if source != STREAM:
                 memory.attachments.take_from(files_beside(Path(source)))

@@ -112,7 +112,7 @@ class Authenticator:
                 401, "This token is unknown, was revoked or has expired; ask the server's operator for a new one."
             )
         try:
-            namespace = token.grant.namespace(wanted)
+            namespace = self.tokens.namespace(token, wanted)
         except InvalidRequest as error:
             raise Refused(403, str(error)) from error
         visitor = RequestSender(

@@ -222,7 +222,7 @@ class Doors:
             token = self._app.tokens.valid(session.door)
             if token is None:
                 return None
-            grant = token.grant
+            grant, namespace = token.grant, self._app.trust.present(namespace)
             namespace = namespace if namespace in grant.namespaces else grant.namespaces[0]
         sender = RequestSender(grant=grant, namespace=namespace, session=f"p{_digest(session_id).hex()[:12]}")
         return Visitor(sender=sender, session_id=session_id, is_owner=session.door == OWNER)

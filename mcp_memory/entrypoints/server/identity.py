@@ -76,18 +76,18 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
         own = app.caller(client=client, seat=visitor.seat)
         placed = own if own.named_session else app.windows.placed(own, visitor.session, stays=True)
         return placed.in_session(session_id)
-    inherited = tuple(app.settings.inherit)
+    inherited = tuple(map(app.trust.present, app.settings.inherit))
     if visitor.grant is not None:
         caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
     else:
         own = app.caller()
-        namespace = app.trust.present(visitor.namespace or own.namespace)
+        if visitor.namespace:
+            own = replace(own, namespace=app.trust.present(visitor.namespace), renamed_at=None)
         caller = replace(
             own,
-            namespace=namespace,
             session_id=visitor.session or own.session_id,
             named_session=False,
-            inherited=tuple(name for name in inherited if name != namespace),
+            inherited=tuple(name for name in inherited if name != own.namespace),
             client=client,
         )
     caller = app.windows.placed(caller, visitor.session) if visitor.is_window else caller

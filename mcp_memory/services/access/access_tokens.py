@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.model.records import Instant
@@ -27,9 +27,11 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a na
 class AccessTokens:
     """Manages the tokens that let clients in over HTTP. Thread-safe; a change by one process applies to all at once."""
 
-    def __init__(self, store: TokenStore, clock: Clock) -> None:
+    def __init__(self, store: TokenStore, clock: Clock, present: Callable[[str], str]) -> None:
+        """`present` returns the name that a namespace has now."""
         self._store = store
         self._clock = clock
+        self._present = present
 
     def add(self, name: str, grant: Grant, expires_at: Instant | None = None) -> tuple[str, Token]:
         """Make a token; return its secret, which is shown only here, and the token.
@@ -38,7 +40,7 @@ class AccessTokens:
 
         Raises:
             InvalidRequest: a name is empty, too long or holds what it may not, there is no namespace, or no such time.
-            Conflict: the name is taken, or the agent works for another person.
+            Conflict: the name is taken, the agent works for another person, or a namespace has another name by now.
         """
         now = self._clock()
         grant = replace(grant, person=grant.person or grant.agent, namespaces=tuple(dict.fromkeys(grant.namespaces)))
@@ -59,6 +61,21 @@ class AccessTokens:
         token = self._store.get(digest[:ID_DIGITS])
         is_it = hmac.compare_digest(token.digest if token else "", digest)
         return token if token and is_it and token.is_valid(self._clock()) else None
+
+    def namespace(self, token: Token, wanted: str) -> str:
+        """Return the namespace that a request of the token's holder means: by any name it had, "" for the default.
+
+        Raises:
+            InvalidRequest: the token does not hold it, or holds it under a former name.
+            StoreUnavailable: names cannot be read.
+        """
+        grant = token.grant
+        held = grant.namespace(self._present(wanted) if wanted and wanted not in grant.namespaces else wanted)
+        if self._present(held) != held:  # Whoever made it may not have meant the project that has the memory now.
+            raise InvalidRequest(
+                f"{held!r} has another name by now; ask who runs the server for a token that holds it."
+            )
+        return held
 
     def valid(self, token_id: str) -> Token | None:
         """Return the token with that id while it is valid: for somebody who was recognised by it before.

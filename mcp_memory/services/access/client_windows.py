@@ -37,7 +37,11 @@ class ClientWindows:
     Where locks do not work, all windows of an agent share its own place.
     """
 
-    def __init__(self, records: TaskReader, locks: ProcessLocks, clock: Clock) -> None:
+    def __init__(
+        self, records: TaskReader, locks: ProcessLocks, clock: Clock, present: Callable[[str], str] = str
+    ) -> None:
+        """`present` returns the name that a namespace has now."""
+        self._present = present
         self._records = records
         self._locks = locks
         self._clock = clock
@@ -51,12 +55,13 @@ class ClientWindows:
         """Return the caller at its window's place, which the window's first call takes.
 
         A new window takes the place that an ended one of its agent left, where only one could be meant. A session that
-        was idle takes its own again, unless another window has it; one that `stays` keeps its place until it ends.
+        was idle, or whose project was renamed, takes its own again, unless another window has it; one that `stays`
+        keeps its place until it ends.
         """
         key = (caller.namespace, caller.agent, session)
         with self._lock:
             self.end_idle()
-            held = self._mine.get(key) or self._take(caller, self._former.pop(key, None))
+            held = self._mine.get(key) or self._take(caller, self._left(key))
             if held is None:
                 return caller
             held.used_at = inf if stays else self._clock()
@@ -118,6 +123,16 @@ class ClientWindows:
             with suppress(StoreUnavailable), self._locks.choice():
                 return {places[place] for place in others if self._is_live(caller, place)}
         return ()
+
+    def _left(self, key: tuple[str, str, str]) -> str | None:
+        """Let the place go that a session had before it was idle, or its project was renamed; return that place."""
+        same = [each for each in (*self._mine, *self._former) if each != key and each[1:] == key[1:]]
+        for each in same:
+            if self._present(each[0]) == key[0]:
+                held = self._mine.get(each)
+                self._former[key] = held.place if held else self._former.pop(each)
+                self._release(each)
+        return self._former.pop(key, None)
 
     def _release(self, key: tuple[str, str, str]) -> None:
         if held := self._mine.pop(key, None):

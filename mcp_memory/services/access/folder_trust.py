@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import inf
+from dataclasses import replace
+from pathlib import PurePath
 
-from mcp_memory.domain.model.projects import Membership, Project, ProjectFolder, TrustedFolder
-from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.projects import Membership, Project, ProjectFolder, State, TrustedFolder
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy, StoreUnavailable
 from mcp_memory.ports.access import FolderStore, ProjectStore
 from mcp_memory.ports.text import Clock
+
+LENT_LEVELS = 3
+"""Folders above one that may lend it their memory, as in thesis/chapters/one/figures."""
 
 
 class Trust:
@@ -33,47 +36,75 @@ class Trust:
         Raises StoreUnavailable.
         """
         decided = self._claimed(project, takes=takes) if project.claim else self._unclaimed(project)
-        if takes and project.mark and decided.state in ("own", "joined"):
+        if takes and project.mark and decided.state in ("own", "joined", "inside"):
             noted = ProjectFolder(
-                namespace=decided.namespace, folder=project.root, repository=project.repository, mark=project.mark,
-                noted_at=self._clock(),
+                namespace=decided.namespace, folder=project.root, repository=project.repository,
+                mark="" if decided.state == "inside" else project.mark, noted_at=self._clock(),
             )  # fmt: skip
             with suppress(StoreUnavailable):
                 self._projects.note(noted)
         return decided
 
-    def present(self, namespace: str, *, mark: str = "", since: Instant = -inf) -> str:
-        """Return the name that a namespace has now; with a mark, the one of the folder that has it.
-
-        With `since`, only a change after that time counts, whatever folder it was bound to. Raises StoreUnavailable.
-        """
+    def present(self, namespace: str) -> str:
+        """Return the name that a namespace has now. Raises StoreUnavailable."""
         former = self._projects.former(namespace)
-        if former is None or former.at < since:
-            return namespace
-        return former.namespace if since > -inf or not mark or former.mark in ("", mark) else namespace
+        return former.namespace if former else namespace
 
-    def now(self) -> Instant:
-        """Return the present time, for `present`."""
-        return self._clock()
+    def present_unless_used(self, namespace: str) -> str:
+        """Return the same, but of a name that another project has by now that name itself. Raises StoreUnavailable."""
+        return namespace if self._projects.is_used(namespace) else self.present(namespace)
+
+    def followed(self, membership: Membership) -> Membership:
+        """Return a membership under the name that its namespace has now. Raises StoreUnavailable."""
+        former = self._projects.former(membership.namespace)
+        if former is None or former.at == membership.renamed_at:
+            return membership
+        return replace(membership, namespace=former.namespace, renamed_at=None)
 
     def _claimed(self, project: Project, *, takes: bool) -> Membership:
         if self._is_trusted(project) or (takes and project.is_proven and self._take(project)):
             return Membership(namespace=self.present(project.claim), state="joined", project=project)
         is_free = project.is_proven and not self._folders.is_taken(project.claim)
-        own = self.present(project.own, mark=project.mark)
-        return Membership(namespace=own, state="free" if is_free else "refused", project=project)
+        return self._in_own(project, "free" if is_free else "refused")
 
     def _unclaimed(self, project: Project) -> Membership:
-        """A folder that has a memory keeps it; another one has that of the nearest folder around that has one."""
-        own = self.present(project.own, mark=project.mark)
-        if own != project.own:
-            return Membership(namespace=own, state="joined", project=project)
-        if project.around and not self._projects.is_used(own):
+        """A folder that has a memory keeps it; to another one the nearest folder around that has one may lend it."""
+        own = self._in_own(project, "own")
+        if own.namespace != project.own:
+            return replace(own, state="joined")
+        if project.around and not self._projects.is_used(own.namespace):
             for each in project.around:
-                namespace = self.present(each.own, mark=each.mark)
-                if self._projects.is_used(namespace):
-                    return Membership(namespace=namespace, state="inside", project=project)
-        return Membership(namespace=own, state="own", project=project)
+                around = self._in_own(each, "inside")
+                if self._projects.is_used(around.namespace):
+                    return replace(around, project=project) if self._lends(each, around.namespace, project) else own
+        return own
+
+    def _lends(self, around: Project, namespace: str, inside: Project) -> bool:
+        """Return True where a folder that has a memory is one project with the folder inside it, and holds no others.
+
+        It was worked in, and is near. Once lent, its memory stays so, whatever projects are made beside.
+        """
+        noted = self._projects.folders()
+        here = {(each.folder, each.mark) for each in noted if each.namespace == namespace}
+        if (inside.root, "") in here:
+            return True
+        top = PurePath(around.root)
+        others = {
+            each.namespace
+            for each in noted
+            if each.mark and each.namespace != namespace and top in PurePath(each.folder).parents
+        }
+        is_near = top in PurePath(inside.root).parents[:LENT_LEVELS]
+        return is_near and (around.root, around.mark) in here and not any(map(self._projects.is_used, others))
+
+    def _in_own(self, project: Project, state: State) -> Membership:
+        """Return a folder's membership in its own namespace, under the present name of that."""
+        former = self._projects.former(project.own)
+        if former is None:
+            return Membership(namespace=project.own, state=state, project=project)
+        if project.mark and former.mark not in ("", project.mark):  # Of another folder that was at this path.
+            return Membership(namespace=project.own, state=state, project=project, renamed_at=former.at)
+        return Membership(namespace=former.namespace, state=state, project=project)
 
     def trust(self, project: Project) -> TrustedFolder:
         """Let a folder use the namespace that it claims, because a person says so.

@@ -51,7 +51,7 @@ class Projects:
     def folders(self) -> Mapping[str, tuple[str, bool]]:
         """Return the folder in which each namespace was noted last, and whether it is still there."""
         known: dict[str, tuple[str, bool]] = {}
-        for each in self._projects.folders():
+        for each in self._noted():
             known.setdefault(each.namespace, (each.folder, self._is_there(each)))
         return known
 
@@ -80,7 +80,7 @@ class Projects:
             raise InvalidRequest(f"{new!r} is its name already; name another one.")
         gone = [
             each.mark
-            for each in self._projects.folders()
+            for each in self._noted()
             if each.namespace == old and own_namespace(each.folder) == old and not self._is_there(each)
         ]
         return self._projects.move(old, new, self._clock(), gone[0] if gone else "", merges=merges)
@@ -116,7 +116,7 @@ class Projects:
         """Yield namespaces, the surest first, and why each may be the project's."""
         if project.own != here:
             yield project.own, "this folder had a memory of its own before"
-        elsewhere = [each for each in self._projects.folders() if each.namespace != here]
+        elsewhere = [each for each in self._noted() if each.namespace != here]
         present = {each.namespace for each in elsewhere if self._is_there(each)}
         left = [each for each in elsewhere if each.namespace not in present]
         yield from (
@@ -137,6 +137,9 @@ class Projects:
             other = _OWN.fullmatch(namespace)
             if mine and other and namespace not in known and other["name"] == mine["name"]:
                 yield namespace, "there is the memory of a folder of the same name"
+
+    def _noted(self) -> list[ProjectFolder]:
+        return [each for each in self._projects.folders() if each.mark]  # Without those that use the memory of another.
 
     def _is_there(self, noted: ProjectFolder) -> bool:
         """True where the folder is still at its path: it, and not another one."""

@@ -1,7 +1,8 @@
 """Merging: adds another memory's knowledge to this one, by content. It does not know the format it was written in."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from mcp_memory.domain.memory.erased import ErasedMarks, texts_of
 from mcp_memory.domain.model.ids import RECORD
@@ -15,6 +16,7 @@ from mcp_memory.domain.model.records import (
     Record,
     Relation,
 )
+from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.domain.text.words import content_hash, normal_hash
@@ -52,10 +54,12 @@ class Merger:
     other memory. A second run stores nothing.
     """
 
-    def __init__(self, records: RecordStore, clock: Clock, agent: str) -> None:
+    def __init__(self, records: RecordStore, clock: Clock, agent: str, present: Callable[[str], str] = str) -> None:
+        """`present` returns the name that a namespace of the other memory has in this one."""
         self._records = records
         self._clock = clock
         self._agent = agent
+        self._present = present
 
     def __call__(self, pieces: Iterable[Piece]) -> Merged:
         """Add all of it in one atomic write, or nothing where the pieces raise.
@@ -66,7 +70,8 @@ class Merger:
         """
         with self._records.write() as transaction:
             now = self._clock()
-            merge = _Merge(transaction, now, {IMPORTED_AT: iso_exact(now), IMPORTED_BY: self._agent})
+            told = {IMPORTED_AT: iso_exact(now), IMPORTED_BY: self._agent}
+            merge = _Merge(transaction, now, told, cache(self._present))
             for piece in pieces:
                 if isinstance(piece, Task):
                     merge.note(piece)
@@ -79,9 +84,10 @@ class Merger:
 class _Merge:
     """One merge in progress. It keeps two ids of every record, and whole only those that name another."""
 
-    def __init__(self, transaction: Transaction, now: Instant, told: Details) -> None:
+    def __init__(self, transaction: Transaction, now: Instant, told: Details, present: Callable[[str], str]) -> None:
         """With `told` say of each record how it came here."""
         self._transaction = transaction
+        self._present = present
         self._now = now
         self._told = told
         self._ids_here: dict[str, str] = {}
@@ -100,6 +106,7 @@ class _Merge:
             self._hiding.add(task.id)
 
     def bring(self, whole: WholeRecord) -> None:
+        whole = replace(whole, record=self._placed(whole.record))
         record = whole.record
         if record.id in self._ids_here:
             raise InvalidRequest("It is there twice.")
@@ -113,6 +120,15 @@ class _Merge:
             self._ids_here[record.id] = known.id
         else:
             self._store(whole)
+
+    def _placed(self, record: Record) -> Record:
+        """Return the record in the project that has its namespace's name now."""
+        namespace = self._present(record.namespace)
+        if namespace == record.namespace:
+            return record
+        is_personal = record.visibility == "user"
+        scope = record.scope if is_personal else scope_key(record.visibility, namespace, record.agent)
+        return replace(record, namespace=namespace, scope=scope)
 
     def link(self) -> None:
         """Restore the references between records, by their ids here."""

@@ -41,7 +41,7 @@ class TaskResults:
         items = [_item(task, result) for task, result in told if _tells(result)]
         drafts = [self._preparer.clean(item, caller) for item in items]
         made = self._preparer.make([draft.item for draft in drafts], embedded=False)
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             for draft, one in zip(drafts, made, strict=True):
                 twin = transaction.find_text(draft.scope, content_hash(draft.item.text))
                 if twin is None or _is_of_reopened(twin, draft.item):

@@ -146,7 +146,7 @@ class LogFeeder:
         last = said[-1].id if said else None
         while waiting:
             batch = self._drafting.make([draft.item for draft in waiting[:FED_AT_ONCE]], embedded=False)
-            with self._records.write() as transaction:
+            with self._records.write(caller) as transaction:
                 # Another process may be told the same conversation at the same time.
                 since = transaction.said_since(last, caller)
                 every = range(len(waiting))

@@ -83,7 +83,7 @@ class TaskStack:
         """
         _require_sense(request)
         self._require_records(request.inherit, caller)
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             tasks = _near((request.task_id, request.parent_id), caller, transaction)
             entered: TaskStatus | None = None
             if _says(request.goal) or request.task_id:
@@ -114,7 +114,7 @@ class TaskStack:
         """
         if not _says(request.result):
             raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             tasks = _near((request.task_id,), caller, transaction)
             task = self._to_end(request, caller, tasks, transaction)
             self._owners.warn(task, caller, transaction)

@@ -37,7 +37,7 @@ class WaitingTasks:
             Conflict: it is finished; or, unless the call is repeated, somebody else is in it or changed it since the
                 caller's last move.
         """
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             task = require_task(task_id, transaction.tasks_near(caller.namespace, [task_id]))
             if task.is_finished:
                 raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")

@@ -35,6 +35,9 @@ class SqliteTokens:
                 raise Conflict(
                     f"Agent {token.grant.agent!r} works for {row['person']!r}; name another agent for another person."
                 )
+            for name in token.grant.namespaces:
+                if former := connection.execute(statement("former_namespace"), (name,)).fetchone():
+                    raise Conflict(f"The project {name!r} is called {former['namespace']!r} now; name that.")
             connection.execute(statement("add_token"), _token_to_row(token))
 
     def get(self, token_id: str) -> Token | None:

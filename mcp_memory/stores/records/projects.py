@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFolder
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.model.scopes import scope_key
-from mcp_memory.errors import Conflict, NotFound
+from mcp_memory.domain.model.scopes import Caller, scope_key
+from mcp_memory.errors import Conflict, NotFound, StoreBusy
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 from mcp_memory.stores.records.sql_files import newest_change, statement
@@ -79,6 +79,7 @@ class _Move:
         self._run("defer_foreign_keys")  # Replacements name their compaction by its namespace, too.
         ids = [row["id"] for row in self._run("records_of_namespace", (self._names["old"],))]
         scopes = list(self._scopes())
+        readers = [row["name"] for row in self._run("readers_of_one", {**self._names, "at": at})]
         tokens = list(self._move_tokens())
         for pair in scopes:
             self._move_scope(pair)
@@ -89,7 +90,7 @@ class _Move:
         self._run("put_former_name", {**self._names, "at": at, "mark": mark})
         self._run("touch_relations", {**self._numbered(), "ids": json.dumps(ids)})
         advance(self._db, ids)
-        return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens))
+        return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens), readers=tuple(readers))
 
     def _scopes(self) -> Iterator[Mapping[str, str]]:
         """Yield each scope of the namespace, and the one that it becomes; the scope of a person is of none."""
@@ -132,6 +133,17 @@ class _Move:
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:
         return self._db.execute(statement(name), parameters)
+
+
+def refuse_renamed(connection: sqlite3.Connection, caller: Caller | None) -> None:
+    """Raise StoreBusy where the caller's namespace got another name since the caller was made: nobody would find it.
+
+    A name that another folder's project took over is in use again once that holds something.
+    """
+    name = caller.namespace if caller else ""
+    former = connection.execute(statement("former_namespace"), (name,)).fetchone() if caller else None
+    if caller and former and former["at"] != caller.renamed_at and not (former["mark"] and _holds(connection, name)):
+        raise StoreBusy(f"The project {name!r} is called {former['namespace']!r} by now; call again.")
 
 
 def _holds(connection: sqlite3.Connection, namespace: str) -> bool:

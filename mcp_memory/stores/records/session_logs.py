@@ -25,6 +25,7 @@ from mcp_memory.ports.session_logs import (
     StandIn,
 )
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.projects import refuse_renamed
 from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.sql_files import statement
 
@@ -98,11 +99,11 @@ class SqliteSessionLogs:
             connection.executemany(statement("add_pass_run"), kept)
             connection.execute(statement("prune_pass_runs"), (at - PASS_RUNS_KEPT_SECONDS,))
 
-        self._keep(keep)
+        self._keep(caller, keep)
 
     def leave(self, caller: Caller, tokens: int) -> None:
         left = {**of_session(caller), "tokens": tokens}
-        self._keep(lambda connection: connection.execute(statement("leave_log"), left))
+        self._keep(caller, lambda connection: connection.execute(statement("leave_log"), left))
 
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:
         whose = {**of_session(caller), "since": since}
@@ -119,10 +120,11 @@ class SqliteSessionLogs:
         rows = self._rows("fruitless_passes", {**of_session(caller), "revision": revision})
         return frozenset(row["name"] for row in rows)
 
-    def _keep(self, write: Callable[[sqlite3.Connection], object]) -> None:
+    def _keep(self, caller: Caller, write: Callable[[sqlite3.Connection], object]) -> None:
         """Write telemetry, which may be lost: wait not long, and log where the store is away."""
         try:
             with self._database.write(TELEMETRY_PATIENCE_SECONDS, durable=False) as connection:
+                refuse_renamed(connection, caller)
                 write(connection)
         except StoreUnavailable as error:
             _log.warning("could not keep what became of a log: %s", type(error).__name__)

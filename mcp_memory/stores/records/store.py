@@ -30,7 +30,7 @@ from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database,
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
 from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
-from mcp_memory.stores.records.projects import SqliteProjects
+from mcp_memory.stores.records.projects import SqliteProjects, refuse_renamed
 from mcp_memory.stores.records.reviews import SqliteReviews
 from mcp_memory.stores.records.rows import (
     change_from_row,
@@ -89,6 +89,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         self, by: Caller | None = None, reason: str = "", *, patiently: bool = True
     ) -> Generator[SqliteTransaction]:
         with self._database.write(WRITE_PATIENCE_SECONDS if patiently else 0) as connection:
+            refuse_renamed(connection, by)
             transaction = SqliteTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()

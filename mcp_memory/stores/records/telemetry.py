@@ -14,6 +14,7 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.projects import refuse_renamed
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.where_clause import filtered
@@ -62,6 +63,7 @@ class SqliteTelemetry:
         row |= {"report": report_to_json(report)}
         try:
             with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
+                refuse_renamed(connection, caller)
                 for name in ("put_context", "add_assembly") if anew else ("add_assembly",):
                     connection.execute(statement(name), row)
                 for name in ("prune_contexts", "prune_assemblies"):

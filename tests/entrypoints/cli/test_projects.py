@@ -42,7 +42,7 @@ def test_projects_are_listed_with_the_folders_they_are_in(run: "Run", settings: 
 def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
     """P4.1."""
     memory.tokens.add("phone", Grant(agent="eve", person="", namespaces=("test",), right="write"), None)
-    told = {"from": "test", "to": "shop", "records": 1, "tasks": 0, "tokens": ["phone"]}
+    told = {"from": "test", "to": "shop", "records": 1, "tasks": 0, "tokens": ["phone"], "readers": []}
     assert run("projects", "rename", "test", "shop", "--json").json == told
     assert [each["namespace"] for each in run("projects", "--json").json] == ["shop"]
     assert run("projects", "--json").json[0]["here"]  # The setting still names it `test`.
@@ -50,6 +50,20 @@ def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
     assert said.startswith("shop is called test now (1 records, 0 tasks).")
     assert "`mcp-memory projects rename test shop` undoes it." in said
     assert "phone" in said
+
+
+def test_it_is_told_which_tokens_read_more(run: "Run", memory: App) -> None:
+    """P4.1, S4.2: those that held one of the two projects, in words and for programs; not one that has ended."""
+    run("add", "The mixer is red.", "--namespace", "other")
+    for name, *held in (("a", "test"), ("b", "other"), ("c", "test", "other"), ("d", "more"), ("ended", "other")):
+        memory.tokens.add(name, Grant(agent=name, person="", namespaces=tuple(held), right="read"), None)
+    memory.tokens.revoke("ended")
+    said = run("projects", "merge", "test", "other").out
+    assert "Tokens that held test hold other: a, c." in said
+    assert "These tokens read more than before: a, b; `mcp-memory tokens revoke NAME` ends one." in said
+    renamed = run("projects", "rename", "other", "more", "--json").json
+    assert (renamed["tokens"], renamed["readers"]) == (["a", "b", "c", "ended"], ["d"])
+    assert "read more" not in run("projects", "rename", "more", "again").out
 
 
 def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:

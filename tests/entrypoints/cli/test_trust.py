@@ -74,11 +74,14 @@ def test_revoking_a_folder_forgets_what_hooks_noted_in_its_namespace(
     """X2.1: a session whose folder is gone would go on in the namespace that is noted; others keep theirs."""
     copy = clone(tmp_path / "copy")
     run("trust", str(copy))
-    ours, others = (SessionNotes(settings.data_dir, name) for name in ("ours", "others"))
+    run("add", "The mixer is red.", "--namespace", NAME)
+    assert run("projects", "rename", NAME, "store").code == 0
+    ours, renamed, others = (SessionNotes(settings.data_dir, name) for name in ("ours", "renamed", "others"))
     ours.write(Noted(folder=str(copy), namespace=NAME, fed_until=10))
+    renamed.write(Noted(folder=str(copy), namespace="store", fed_until=10))
     others.write(Noted(folder=str(tmp_path), namespace="elsewhere", fed_until=20))
     assert run("trust", "--revoke", str(copy)).code == 0
-    assert ours.noted == Noted()
+    assert ours.noted == renamed.noted == Noted()
     assert (others.noted.namespace, others.noted.fed_until) == ("elsewhere", 20)
 
 

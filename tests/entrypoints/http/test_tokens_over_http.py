@@ -16,6 +16,7 @@ from mcp_memory import __version__
 from tests.entrypoints.http.conftest import (
     ERAS,
     HttpServer,
+    command_line,
     connected,
     found,
     headers_of,
@@ -126,6 +127,22 @@ async def test_a_persons_records_follow_through_namespaces(team: Team) -> None:
         403,
         "Your token does not hold that namespace; it holds shop.",
     )
+
+
+async def test_a_client_goes_on_in_its_project_though_that_was_renamed(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
+    """P4.1, S4.2: within its session, and by the name that it sends."""
+    ann, bob = make_token(tmp_path / "data", "ann", "shop"), make_token(tmp_path / "data", "bob", "base")
+    server = start_http(tmp_path / "data")
+    async with connected(server.url, ann, "legacy", namespace="shop") as client:
+        await client.call_tool("remember", {"text": "A heron in the shop."})
+        assert command_line(tmp_path / "data", "projects", "rename", "shop", "store").returncode == 0
+        await client.call_tool("remember", {"text": "A heron in the store."})
+        assert await found(client, "heron") == ["A heron in the shop.", "A heron in the store."]
+    assert post(server.url, "tools/call", RECALL, headers_of(bob, "shop")).status_code == 403
+    refused = command_line(tmp_path / "data", "tokens", "add", "eve", "--agent", "eve", "--namespace", "shop")
+    assert (refused.returncode, "is called 'store' now; name that" in refused.stderr) == (1, True)
 
 
 def test_nobody_else_can_use_a_session(team: Team) -> None:

@@ -28,6 +28,7 @@ from mcp_memory.entrypoints.page.doors import (
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
+    command_line,
     environment_of,
     make_token,
     revoke_token,
@@ -282,6 +283,19 @@ def test_a_token_of_two_projects_switches_between_them(team: Team) -> None:
     assert "secret" not in ann.get("/projects").text
     assert "Ann's own words." in words_of(ann.send("/namespace", namespace=NAMESPACE))
     assert "/ui/projects" not in person(team.server, team.chief).get("/").text, "it has one alone"
+
+
+def test_a_page_stays_at_its_project_when_that_is_renamed(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
+    """P4.1."""
+    secret = make_token(tmp_path / "data", "ann", "shop", "base")
+    ann = person(start_http(tmp_path / "data"), secret)
+    command_line(tmp_path / "data", "add", "A heron at the base.", "--namespace", "base")
+    ann.get("/projects")
+    ann.send("/namespace", namespace="base")
+    assert command_line(tmp_path / "data", "projects", "rename", "base", "harbour").returncode == 0
+    assert "A heron at the base." in words_of(ann.get("/"))
 
 
 def test_where_no_token_is_asked_for_a_cookie_decides_alone(

@@ -1,9 +1,11 @@
 """Whoever sent a message is asked for by one function, also in the threads that work on it."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller, Grant
 from mcp_memory.entrypoints.server.identity import (
     RequestSender,
@@ -17,6 +19,8 @@ from mcp_memory.entrypoints.server.identity import (
 from mcp_memory.errors import InvalidRequest, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_memory.app import App
 
 GRANT = Grant(agent="ann", person="eve", namespaces=("shop",), right="read")
@@ -69,3 +73,17 @@ def test_without_a_token_the_processs_own_agent_asks_in_any_namespace(app: "App"
     with visited_by(RequestSender(grant=None, namespace="pier", session="h2")):
         assert (asking(app).namespace, asking(app).session_id) == ("pier", "h2")
         assert asking(app, "", "talk").named_session
+
+
+def test_whoever_names_a_former_project_asks_in_the_present_one(open_memory: "Callable[..., App]") -> None:
+    """P4.1: inherited ones, too."""
+    app = open_memory(namespace="shop", inherit=["base"])
+    for name in ("shop", "base"):
+        app.remember([NewRecord(text="The port is 5432.")], replace(app.caller(), namespace=name))
+        app.projects.rename(name, f"{name} now")
+    grant = replace(GRANT, namespaces=("shop now", "base now"))
+    for each in (None, grant):
+        with visited_by(RequestSender(grant=each, namespace="shop now", session="h1")):
+            assert (asking(app).namespace, asking(app).inherited) == ("shop now", ("base now",))
+    with visited_by(RequestSender(grant=None, namespace="shop", session="h1")):
+        assert asking(app).namespace == "shop now"

@@ -212,3 +212,34 @@ def test_logs_are_compacted_for_the_person_whose_they_are(open_memory: Callable[
     clock.advance(hours=1)
     app.idle_compaction.step()
     assert any(each.form != "original" for each in app.logs.log(ANN).entries)
+
+
+def test_a_token_goes_along_with_a_renamed_project_and_reaches_it_by_any_name(app: App, remember: RememberOne) -> None:
+    """P4.1, S4.2: never more than it holds, whatever name was whose."""
+    remember("The port is 5432.")
+    remember("The port is 9999.", replace(app.caller(), namespace="other"))
+    app.tokens.add("laptop", GRANT)
+    app.projects.rename("test", "shop")
+    app.projects.rename("other", "hidden")
+    [token] = app.tokens.all()
+    wanted = ("", "test", "shop", "base")
+    assert [app.tokens.namespace(token, each) for each in wanted] == ["shop", "shop", "shop", "base"]
+    for stranger in ("other", "hidden", "nowhere"):
+        with pytest.raises(InvalidRequest, match="it holds shop, base"):
+            app.tokens.namespace(token, stranger)
+
+
+def test_no_token_is_made_for_a_former_name(app: App, remember: RememberOne) -> None:
+    """P4.1: one that an earlier version made reaches nothing, since what it would open is another project by now."""
+    remember("The port is 5432.")
+    app.projects.rename("test", "shop")
+    with pytest.raises(Conflict, match="'test' is called 'shop' now; name that"):
+        app.tokens.add("laptop", GRANT)
+    assert not app.tokens.are_asked_for()
+    secret, token = app.tokens.add("laptop", replace(GRANT, namespaces=("base",)))
+    with closing(sqlite3.connect(app.settings.data_dir / "memory.db")) as connection, connection:
+        connection.execute("UPDATE tokens SET namespaces = ?", ('["test"]',))
+    token = app.tokens.recognise(secret) or token
+    for wanted in ("", "test"):
+        with pytest.raises(InvalidRequest, match="'test' has another name by now; ask who runs the server"):
+            app.tokens.namespace(token, wanted)

@@ -256,6 +256,22 @@ def test_a_window_beyond_a_gap_is_seen(open_memory: Open) -> None:
     assert goals(hook.tasks.stack(beside)) == ["goal 2"]
 
 
+def test_windows_stay_where_they_are_when_their_project_is_renamed(open_memory: Open, clock: Clock) -> None:
+    """N5.3, P4.1: also a session that is idle, and whichever calls first."""
+    one, two, other = open_memory(), open_memory(), open_memory(namespace="elsewhere")
+    push(one, "ship", here(one))
+    push(two, "draw", here(two))
+    push(one, "wait", here(one, "s1"))
+    clock.advance(seconds=IDLE_SECONDS + 1)
+    assert [stands(one), stands(two)] == [["ship"], ["draw"]]
+    other.projects.rename("test", "new")
+    assert [stands(two), stands(one), stands(one, "s1")] == [["draw"], ["ship"], ["wait"]]
+    elsewhere = replace(one.caller(), namespace="third")
+    assert goals(push(one, "begin", one.windows.placed(elsewhere, "s1"))) == ["begin"], (
+        "in another project, not below it"
+    )
+
+
 def test_where_locks_do_not_work_windows_share_their_agents_place(open_memory: Open, tmp_path: Path) -> None:
     """N5.3: as a memory on a folder that nobody may write has them."""
     app = open_memory()

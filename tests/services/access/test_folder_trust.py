@@ -231,3 +231,12 @@ def test_a_process_keeps_its_namespace_once_it_has_one(
     app.trust.revoke(str(tmp_path / "shop"))
     assert app.caller().namespace == NAME
     assert open_memory(namespace=None).own.membership.is_refused
+
+
+def test_the_former_name_of_a_project_is_nobodys_to_take(app: App, trust: Trust) -> None:
+    """X2.1, P4.1: or the first folder that claims it would have what was stored by name."""
+    app.remember([NewRecord(text="The port is 5432.")], replace(app.caller(), namespace=NAME))
+    app.projects.rename(NAME, "shop")
+    assert state(trust, FIRST) == ("refused", "shop-own")
+    trust.trust(FIRST)
+    assert state(trust, FIRST) == ("joined", "shop")

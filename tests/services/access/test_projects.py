@@ -13,15 +13,14 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.projects import own_namespace
-from mcp_memory.domain.model.records import Entity, NewRecord, Relation
-from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, RecallRequest
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records.projects import SqliteProjects
 from tests.conftest import Clock
-from tests.services.sessions.conversations import fed
-from tests.services.tasks.moves import push
+from tests.services.access.whole_projects import fill, plant, rows_with
 
 Open = Callable[..., App]
 At = Callable[[Path], App]
@@ -76,14 +75,46 @@ def test_a_folder_inside_a_plain_project_has_its_memory(at: At, tmp_path: Path) 
     assert length in found(at(tmp_path / "home" / "thesis"), "How many pages does chapter one have?")
 
 
-def test_of_projects_inside_each_other_the_nearest_one_counts(at: At, tmp_path: Path) -> None:
-    """P4.1: what has a memory of its own keeps it, also one that had it before the folder around had one."""
-    outer, inner = tmp_path / "home" / "outer", tmp_path / "home" / "outer" / "inner"
+def test_a_folder_that_holds_projects_lends_its_memory_to_none(at: At, tmp_path: Path) -> None:
+    """P4.1: what has a memory of its own keeps it, and lends it; what is beside it is a project of its own."""
+    outer, inner = tmp_path / "home" / "clients", tmp_path / "home" / "clients" / "acme"
     [of_inner] = store(at(inner), PORT)
     [of_outer] = store(at(outer), replace(PORT, text="The gateway listens on port 8080."))
-    assert found(at(inner)) == [of_inner]
-    assert found(at(inner / "deep")) == [of_inner]
-    assert found(at(outer / "other")) == [of_outer]
+    assert (found(at(inner)), found(at(inner / "deep"))) == ([of_inner], [of_inner])
+    for each in (outer / "rival", outer / "rival" / "deep"):
+        assert (at(each).own.membership.state, found(at(each))) == ("own", [])
+    assert found(at(outer)) == [of_outer]
+
+
+@pytest.mark.parametrize("makes", [git, Path])
+def test_what_was_lent_stays_so_when_projects_are_made_beside(
+    at: At, tmp_path: Path, makes: Callable[[Path], Path]
+) -> None:
+    """P4.1: an agent that was opened beside and stored nothing is no project."""
+    outer = tmp_path / "home" / "thesis"
+    at(makes(outer / "started")).caller()
+    [port] = store(at(outer), PORT)
+    assert found(at(outer / "chapters")) == [port]
+    store(at(git(outer / "tools")), NewRecord(text="The mixer is red."))
+    assert found(at(outer / "chapters")) == [port]
+    assert at(outer / "figures").own.membership.state == "own"
+    app = at(outer)
+    assert app.projects.folders()[app.caller().namespace] == (str(outer), True)
+    app.projects.rename(app.caller().namespace, "thesis")
+    assert found(at(outer / "chapters")) == [port]
+
+
+def test_a_memory_is_lent_a_few_folders_down_and_from_where_it_was_used(
+    at: At, tmp_path: Path, open_memory: Open
+) -> None:
+    """P4.1."""
+    outer = tmp_path / "home" / "thesis"
+    [port] = store(at(outer), PORT)
+    assert found(at(outer / "a" / "b" / "c")) == [port]
+    assert at(outer / "a" / "b" / "c" / "d").own.membership.state == "own"
+    named = tmp_path / "home" / "named"
+    store(open_memory(namespace=own_namespace(str(named))), PORT)
+    assert at(named / "inside").own.membership.state == "own"
 
 
 def test_a_repository_inside_a_plain_project_is_its_own(at: At, tmp_path: Path) -> None:
@@ -189,43 +220,6 @@ def test_who_named_the_namespace_is_told_of_no_other(open_memory: Open) -> None:
 # Renaming and merging
 
 
-def rows_with(data: Path, name: str) -> list[tuple[str, str]]:
-    """Return the tables and columns that hold a name of a namespace, alone or in a scope."""
-    kept: list[tuple[str, str]] = []
-    with closing(sqlite3.connect(data / "memory.db")) as connection:
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        for table in tables:
-            for _, column, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
-                held = f"SELECT count(*) FROM {table} WHERE instr(CAST({column} AS TEXT), ?)"
-                if connection.execute(held, (name,)).fetchone()[0]:
-                    kept.append((table, column))
-    return kept
-
-
-def fill(app: App, text: str) -> dict[str, Any]:
-    """Store one of everything that belongs to a namespace."""
-    caller = app.caller("s1")
-    items = [
-        NewRecord(
-            text=text,
-            entities=(Entity(name="Gateway", type="service", properties={"aliases": ["gw"]}),),
-            relations=(Relation(source="Gateway", type="uses", target="Redis"),),
-        ),
-        NewRecord(text=f"A secret thought. {text}", visibility="private"),
-        NewRecord(text=f"What I like. {text}", visibility="user"),
-        NewRecord(text=f"To be erased. {text}", visibility="private"),
-    ]
-    shared, private, user, erased = [each.id for each in app.remember(items, caller)]
-    app.forget([erased], "erase", caller)
-    push(app, f"Ship the {text}")
-    log = fed(app, app.caller("s2"), 30)
-    app.compact(CompactRequest(window=log.tokens), app.caller("s2"))
-    assert app.logs.stand_ins(app.caller("s2"))
-    app.assemble_context(ContextRequest(query=text), caller)
-    app.exclusions.exclude(shared, caller, agent=caller.agent)
-    return {"shared": shared, "private": private, "user": user}
-
-
 def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_memory: Open, tmp_path: Path) -> None:
     """P4.1: also what another process holds in memory; renaming it back gives the same."""
     app, other = open_memory(namespace="old-name"), open_memory(namespace="elsewhere", agent="bob")
@@ -251,6 +245,14 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     other.projects.rename("new/name", "old-name")
     assert found(app) == found(open_memory(namespace="old-name")) == before
     assert set(rows_with(tmp_path / "data", "new/name")) == {("former_namespaces", "name")}
+
+
+def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> None:
+    """P4.1: whatever tables there are, by the schema."""
+    planted = plant(tmp_path / "data", "old-name")
+    assert {table for table, _ in rows_with(tmp_path / "data", "old-name")} == planted > {"records", "tokens"}
+    app.projects.rename("old-name", "new")
+    assert rows_with(tmp_path / "data", "old-name") == [("former_namespaces", "name")]
 
 
 def test_two_projects_become_one_though_sessions_and_entities_have_the_same_names(

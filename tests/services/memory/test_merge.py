@@ -1,11 +1,13 @@
 """Another memory's records, added by what they say."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin, Piece
@@ -157,3 +159,20 @@ def test_an_episode_of_long_ago_is_new_where_it_is_imported(app: App, other: App
     assert str(brought["created_at"]).startswith("2026")
     clock.advance(days=90)
     assert app.maintain.due().archived == 1
+
+
+def test_records_of_a_project_that_was_renamed_here_come_into_it(app: App, other: App) -> None:
+    """P4.1, P4.2: private ones, too; a person's own are in no project; and what has the name by now keeps it."""
+    items = [NewRecord(text=f"The dog is {each}.", visibility=each) for each in ("shared", "private", "user")]
+    remember(other, *items, NewRecord(text="The cat sleeps."))
+    remember(app, NewRecord(text="The cat sleeps."))
+    app.projects.rename("test", "pets")
+    merger = Merger(app.records, app.now, "ann", app.trust.present_unless_used)
+    assert merger(pieces(other)) == Merged(stored=3, known=1, logged=0, hidden=0, tasks=0)
+    bob = replace(app.caller(), agent="bob")
+    found = app.records.list(RecordFilter(scopes=bob.scopes), "created", 10)
+    assert {each.text for each in found} == {*(item.text for item in items), "The cat sleeps."}
+    assert {each.namespace for each in found} == {"pets"}
+    known = replace(bob, namespace="test", renamed_at=app.now())
+    app.remember([NewRecord(text="The bird sings.")], known)
+    assert merger(pieces(other)).stored == 3

@@ -10,8 +10,9 @@ SELECT EXISTS (
 );
 
 -- name: is_taken
--- A folder has or had it, something is stored in it, or a token names it. The cheap questions come first.
+-- A folder has or had it, something is or was stored in it, or a token names it. The cheap questions come first.
 SELECT EXISTS (SELECT 1 FROM folders WHERE namespace = :namespace)
+    OR EXISTS (SELECT 1 FROM former_namespaces WHERE name = :namespace)
     OR EXISTS (SELECT 1 FROM sessions WHERE namespace = :namespace)
     OR EXISTS (SELECT 1 FROM tasks WHERE namespace = :namespace)
     OR EXISTS (SELECT 1 FROM tokens, json_each(tokens.namespaces) WHERE json_each.value = :namespace)
