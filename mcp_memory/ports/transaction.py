@@ -184,8 +184,9 @@ class RecordWriter(Protocol):
         """Replace a record's fields, and keep the old values of all but counters and access times as a version.
 
         With `vectors` its text changed, and indexes follow. `found` are the entities found in the new text; they
-        replace those found in the old one. `reason` replaces that of the whole write. Return the record as stored,
-        with its author and the number of its version.
+        replace those found in the old one. `reason` replaces that of the whole write. A line that comes to another
+        scope leaves the logs of other agents. Return the record as stored, with its author and the number of its
+        version.
         """
         ...
 

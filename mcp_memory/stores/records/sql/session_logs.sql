@@ -183,6 +183,12 @@ INSERT OR IGNORE INTO shared_lines (namespace, agent, session_id, row)
 SELECT :namespace, :agent, :session_id, r.row FROM records AS r
 WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id);
 
+-- name: part_line
+-- A line that comes to another scope leaves the logs of other agents, who may not see it: they may tell it again.
+DELETE FROM shared_lines
+WHERE row = (SELECT row FROM records WHERE id = :id AND scope <> :scope)
+    AND agent <> (SELECT agent FROM records WHERE id = :id);
+
 -- name: lines_named
 -- Lines of a session's log that are, or are parts of, messages with these ids of the client: "id", "id/2".
 WITH lines (row) AS ({lines_of_session})
