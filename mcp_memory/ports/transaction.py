@@ -184,7 +184,7 @@ class RecordWriter(Protocol):
         """Replace a record's fields, and keep the old values of all but counters and access times as a version.
 
         With `vectors` its text changed, and indexes follow. `found` are the entities found in the new text; they
-        replace those found in the old one. `reason` replaces that of the whole write. A line that comes to another
+        replace those found in the old one. `reason` replaces that of the whole write. A line that gets another
         scope leaves the logs of other agents. Return the record as stored, with its author and the number of its
         version.
         """
@@ -298,6 +298,10 @@ class LogWriter(Protocol):
 
         Return those that were marked now and that no other session's log has either.
         """
+        ...
+
+    def stand_again(self, record_ids: Sequence[str], caller: Caller) -> Sequence[str]:
+        """Remove the marks of `take_back`, where the user went back to these originals; return those that had one."""
         ...
 
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
@@ -255,6 +257,48 @@ def test_what_the_user_took_back_is_marked_and_in_no_log(app: App) -> None:
     app.feed([message("Use SQLite.", "m5")], fork)
     assert app.take_back([unique("m5")], me) == 0
     assert "Use SQLite." in [entry.text for entry in app.logs.log(fork).entries]
+
+
+def test_what_the_user_goes_back_to_is_in_the_log_again(app: App) -> None:
+    """P2.1: and valid again with what was read out of it, unless something else ended it since."""
+    me = app.caller("work")
+    said = ("Use MySQL.", "Done.", "Use Oracle.", "Use SQLite.")
+    app.feed([message(text, f"m{number}") for number, text in enumerate(said)], me)
+    ids = [each.id for each in app.logs.said(me)]
+    line = record(app, ids[0])
+    with app.records.write(me) as transaction:
+        fact = transaction.next_id(RECORD)
+        read_out = replace(line, id=fact, kind="fact", text="Orders are in MySQL.", details={"source": line.id})
+        transaction.insert(replace(read_out, status="new", role=None), None, (), ())
+    branch = [unique(f"m{number}") for number in range(3)]
+    assert app.take_back(branch, me) == 3
+    assert [record(app, each).status for each in (*ids, fact)] == ["superseded"] * 3 + ["active", "superseded"]
+    app.forget([ids[1]], "retire", me)
+    app.revise(Revision(id=ids[2], tags=(TAKEN_BACK,)), me)
+    newer = app.remember([NewRecord(text="Oracle costs too much.", supersedes=(ids[2],))], me)[0]
+    assert (newer.status, app.take_back([unique("m3")], me, branch)) == ("stored", 1)
+    assert [entry.text for entry in app.logs.log(me).entries] == [*said[:3]]
+    found = [record(app, each) for each in (*ids, fact)]
+    assert [each.status for each in found] == ["active", "retired", "superseded", "superseded", "new"]
+    assert [each.tags for each in found] == [(), (), (), (TAKEN_BACK,), ()]
+
+
+@pytest.mark.parametrize("take", [True, False])
+def test_many_lines_are_taken_back_in_steps_that_grow_with_their_number(app: App, take: bool) -> None:
+    steps: list[list[None]] = []
+    for count in (100, 400):
+        me = app.caller(f"work {count}")
+        app.feed([message(f"Line {each} of {count}.", f"{count}.{each}") for each in range(count)], me)
+        named = [unique(f"{count}.{each}") for each in range(count)]
+        steps.append([])
+        with app.records.write(me) as transaction:
+            database: Any = transaction
+            database._db.set_progress_handler(partial(steps[-1].append, None), 10)
+            lines = transaction.lines_named(named, me)
+            changed = transaction.take_back(lines, me) if take else transaction.stand_again(lines, me)
+            assert len(changed) == (count if take else 0)
+            database._db.set_progress_handler(None, 0)
+    assert len(steps[1]) < 6 * len(steps[0])
 
 
 def test_private_passages_are_stored_nowhere(app: App, remember: RememberOne) -> None:

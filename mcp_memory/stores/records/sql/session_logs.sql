@@ -184,25 +184,32 @@ SELECT :namespace, :agent, :session_id, r.row FROM records AS r
 WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id);
 
 -- name: part_line
--- A line that comes to another scope leaves the logs of other agents, who may not see it: they may tell it again.
+-- A line that gets another scope leaves the logs of other agents, who may not see it: they may tell it again.
 DELETE FROM shared_lines
 WHERE row = (SELECT row FROM records WHERE id = :id AND scope <> :scope)
     AND agent <> (SELECT agent FROM records WHERE id = :id);
 
 -- name: lines_named
 -- Lines of a session's log that are, or are parts of, messages with these ids of the client: "id", "id/2".
-WITH lines (row) AS ({lines_of_session})
-SELECT r.id FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
-CROSS JOIN json_each(:message_ids) AS m
-WHERE json_type(r.details, '$.message_id') = 'text' AND (
-    json_extract(r.details, '$.message_id') = m.value
-    OR substr(json_extract(r.details, '$.message_id'), 1, length(m.value) + 1) = m.value || '/'
-)
-ORDER BY r.row;
+WITH lines (row) AS ({lines_of_session}),
+    named (row, id, message_id) AS (
+        SELECT r.row, r.id, json_extract(r.details, '$.message_id')
+        FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+        WHERE json_type(r.details, '$.message_id') = 'text'
+    )
+SELECT id FROM named
+WHERE message_id IN (SELECT value FROM json_each(:message_ids)) OR message_id GLOB '*/[0-9]*'
+    AND rtrim(rtrim(message_id, '0123456789'), '/') IN (SELECT value FROM json_each(:message_ids))
+ORDER BY row;
 
 -- name: take_back
 INSERT OR IGNORE INTO taken_back (namespace, agent, session_id, row)
 SELECT :namespace, :agent, :session_id, row FROM records WHERE id = :id;
+
+-- name: stand_again
+DELETE FROM taken_back
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+    AND row = (SELECT row FROM records WHERE id = :id);
 
 -- name: held_elsewhere
 -- Where another session's log has the line, and its user did not take it back.
