@@ -373,10 +373,11 @@ class ErasureWriter(Protocol):
         """Return the tasks that quote one of the pieces."""
         ...
 
-    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
+    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> Sequence[str]:
         """Take quotations out of the records' earlier versions, and drop replacements in logs that have one.
 
-        The entries that such a replacement stood for are live again.
+        The entries that such a replacement stood for are live again. Entities, their properties and relations that
+        have one go as well; return the ids of the records that stated them.
         """
         ...
 

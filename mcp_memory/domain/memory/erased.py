@@ -219,16 +219,26 @@ def details_without(details: Details, cut: Callable[[str], str]) -> Details:
     return {**details, **dict(zip(said, map_strings(said, cut).values(), strict=True))}
 
 
-def _strings(details: Details) -> list[str]:
-    """Return every text inside details that somebody wrote."""
+def strings_in(fields: Details) -> list[str]:
+    """Return every text inside the fields, names included."""
     found: list[str] = []
 
     def note(text: str) -> str:
         found.append(text)
         return text
 
-    details_without(details, note)
+    map_strings(fields, note)
     return found
+
+
+def fields_without(fields: Details, is_quoting: Callable[[str], bool]) -> Details:
+    """Return those of the fields in which no text is a quotation."""
+    return {name: value for name, value in fields.items() if not any(map(is_quoting, strings_in({name: value})))}
+
+
+def _strings(details: Details) -> list[str]:
+    """Return every text inside details that somebody wrote."""
+    return strings_in({name: value for name, value in details.items() if name not in _NO_WORDS})
 
 
 def _sentences(found: Iterable[tuple[int, int]], ends: Sequence[int], text: str) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record
+from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.memory.erase import MOST_LASTING, MOST_LEFT, MOST_QUOTING
@@ -187,11 +187,37 @@ def test_tags_names_and_goals_do_not_bring_it_back(app: App, remember: RememberO
     """G2.1: a record is refused, a log's line and a task lose it."""
     fact = remember(SAID)
     app.forget([fact.id], "erase", app.caller())
-    for named in ({"tags": (SAID,)}, {"entities": (Entity(name=SAID, type="place"),)}):
+    at_home = Entity(name="Home", properties={"note": [SAID]})
+    to_home = Relation(source="The user", type="is said to know that", target=SAID)
+    for named in (
+        {"tags": (SAID,)},
+        {"entities": (Entity(name=SAID),)},
+        {"entities": (at_home,)},
+        {"relations": (to_home,)},
+    ):
         with pytest.raises(Conflict, match="erased here"):
             remember("A fine day.", **named)
     goal = app.tasks.push(PushRequest(goal=f"Send it. {SAID}", plan=(SAID,)), app.caller()).path[-1].goal
     assert goal == "Send it. [erased]"
+
+
+def test_what_others_state_in_these_words_goes(app: App, remember: RememberOne) -> None:
+    """G2.1: their tags, entities, properties with the other names in them, and relations; the rest of it stays."""
+    fact = remember(SAID)
+    told = {"note": SAID, "aliases": [SAID, "The user's"], "size": "small"}
+    properties = remember("It is small.", entities=(Entity(name="Home", properties=told),)).id
+    type_ = remember("It is far.", relations=(Relation(source="Home", type=SAID, target="Office"),)).id
+    ends = remember("It is old.", relations=(Relation(source="Home", type="is at", target=SAID),)).id
+    tagged = remember("It is dear.", tags=(SAID, "home")).id
+    plain = remember("It is low.", entities=(Entity(name="Home", properties={"size": "small"}),)).id
+    erased = app.forget([fact.id], "erase", app.caller())
+    assert set(erased.cut) == {properties, type_, ends, tagged}
+    assert record(app, tagged).tags == ("home",)
+    shown = [app.inspect.record(each, app.caller()) for each in (properties, type_, ends, plain)]
+    assert "Plum" not in str(shown)
+    assert str(shown).count("'size': 'small'") == 2
+    assert app.recall(RecallRequest(entities=("Home",)), app.caller()).results
+    assert not app.recall(RecallRequest(entities=(SAID,)), app.caller()).results
 
 
 def test_an_agent_that_insists_may_store_it_again(app: App, remember: RememberOne) -> None:
@@ -345,3 +371,5 @@ def test_a_line_that_holds_no_more_stays_as_it_is_where_it_is_taken_back(app: Ap
     app.forget([line.id], "retire", me)
     assert app.take_back([unique("m1")], me) == 1
     assert record(app, line.id).status == "retired"
+    assert app.take_back([], me, [unique("m1")]) == 0
+    assert (record(app, line.id).status, len(app.logs.log(me).entries)) == ("retired", 1)
