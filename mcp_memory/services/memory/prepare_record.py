@@ -142,7 +142,7 @@ def unerased(draft: RecordDraft, marks: ErasedMarks, caller: Caller) -> RecordDr
     if not marks:
         return draft
     session = item.session_id or caller.session_id
-    if marks.has(item.kind, session, item.text, item.details.get("message_id")):
+    if marks.has(item.kind, session, item.text, item.details.get("message_id"), item.occurred_at):
         return None
     text, details = marks.without(item.text), details_without(item.details, marks.without)
     tags = tuple(tag for tag in item.tags if not marks.are_in(tag))

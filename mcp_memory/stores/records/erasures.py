@@ -135,13 +135,13 @@ class SqliteErasures(SqliteLogWriter):
 
 def erased_marks(connection: sqlite3.Connection, scopes: Iterable[str]) -> ErasedMarks:
     """Return the digests of what was erased in these scopes; without any, what is false."""
-    digests: dict[int, set[bytes]] = {}
-    for width, digest in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
-        digests.setdefault(width, set()).add(digest)
+    digests: dict[int, dict[bytes, Instant]] = {}
+    for width, digest, at in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
+        digests.setdefault(width, {})[digest] = at  # The latest of several scopes comes last.
     if not digests:
         return ErasedMarks()
     key = bytes.fromhex(meta(connection, ERASURE_KEY) or "")
-    return ErasedMarks(key=key, digests={width: frozenset(each) for width, each in digests.items()})
+    return ErasedMarks(key=key, digests=digests)
 
 
 def _looked_for(pieces: Collection[Words]) -> str:

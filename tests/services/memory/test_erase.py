@@ -121,6 +121,24 @@ def test_a_client_that_counts_its_messages_in_each_session_loses_none(app: App) 
     assert app.feed([message("\N{WHITE HEAVY CHECK MARK}"), message("\N{THUMBS UP SIGN}")], one).stored == 1
 
 
+def test_a_short_line_that_is_said_after_the_erasing_is_said_anew(app: App) -> None:
+    """G2.1: a copy under another id is known by its time or has none; a quotation is long enough to be no accident."""
+    me, fork = app.caller("work"), app.caller("fork")
+    short, before, after = "The spare vault code is 4711.", app.now() - 60, app.now() + 60
+    line = replace(message(short, "m1"), occurred_at=before)
+    app.feed([line], me)
+    app.forget([each.id for each in app.logs.said(me)], "erase", me)
+    copies = [replace(line, details={}), message(short), message(short, "m1")]
+    assert [app.feed([each], where).stored for where in (me, fork) for each in copies] == [0] * 6
+    anew = [replace(message(short, f"n{each}"), occurred_at=after) for each in range(2)]
+    assert [app.feed([each], where).stored for where, each in zip((me, fork), anew, strict=True)] == [1, 1]
+    app.forget([app.logs.said(me)[0].id], "erase", me)
+    long = replace(message(SAID, "m3"), occurred_at=before)
+    app.feed([long], me)
+    app.forget([each.id for each in app.logs.said(me)], "erase", me)
+    assert app.feed([replace(message(SAID, "m4"), occurred_at=after)], fork).stored == 0
+
+
 def test_what_many_sessions_say_on_their_own_stays_theirs(app: App) -> None:
     """G2.1: neither their words nor their accounts go, what is said later comes whole, and some of them are named."""
     phrase = "Please commit this and push it."

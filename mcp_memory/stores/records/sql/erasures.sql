@@ -1,10 +1,11 @@
 -- Queries over what was erased, and over what is left of it elsewhere.
 
 -- name: erased_marks
-SELECT width, digest FROM erased_texts WHERE scope IN (SELECT value FROM json_each(?));
+SELECT width, digest, at FROM erased_texts WHERE scope IN (SELECT value FROM json_each(?)) ORDER BY at;
 
 -- name: add_erased
-INSERT OR IGNORE INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at);
+INSERT INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at)
+ON CONFLICT DO UPDATE SET at = max(at, excluded.at);
 
 -- name: drop_erased
 DELETE FROM erased_texts
