@@ -143,7 +143,7 @@ class ErasedMarks:
     ) -> bool:
         """Return True for an item that was erased as a whole.
 
-        A log's line that somebody said after the erasing is no copy: the user says "Run the tests again now." anew.
+        A log's line that somebody said after the erasing is no copy, as "Please commit this and push it.".
         """
         whole = self.digests.get(WHOLE)
         if not whole:
