@@ -26,7 +26,7 @@ def statement(name: str) -> str:
     Raises KeyError, a defect, where there is none, or where two have one name.
     """
     every = _all_statements()
-    sql = _PART.sub(lambda part: every.get(part[1], part[0]), every[name])
+    sql = _PART.sub(lambda part: statement(part[1]) if part[1] in every else part[0], every[name])
     for part, names in RECORD_PARTS.items():
         sql = sql.replace(part, names)
     return sql

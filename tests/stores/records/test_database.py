@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
+from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
 from mcp_memory.stores.records.sql_files import migrations
@@ -449,3 +450,13 @@ def test_a_reader_cannot_write(database: Database) -> None:
         connection.execute("INSERT INTO meta VALUES ('x', '')")
     change(database, "still works")
     assert note(database) == "still works"
+
+
+def test_two_statements_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one in the later file would win unsaid."""
+    (tmp_path / "sql").mkdir()
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / "sql" / name).write_text("-- Queries.\n\n-- name: one\nSELECT 1;\n", "utf-8")
+    monkeypatch.setattr(sql_files, "files", lambda _: tmp_path)
+    with pytest.raises(KeyError, match="'one'"):
+        sql_files._all_statements.__wrapped__()  # pyright: ignore[reportPrivateUsage]
