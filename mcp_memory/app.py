@@ -245,9 +245,12 @@ class App(Wiring):
         with contextlib.suppress(StoreUnavailable):
             self.idle_compaction.hold_ceiling(caller)
 
-    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
-        """Mark what the user of the caller's session took back, by the client's ids; return the number of lines."""
-        return self._feed.take_back(message_ids, caller)
+    def take_back(self, message_ids: Sequence[str], caller: Caller, standing: Sequence[str] = ()) -> int:
+        """Mark what the user of the caller's session took back, by the client's ids; return the number of lines.
+
+        `standing` are the ids of the other lines: none of them is marked any longer.
+        """
+        return self._feed.take_back(message_ids, caller, standing)
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces."""

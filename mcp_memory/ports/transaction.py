@@ -184,8 +184,9 @@ class RecordWriter(Protocol):
         """Replace a record's fields, and keep the old values of all but counters and access times as a version.
 
         With `vectors` its text changed, and indexes follow. `found` are the entities found in the new text; they
-        replace those found in the old one. `reason` replaces that of the whole write. Return the record as stored,
-        with its author and the number of its version.
+        replace those found in the old one. `reason` replaces that of the whole write. A line that gets another
+        scope leaves the logs of other agents. Return the record as stored, with its author and the number of its
+        version.
         """
         ...
 
@@ -299,6 +300,10 @@ class LogWriter(Protocol):
         """
         ...
 
+    def stand_again(self, record_ids: Sequence[str], caller: Caller) -> Sequence[str]:
+        """Remove the marks of `take_back`, where the user went back to these originals; return those that had one."""
+        ...
+
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
         """Open the next compaction of the caller's session, whose log has `before` tokens; return its number, from 1.
 
@@ -368,10 +373,11 @@ class ErasureWriter(Protocol):
         """Return the tasks that quote one of the pieces."""
         ...
 
-    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
+    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> Sequence[str]:
         """Take quotations out of the records' earlier versions, and drop replacements in logs that have one.
 
-        The entries that such a replacement stood for are live again.
+        The entries that such a replacement stood for are live again. Entities, their properties and relations that
+        have one go as well; return the ids of the records that stated them.
         """
         ...
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 from mcp_memory.domain.model.ids import is_globally_unique
@@ -17,6 +18,7 @@ from mcp_memory.domain.model.records import (
     IMPORTED_BY,
     LOG_KINDS,
     Details,
+    Instant,
     Json,
     Kind,
     Record,
@@ -120,10 +122,10 @@ def _named(key: bytes, session_id: str, message_id: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedMarks:
-    """The digests of what was erased, by their widths, with their key."""
+    """The digests of what was erased, by their widths, each with the time of the last erasing, and their key."""
 
     key: bytes = b""
-    digests: Mapping[int, frozenset[bytes]] = field(default_factory=dict[int, frozenset[bytes]])
+    digests: Mapping[int, Mapping[bytes, Instant]] = field(default_factory=dict[int, Mapping[bytes, Instant]])
 
     def __bool__(self) -> bool:
         return bool(self.digests)
@@ -136,12 +138,21 @@ class ErasedMarks:
     def are_in(self, text: str) -> bool:
         return self.without(text) != text
 
-    def has(self, kind: Kind, session_id: str, text: str, message_id: Json = None) -> bool:
-        """Return True for an item that was erased as a whole."""
-        whole = self.digests.get(WHOLE, frozenset())
+    def has(
+        self, kind: Kind, session_id: str, text: str, message_id: Json = None, said_at: Instant | None = None
+    ) -> bool:
+        """Return True for an item that was erased as a whole.
+
+        A log's line that somebody said after the erasing is no copy, as "Please commit this and push it.".
+        """
+        whole = self.digests.get(WHOLE)
+        if not whole:
+            return False
         if isinstance(message_id, str) and _named(self.key, session_id, message_id) in whole:
             return True
-        return bool(whole) and any(_whole(self.key, kind, where, text) in whole for where in (session_id, ANYWHERE))
+        digests = (_whole(self.key, kind, where, text) for where in (session_id, ANYWHERE))
+        erased_at = max((whole[each] for each in digests if each in whole), default=-inf)
+        return erased_at > -inf and (said_at is None or kind not in LOG_KINDS or said_at <= erased_at)
 
     def met_in(self, kind: Kind, session_id: str, text: str, details: Details) -> Iterator[tuple[int, bytes]]:
         """Yield the width and the digest of each mark that an item has."""
@@ -219,16 +230,26 @@ def details_without(details: Details, cut: Callable[[str], str]) -> Details:
     return {**details, **dict(zip(said, map_strings(said, cut).values(), strict=True))}
 
 
-def _strings(details: Details) -> list[str]:
-    """Return every text inside details that somebody wrote."""
+def strings_in(fields: Details) -> list[str]:
+    """Return every text inside the fields, names included."""
     found: list[str] = []
 
     def note(text: str) -> str:
         found.append(text)
         return text
 
-    details_without(details, note)
+    map_strings(fields, note)
     return found
+
+
+def fields_without(fields: Details, is_quoting: Callable[[str], bool]) -> Details:
+    """Return those of the fields in which no text is a quotation."""
+    return {name: value for name, value in fields.items() if not any(map(is_quoting, strings_in({name: value})))}
+
+
+def _strings(details: Details) -> list[str]:
+    """Return every text inside details that somebody wrote."""
+    return strings_in({name: value for name, value in details.items() if name not in _NO_WORDS})
 
 
 def _sentences(found: Iterable[tuple[int, int]], ends: Sequence[int], text: str) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,9 @@ is a branch that nobody continues. Calls that run side by side branch as well; o
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, cast
 
@@ -28,6 +29,17 @@ class ChainLine:
     is_prompt: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branches:
+    """Ids of a transcript's lines in order: those that its user `left`, and those that are `standing`.
+
+    A line whose branch has no beginning in the transcript is neither.
+    """
+
+    left: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
+
+
 def step_of(entry: Mapping[str, JsonValue]) -> ChainLine | None:
     """Return an entry's place in the chain; None for one outside of it, as those of subagents are."""
     own = entry.get("uuid")
@@ -37,20 +49,30 @@ def step_of(entry: Mapping[str, JsonValue]) -> ChainLine | None:
     return ChainLine(id=own, parent=parent, is_prompt=_is_prompt(entry))
 
 
-def taken_back_in(path: Path) -> list[str]:
-    """Return `taken_back` of a transcript's file; nothing where it cannot be read."""
+def goes_back(before: bytes, lines: bytes) -> bool:
+    """Return True where a prompt among the lines follows another one than that before it; `before` precedes them."""
+    *_, last = [None, *(step.id for step in _steps(before.splitlines()))]
+    for step in _steps(lines.splitlines()):
+        if step.is_prompt and step.parent != last:
+            return True
+        last = step.id
+    return False
+
+
+def branches_in(path: Path) -> Branches:
+    """Return `branches` of a transcript's file; none where it cannot be read."""
     try:
         with open_regular(path.expanduser()) as file:
-            return taken_back(raw for raw in bounded_lines(file, MAX_LINE_BYTES) if raw)
+            return branches(raw for raw in bounded_lines(file, MAX_LINE_BYTES) if raw)
     except (OSError, RuntimeError):
-        return []
+        return Branches()
 
 
-def taken_back(lines: Iterable[bytes]) -> list[str]:
-    """Return the ids of the lines that follow a prompt which the user took back, that prompt among them, in order.
+def branches(lines: Iterable[bytes]) -> Branches:
+    """Return the lines that follow a prompt which the user took back, that prompt among them, and those that stand.
 
     A prompt was taken back where it is not among the lines before the last one, and where a later prompt, which is,
-    follows the line from which its branch begins.
+    follows the line from which its branch begins, or where the user left its branch for another one.
     """
     steps: dict[str, ChainLine] = {}
     last: str | None = None
@@ -60,18 +82,22 @@ def taken_back(lines: Iterable[bytes]) -> list[str]:
             last = step.id
         elif entry.get("type") == "last-prompt" and entry.get("leafUuid") in steps:
             last = str(entry["leafUuid"])
-    places = {step_id: place for place, step_id in enumerate(steps)}
     live = _before(last, steps)
-    later = _last_prompts(live, steps, places)
     if not any(step.parent for step in steps.values()) or not _begins_with_prompt(live, steps):
-        later[None] = -1  # A chain that a client's compaction has begun takes nothing back.
+        live.pop(None, None)  # A chain that a client's compaction has begun takes nothing back.
+    tops = _tops(steps, live)
+    places = {step_id: place for place, step_id in enumerate(steps)}
+    later, left_at = _last_prompts(live, steps, places), _left_at(steps, tops)
     left: set[str] = set()
-    for step in steps.values():
-        if step.id in live:
-            continue
-        if step.parent in left or (step.is_prompt and _begins_at(step, live, steps, later) > places[step.id]):
+    for place, step in enumerate(steps.values()):
+        top = tops.get(step.id)
+        is_left = bool(top) and max(later[steps[top].parent], left_at.get(top, -1)) > place
+        if step.id not in live and (step.parent in left or (step.is_prompt and is_left)):
             left.add(step.id)
-    return [step_id for step_id in steps if step_id in left]
+    return Branches(
+        left=tuple(step_id for step_id in steps if step_id in left),
+        standing=tuple(step_id for step_id in steps if step_id not in left and (step_id in live or tops[step_id])),
+    )
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[Mapping[str, JsonValue]]:
@@ -82,6 +108,10 @@ def _entries(lines: Iterable[bytes]) -> Iterator[Mapping[str, JsonValue]]:
             continue
         if isinstance(entry, dict):
             yield cast("Mapping[str, JsonValue]", entry)
+
+
+def _steps(lines: Iterable[bytes]) -> Iterator[ChainLine]:
+    return (step for entry in _entries(lines) if (step := step_of(entry)))
 
 
 def _before(last: str | None, steps: Mapping[str, ChainLine]) -> dict[str | None, None]:
@@ -110,15 +140,27 @@ def _begins_with_prompt(live: Iterable[str | None], steps: Mapping[str, ChainLin
     return first is not None and steps[first].is_prompt
 
 
-def _begins_at(
-    step: ChainLine, live: Mapping[str | None, None], steps: Mapping[str, ChainLine], later: Mapping[str | None, int]
-) -> int:
-    """Return the place of the living prompt behind the line from which a prompt's branch begins; -1 without one."""
-    parent, met = step.parent, set[str | None]()
-    while parent not in live and parent in steps and parent not in met:
-        met.add(parent)
-        parent = steps[parent].parent if parent else None
-    return later.get(parent, -1)
+def _tops(steps: Mapping[str, ChainLine], live: Collection[str | None]) -> Mapping[str | None, str | None]:
+    """Return, for each line beside the living chain, the first one of its branch; None where that begins nowhere."""
+    tops = dict[str | None, str | None]()
+    for step_id in steps:
+        at, path = cast("str | None", step_id), list[str]()
+        while at not in live and at not in tops and at in steps:
+            tops[at] = None
+            path.append(at)
+            at = steps[at].parent
+        top = path[-1] if path and at in live else tops.get(at)
+        tops.update(dict.fromkeys(path, top))
+    return tops
+
+
+def _left_at(steps: Mapping[str, ChainLine], tops: Mapping[str | None, str | None]) -> Mapping[str, int]:
+    """Return, for the first line of each branch, the place of the last prompt with which its user left it."""
+    return {
+        top: place
+        for place, (before, step) in enumerate(pairwise(steps.values()), start=1)
+        if step.is_prompt and step.parent != before.id and (top := tops.get(before.id)) and top != tops.get(step.id)
+    }
 
 
 def _is_prompt(entry: Mapping[str, JsonValue]) -> bool:

@@ -167,9 +167,7 @@ def _add_lines(hook: HookCall, *, is_growing: bool = False) -> None:
         from mcp_memory.entrypoints.conversations.transcripts import read_lines
 
         hook.app.feed(read_lines(*hook.lines), hook.caller)
-        from mcp_memory.entrypoints.conversations.rewound import taken_back
-
-        hook.app.take_back(taken_back(b"".join(hook.lines).splitlines()), hook.caller)
+        hook.app.take_back(hook.left, hook.caller, hook.standing)
         return
     path, start = Path(hook.payload.transcript_path), unread_from(hook)
     if start is None:
@@ -181,9 +179,10 @@ def _add_lines(hook: HookCall, *, is_growing: bool = False) -> None:
         if part.records:
             hook.app.feed(part.records, hook.caller)
         if part.goes_back:
-            from mcp_memory.entrypoints.conversations.rewound import taken_back_in
+            from mcp_memory.entrypoints.conversations.rewound import branches_in
 
-            hook.app.take_back(taken_back_in(path), hook.caller)
+            branches = branches_in(path)
+            hook.app.take_back(branches.left, hook.caller, branches.standing)
         if part.end != start:
             hook.note_fed(part.end, mark_before(path, part.end))
         if part.end <= start:

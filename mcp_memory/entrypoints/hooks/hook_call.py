@@ -1,6 +1,7 @@
 """One hook of one session: the client's input, and the session's memory, opened when it is needed."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,8 +70,9 @@ class HookCall:
     """One hook of one session, with what it needs. Opening the memory takes most of its time, so `app` does it late.
 
     `server` is the memory of the server that answers for the hook's process, if one does; over HTTP `visitor` is whom
-    its token names, and `lines` are the transcript's new ones, behind some that are known. `given` are the records that
-    the hook adds to the conversation.
+    its token names, `lines` are the transcript's new ones, behind some that are known, and `left` and `standing` the
+    ids of those that its user took back, and of the others. `given` are the records that the hook adds to the
+    conversation.
     """
 
     payload: Payload
@@ -80,6 +82,8 @@ class HookCall:
     server: "App | None" = None
     visitor: "Caller | None" = None
     lines: tuple[bytes, bytes] = (b"", b"")
+    left: Sequence[str] = ()
+    standing: Sequence[str] = ()
     given: list[str] = field(default_factory=list[str])
 
     @property

@@ -23,6 +23,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.locations import named
 
 if TYPE_CHECKING:
+    from mcp_memory.entrypoints.conversations.rewound import Branches
     from mcp_memory.settings import Settings
 
 TIMEOUT_SECONDS: Final = 2.5
@@ -34,6 +35,8 @@ MAX_LINE_BYTES: Final = 1024 * 1024
 """A longer line, of an image mostly, is left out: with a piece beside it, it has to fit into a request."""
 BEFORE_BYTES: Final = 64 * 1024
 """As far before a result its call is looked for, as in a file."""
+MOST_IDS: Final = 30_000
+"""Ids of lines that the user took back, and of the others: with a piece beside them, they fit into a request."""
 _FEEDING: Final = frozenset({"PostToolUse", "Stop", "PreCompact", "SessionEnd"})
 _ANSWERED: Final = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact"})
 _SENT: Final = ("session_id", "source", "trigger", "prompt", "compact_summary")
@@ -75,6 +78,8 @@ class RemoteMemory:
 
     def _feed(self, hook: HookCall) -> None:
         """Send the transcript's new lines piece by piece: an early end loses nothing."""
+        from mcp_memory.entrypoints.conversations.rewound import branches_in, goes_back
+
         path, start = Path(hook.payload.transcript_path), unread_from(hook)
         while start is not None:
             try:
@@ -82,14 +87,17 @@ class RemoteMemory:
             except OSError as error:
                 raise InvalidRequest(f"The transcript cannot be read ({error.strerror}).") from error
             if lines:
-                self._post("Stop", hook, before, lines)
+                branches = branches_in(path) if goes_back(before, lines) else None
+                self._post("Stop", hook, before, lines, branches)
             if end <= start:
                 return
             mark = mark_before(path, end)
             hook.notes.write(Noted(folder=str(hook.folder), fed_until=end, fed_mark=mark))
             start = end
 
-    def _post(self, name: str, hook: HookCall, before: bytes = b"", lines: bytes = b"") -> Mapping[str, Any]:
+    def _post(
+        self, name: str, hook: HookCall, before: bytes = b"", lines: bytes = b"", branches: "Branches | None" = None
+    ) -> Mapping[str, Any]:
         """Send the question as a line of JSON, and behind it lines of the transcript as they are.
 
         Raises StoreUnavailable.
@@ -103,6 +111,8 @@ class RemoteMemory:
             "log": settings.hook_log,
             "before": len(before),
         }
+        if branches:
+            question |= {"left": branches.left[-MOST_IDS:], "standing": branches.standing[-MOST_IDS:]}
         try:
             body = b"".join((json.dumps(question, ensure_ascii=False).encode(), b"\n", before, lines))
             patience = httpx2.Timeout(TIMEOUT_SECONDS, read=STORING_SECONDS if lines else TIMEOUT_SECONDS)

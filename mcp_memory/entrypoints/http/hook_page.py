@@ -65,6 +65,10 @@ class HookQuestion(BaseModel):
     log: bool = True
     """As the client's settings have it."""
     before: Annotated[int, Field(ge=0)] = 0
+    left: list[str] = []
+    """Ids of the whole transcript's lines that its user took back, where the new ones go back; else none."""
+    standing: list[str] = []
+    """Ids of the others."""
 
 
 def answer_hook(app: App, body: bytes) -> dict[str, object]:
@@ -93,5 +97,7 @@ def answer_hook(app: App, body: bytes) -> dict[str, object]:
         server=app,
         visitor=asking(app, CLIENT),
         lines=(lines[: asked.before], lines[asked.before :]),
+        left=asked.left,
+        standing=asked.standing,
     )
     return {"output": act(hook) or "", "given": hook.given}

@@ -85,12 +85,13 @@ def erase(
     tasks = [_task_without(task, cut_out) for task in transaction.quoting_tasks(pieces, caller.namespace)]
     for task in tasks:
         transaction.rewrite_task(task)
-    transaction.strip_quotations(pieces, scopes, caller.namespace)
+    stating = transaction.strip_quotations(pieces, scopes, caller.namespace)
     transaction.note_erased(own, common, now)
     transaction.erase(gone)
     still = finding(common)
     left = [each.id for each in others if each.id not in gone and any(still(text) for text in texts_of(each))]
-    return Traces(made=gone[len(given) :], cut=tuple(each.id for each in (*cut, *tasks)), left=tuple(left[:MOST_LEFT]))
+    shorter = dict.fromkeys((*(each.id for each in (*cut, *tasks)), *(each for each in stating if each not in gone)))
+    return Traces(made=gone[len(given) :], cut=tuple(shorter), left=tuple(left[:MOST_LEFT]))
 
 
 def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> tuple[str, ...]:
@@ -161,11 +162,12 @@ def _is_told(record: Record) -> bool:
 def _without(record: Record, cut: Callable[[str], str], now: Instant, counter: TokenCounter) -> Record | None:
     """Return the record without quotations, the same one where it has none; None where nothing is left of its text."""
     text, details = cut(record.text), details_without(record.details, cut)
+    rest = replace(record, text=text, details=details, tags=tuple(tag for tag in record.tags if cut(tag) == tag))
     if is_all_erased(text):
         return None
-    if (text, details) == (record.text, record.details):
+    if rest == record:
         return record
-    return remeasured(replace(record, text=text, details=details, updated_at=now), counter.count, counter.truncate)
+    return remeasured(replace(rest, updated_at=now), counter.count, counter.truncate)
 
 
 def _task_without(task: Task, cut: Callable[[str], str]) -> Task:

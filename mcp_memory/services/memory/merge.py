@@ -1,10 +1,10 @@
 """Merging: adds another memory's knowledge to this one, by content. It does not know the format it was written in."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from mcp_memory.domain.memory.erased import ErasedMarks, texts_of
+from mcp_memory.domain.memory.erased import ErasedMarks, strings_in, texts_of
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
@@ -114,7 +114,7 @@ class _Merge:
             self._logged += 1
         elif record.branch_id in self._hiding:
             self._hidden += 1
-        elif self._is_erased(record):
+        elif self._is_erased(whole):
             self._erased += 1
         elif known := self._known(record):
             self._ids_here[record.id] = known.id
@@ -150,12 +150,13 @@ class _Merge:
             erased=self._erased,
         )
 
-    def _is_erased(self, record: Record) -> bool:
+    def _is_erased(self, whole: WholeRecord) -> bool:
+        record = whole.record
         if record.scope not in self._marks:  # Read once: a merge erases nothing.
             self._marks[record.scope] = self._transaction.erased([record.scope])
         marks = self._marks[record.scope]
         is_whole = marks.has(record.kind, record.session_id, record.text)
-        return is_whole or any(marks.are_in(text) for text in texts_of(record))
+        return is_whole or any(marks.are_in(text) for text in _words_of(whole))
 
     def _known(self, record: Record) -> Record | None:
         """Return the record here that says the same, or said it until it was corrected."""
@@ -184,3 +185,11 @@ class _Merge:
         self._stored += 1
         if old.superseded_by or _SOURCE in old.details:
             self._naming.append((bare, old.superseded_by or "", str(old.details.get(_SOURCE))))
+
+
+def _words_of(whole: WholeRecord) -> Iterator[str]:
+    """Yield every text that the record's author gave, in the record or about its entities."""
+    yield from (*texts_of(whole.record), *whole.record.tags)
+    for mention in whole.mentions:
+        yield from (mention.name, mention.type, *strings_in(mention.properties))
+    yield from (relation.type for relation in whole.relations)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_memory.domain.context.rendering import event_text
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
-from mcp_memory.domain.memory.erased import ErasedMarks, details_without, is_all_erased
+from mcp_memory.domain.memory.erased import ErasedMarks, details_without, fields_without, is_all_erased
 from mcp_memory.domain.memory.harness import is_users, without_harness
 from mcp_memory.domain.memory.private import is_private, without_private
 from mcp_memory.domain.memory.redaction import clean_record
@@ -142,18 +142,26 @@ def unerased(draft: RecordDraft, marks: ErasedMarks, caller: Caller) -> RecordDr
     if not marks:
         return draft
     session = item.session_id or caller.session_id
-    if marks.has(item.kind, session, item.text, item.details.get("message_id")):
+    if marks.has(item.kind, session, item.text, item.details.get("message_id"), item.occurred_at):
         return None
     text, details = marks.without(item.text), details_without(item.details, marks.without)
     tags = tuple(tag for tag in item.tags if not marks.are_in(tag))
-    named = tuple(entity for entity in item.entities if not marks.are_in(entity.name))
-    if (text, details, tags, named) == (item.text, item.details, item.tags, item.entities):
+    named = tuple(
+        replace(each, properties=fields_without(each.properties, marks.are_in))
+        for each in item.entities
+        if not any(map(marks.are_in, (each.name, each.type)))
+    )
+    relations = tuple(
+        each for each in item.relations if not any(map(marks.are_in, (each.source, each.type, each.target)))
+    )
+    rest = replace(item, text=text, details=details, tags=tags, entities=named, relations=relations)
+    if rest == item:
         return draft
     if is_all_erased(text):
         return None
     given = tuple(entity for entity in named if not entity.found)
     found = found_entities(text, item.speaker, details, given)
-    return replace(draft, item=replace(item, text=text, details=details, tags=tags, entities=(*given, *found)))
+    return replace(draft, item=replace(rest, entities=(*given, *found)))
 
 
 def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:

@@ -8,9 +8,9 @@ from itertools import islice
 
 from mcp_memory.domain.memory.erased import ErasedMarks
 from mcp_memory.domain.model.ids import is_globally_unique
-from mcp_memory.domain.model.lifecycle import moved_to
+from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.marks import together
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by, unmatched
@@ -105,24 +105,29 @@ class LogFeeder:
             fed += self._feed(some, caller)
         return fed
 
-    def take_back(self, message_ids: Sequence[str], caller: Caller) -> int:
+    def take_back(self, message_ids: Sequence[str], caller: Caller, standing: Sequence[str] = ()) -> int:
         """Mark lines of the caller's log that its user took back; return how many were not marked before.
 
         The log as it stands has them no more. Where no other session's log has them either, they and what was read out
-        of them are superseded, with TAKEN_BACK as their tag.
+        of them are superseded, with TAKEN_BACK as their tag. `standing` are lines to which the user may have gone back:
+        marked ones are in the log again, and restored.
         """
-        if not message_ids:
+        if not message_ids and not standing:
             return 0
         with self._records.write(caller, "taken back by the user") as transaction:
+            back = transaction.stand_again(transaction.lines_named(standing, caller), caller)
             gone = transaction.take_back(transaction.lines_named(message_ids, caller), caller)
-            read_out = transaction.extracted_from(gone) if gone else ()
-            records = [record for each in (*gone, *read_out) if (record := transaction.get(each))]
-            for record in records:
+            for record in _with_read_out(back, transaction):
+                if TAKEN_BACK in record.tags:
+                    self._move(_restored(record), transaction)
+            for record in _with_read_out(gone, transaction):
                 if record.holds and record.kind != "summary":
                     tags = together(record.tags, (TAKEN_BACK,))
-                    marked = replace(moved_to(record, "superseded"), tags=tags, updated_at=self._clock())
-                    transaction.update(marked)
+                    self._move(replace(moved_to(record, "superseded"), tags=tags), transaction)
         return len(gone)
+
+    def _move(self, record: Record, transaction: Transaction) -> None:
+        transaction.update(replace(record, updated_at=self._clock()))
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
@@ -230,6 +235,19 @@ class LogFeeder:
             self._attachments.keep(draft.item.files)
             added[record.id] = draft
         return added
+
+
+def _with_read_out(record_ids: Sequence[str], transaction: Transaction) -> list[Record]:
+    """Return the records, with those that were extracted from them."""
+    read_out = transaction.extracted_from(record_ids) if record_ids else ()
+    return [record for each in (*record_ids, *read_out) if (record := transaction.get(each))]
+
+
+def _restored(record: Record) -> Record:
+    """Return a record without its mark; valid again where nothing else ended it."""
+    is_past_else = record.status != "superseded" or record.superseded_by
+    tags = tuple(tag for tag in record.tags if tag != TAKEN_BACK)
+    return replace(record if is_past_else else restored(record), tags=tags)
 
 
 def _message_line(draft: RecordDraft) -> MessageLine | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from mcp_memory.domain.memory.erased import (
     ErasedMarks,
     Words,
+    fields_without,
     finding,
     lasting_pieces,
     marks_of,
@@ -20,8 +21,10 @@ from mcp_memory.domain.memory.erased import (
     texts_of,
     whole_digests,
 )
-from mcp_memory.domain.model.records import Instant, Record, map_strings
+from mcp_memory.domain.model.graph import aliases_of
+from mcp_memory.domain.model.records import Details, Instant, Record, map_strings
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.words import entity_key
 from mcp_memory.stores.records.replacements import SqliteLogWriter
 from mcp_memory.stores.records.rows import record_from_row, task_from_row, task_to_columns
 from mcp_memory.stores.records.sql_files import meta, statement
@@ -62,16 +65,16 @@ class SqliteErasures(SqliteLogWriter):
         asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
         records = (record_from_row(row) for row in self._run("maybe_quoting", asked)) if pieces else ()
         held_in = finding(pieces)
-        return [record for record in records if any(held_in(text) for text in texts_of(record))]
+        return [record for record in records if any(map(held_in, (*texts_of(record), *record.tags)))]
 
     def quoting_tasks(self, pieces: Collection[Words], namespace: str) -> Sequence[Task]:
         tasks = (task_from_row(row) for row in self._run("list_tasks", (namespace,))) if pieces else ()
         held_in = finding(pieces)
         return [task for task in tasks if any(held_in(text) for text in _said_of(task))]
 
-    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> None:
+    def strip_quotations(self, pieces: Collection[Words], scopes: Iterable[str], namespace: str) -> Sequence[str]:
         if not pieces:
-            return
+            return ()
         cut = quoting(pieces)
         asked = {"scopes": json.dumps([*scopes]), "words": _looked_for(pieces)}
         versions = [(row["record_id"], json.loads(row["before"])) for row in self._run("maybe_quoting_versions", asked)]
@@ -81,9 +84,39 @@ class SqliteErasures(SqliteLogWriter):
         rows = self._run("maybe_quoting_replacements", {**asked, "namespace": namespace}).fetchall()
         saying = json.dumps([row["row"] for row in rows if cut(row["text"]) != row["text"]])
         covered = [row["record_id"] for row in self._run("covers", (saying,))]
-        if stripped or covered:
-            self._note_rewritten(*stripped, *covered)
+        stating = self._strip_statements(lambda text: cut(text) != text, asked)
+        if stripped or covered or stating:
+            self._note_rewritten(*stripped, *covered, *stating)
         self._run("drop_replacements", (saying,))
+        return stating
+
+    def _strip_statements(self, is_quoting: Callable[[str], bool], asked: Mapping[str, str]) -> Sequence[str]:
+        """Remove entities, properties and relations that quote; return the ids of the records that stated them."""
+        stating: dict[str, None] = {}
+        for row in self._run("maybe_quoting_relations", asked).fetchall():
+            if is_quoting(row["type"]):
+                self._run("drop_relations_of_type", (row["record_id"], row["type"]))
+                stating[row["record_id"]] = None
+        for row in self._run("maybe_quoting_mentions", asked).fetchall():
+            told: Details = json.loads(row["properties"])
+            kept = fields_without(told, is_quoting)
+            if is_quoting(row["name"]) or is_quoting(row["type"]):
+                self._run("drop_entity", {"old": row["entity"]})
+            elif kept != told:
+                self._put_properties(row["entity"], row["record_id"], kept)
+            else:
+                continue
+            stating[row["record_id"]] = None
+        for record_id in stating:
+            self._run("touch_change", (self._next_change(), record_id))  # The graph's index reads it again.
+        return [*stating]
+
+    def _put_properties(self, entity: int, record_id: str, properties: Details) -> None:
+        said = json.dumps(dict(properties), ensure_ascii=False)
+        self._run("put_properties", {"entity": entity, "record_id": record_id, "properties": said})
+        self._run("drop_aliases", {"entity": entity, "record_id": record_id})
+        for alias in aliases_of(properties):
+            self._run("add_alias", (entity, record_id, entity_key(alias)))
 
     def rewrite_task(self, task: Task) -> None:
         self._run("update_task", task_to_columns(task, self._next_change()))
@@ -102,13 +135,13 @@ class SqliteErasures(SqliteLogWriter):
 
 def erased_marks(connection: sqlite3.Connection, scopes: Iterable[str]) -> ErasedMarks:
     """Return the digests of what was erased in these scopes; without any, what is false."""
-    digests: dict[int, set[bytes]] = {}
-    for width, digest in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
-        digests.setdefault(width, set()).add(digest)
+    digests: dict[int, dict[bytes, Instant]] = {}
+    for width, digest, at in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
+        digests.setdefault(width, {})[digest] = at  # The latest of several scopes comes last.
     if not digests:
         return ErasedMarks()
     key = bytes.fromhex(meta(connection, ERASURE_KEY) or "")
-    return ErasedMarks(key=key, digests={width: frozenset(each) for width, each in digests.items()})
+    return ErasedMarks(key=key, digests=digests)
 
 
 def _looked_for(pieces: Collection[Words]) -> str:

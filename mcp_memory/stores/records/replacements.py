@@ -46,6 +46,10 @@ class SqliteLogWriter:
                 gone.append(record_id)
         return gone
 
+    def stand_again(self, record_ids: Sequence[str], caller: Caller) -> Sequence[str]:
+        each_of = ((record_id, {**of_session(caller), "id": record_id}) for record_id in record_ids)
+        return [record_id for record_id, named in each_of if self._run("stand_again", named).rowcount]
+
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
         row = {**of_session(caller), "asked_by": trigger, "at": at, "before": before}
         return self._run("add_compaction", row).fetchone()["number"]

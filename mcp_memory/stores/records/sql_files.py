@@ -23,10 +23,10 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta
 def statement(name: str) -> str:
     """Return the statement of that name, with the statements that it names as parts, and the fields of a record.
 
-    Raises KeyError, a defect, where there is none.
+    Raises KeyError, a defect, where there is none, or where two have one name.
     """
     every = _all_statements()
-    sql = _PART.sub(lambda part: every.get(part[1], part[0]), every[name])
+    sql = _PART.sub(lambda part: statement(part[1]) if part[1] in every else part[0], every[name])
     for part, names in RECORD_PARTS.items():
         sql = sql.replace(part, names)
     return sql
@@ -104,5 +104,8 @@ def _all_statements() -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in (files(__name__.rpartition(".")[0]) / "sql").iterdir():
         parts = _NAME.split(entry.read_text("utf-8"))
-        found.update(zip(parts[1::2], (body.strip() for body in parts[2::2]), strict=True))
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                raise KeyError(f"{entry.name} names a statement {name!r}, as another one is named.")
+            found[name] = body.strip()
     return found

@@ -97,9 +97,13 @@ _SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind
 
 
 def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, dict[str, Parameter]]:
-    """Return the statement of that name with the filter as its `{where}`, and the parameters of both."""
+    """Return the statement of that name with the filter as its `{where}`, and the parameters of both.
+
+    Its `{where_found}` is the same for rows that something else finds: SQLite would try all rows of a session for each.
+    """
     clause, parameters = _where_clause(where)
-    return statement(name).replace("{where}", clause), {**parameters, **more}
+    sql = statement(name).replace("{where}", clause).replace("{where_found}", clause.replace("r.row IN", "+r.row IN"))
+    return sql, {**parameters, **more}
 
 
 def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:

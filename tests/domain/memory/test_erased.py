@@ -27,7 +27,7 @@ def marks(text: str, key: bytes = KEY) -> ErasedMarks:
     digests: dict[int, set[bytes]] = {}
     for width, digest in marks_of(pieces_of(text), key):
         digests.setdefault(width, set()).add(digest)
-    return ErasedMarks(key=key, digests={width: frozenset(each) for width, each in digests.items()})
+    return ErasedMarks(key=key, digests={width: dict.fromkeys(each, 0.0) for width, each in digests.items()})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_id_that_each_conversation_counts_is_erased_in_its_own_alone() -> Non
     line = "0b9c1f64-2d3a-4e5f-8a71-c60f9d2e47b8"
     said = [replace(BLANK, text=SAID, kind="message", session_id="a", details={"message_id": i}) for i in ("m3", line)]
     erased = frozenset(each for record in said for each in whole_digests(record, KEY))
-    found = ErasedMarks(key=KEY, digests={WHOLE: erased})
+    found = ErasedMarks(key=KEY, digests={WHOLE: dict.fromkeys(erased, 0.0)})
     assert [found.has("message", "a", "Yes.", i) for i in ("m3", "m4", line)] == [True, False, True]
     assert [found.has("message", "b", "Yes.", i) for i in ("m3", "m4", line)] == [False, False, True]
     assert [width for width, _ in found.met_in("message", "a", "Yes.", {"message_id": "m3"})] == [WHOLE]

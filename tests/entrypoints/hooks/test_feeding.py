@@ -168,3 +168,18 @@ def test_another_transcript_of_the_session_is_read_from_its_beginning(
     assert texts(memory)[-2:] == ["Other 8", "Other 7"]
     run_hook("Stop")
     assert len(texts(memory)) == 9
+
+
+def test_what_the_user_goes_back_to_is_in_the_log_again(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    """P2.1: also where the prompt's hook comes later than what a long output put in between."""
+    for text, parent in (("Which store?", None), ("Use MySQL.", "u1"), ("Use SQLite.", "u1")):
+        transcript.say("user", text, parentUuid=parent)
+    run_hook("Stop")
+    assert texts(memory) == ["Which store?", "Use SQLite."]
+    transcript.say("assistant", "So be it. " * 20_000, parentUuid="u3")
+    run_hook("Stop")
+    transcript.say("user", "No, back.", parentUuid="u2")
+    run_hook("Stop")
+    assert texts(memory) == ["Which store?", "Use MySQL.", "No, back."]

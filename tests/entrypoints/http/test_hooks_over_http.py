@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import TextResourceContents
 
 from mcp_memory.entrypoints.hooks.remote import MAX_LINE_BYTES, PIECE_BYTES, read_piece
 from tests.entrypoints.http.conftest import (
@@ -44,8 +45,8 @@ class Laptop:
         self.environment = environment_of(folder / "notes", MCP_MEMORY_URL=url, MCP_MEMORY_TOKEN=token)
         del self.environment["MCP_MEMORY_NAMESPACE"]
 
-    def say(self, text: str) -> None:
-        line = {"type": "user", "message": {"role": "user", "content": text}, "uuid": text, "sessionId": "s"}
+    def say(self, text: str, **fields: str | None) -> None:
+        line = {"type": "user", "message": {"role": "user", "content": text}, "uuid": text, "sessionId": "s"} | fields
         with self.transcript.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -77,6 +78,13 @@ def laptop(server: HttpServer, tmp_path: Path) -> Laptop:
 async def stored(server: HttpServer, laptop: Laptop, query: str) -> list[str]:
     async with connected(server.url, laptop.environment["MCP_MEMORY_TOKEN"]) as client:
         return await found(client, query)
+
+
+async def in_log(server: HttpServer, laptop: Laptop) -> list[str]:
+    async with connected(server.url, laptop.environment["MCP_MEMORY_TOKEN"]) as client:
+        [page] = (await client.read_resource("memory://session/s/anthropic")).contents
+    assert isinstance(page, TextResourceContents)
+    return re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', page.text)
 
 
 async def remember(server: HttpServer, laptop: Laptop, text: str) -> None:
@@ -118,6 +126,23 @@ async def test_the_log_is_fed_from_the_clients_machine(server: HttpServer, lapto
     rows = await stored(server, laptop, "rows")
     assert [each for each in rows if "Write the" in each and len(each) < 50] == ["Write the rows to exports/writer.py."]
     assert rows.count("Read the rows from the replica.") == 1
+
+
+async def test_going_back_is_found_however_far(server: HttpServer, laptop: Laptop) -> None:
+    """P2.1: behind more than is sent twice, and back to what was left, too."""
+    words, last = "and go on with it " * 500, "Which store?"
+    laptop.say(last, parentUuid=None)
+    for number in range(12):
+        laptop.say(f"Step {number} {words}", uuid=f"{number}", parentUuid=last)
+        last = f"{number}"
+    assert laptop.hook("Stop") == ("", "")
+    laptop.say("Use SQLite.", parentUuid="Which store?")
+    assert laptop.hook("Stop") == ("", "")
+    assert await in_log(server, laptop) == ["Which store?", "Use SQLite."]
+    laptop.say("No, back.", parentUuid="10")
+    assert laptop.hook("Stop") == ("", "")
+    texts = await in_log(server, laptop)
+    assert [each[:7].strip() for each in texts] == ["Which s", *(f"Step {n}"[:7] for n in range(11)), "No, bac"]
 
 
 async def test_a_sessions_end_is_told_behind_the_client(server: HttpServer, laptop: Laptop) -> None:

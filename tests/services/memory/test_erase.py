@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.memory.erase import MOST_LASTING, MOST_LEFT, MOST_QUOTING
@@ -119,6 +121,24 @@ def test_a_client_that_counts_its_messages_in_each_session_loses_none(app: App) 
     assert app.feed([message("\N{WHITE HEAVY CHECK MARK}"), message("\N{THUMBS UP SIGN}")], one).stored == 1
 
 
+def test_a_short_line_that_is_said_after_the_erasing_is_said_anew(app: App) -> None:
+    """G2.1: a copy under another id is known by its time or has none; a quotation is long enough to be no accident."""
+    me, fork = app.caller("work"), app.caller("fork")
+    short, before, after = "The spare vault code is 4711.", app.now() - 60, app.now() + 60
+    line = replace(message(short, "m1"), occurred_at=before)
+    app.feed([line], me)
+    app.forget([each.id for each in app.logs.said(me)], "erase", me)
+    copies = [replace(line, details={}), message(short), message(short, "m1")]
+    assert [app.feed([each], where).stored for where in (me, fork) for each in copies] == [0] * 6
+    anew = [replace(message(short, f"n{each}"), occurred_at=after) for each in range(2)]
+    assert [app.feed([each], where).stored for where, each in zip((me, fork), anew, strict=True)] == [1, 1]
+    app.forget([app.logs.said(me)[0].id], "erase", me)
+    long = replace(message(SAID, "m3"), occurred_at=before)
+    app.feed([long], me)
+    app.forget([each.id for each in app.logs.said(me)], "erase", me)
+    assert app.feed([replace(message(SAID, "m4"), occurred_at=after)], fork).stored == 0
+
+
 def test_what_many_sessions_say_on_their_own_stays_theirs(app: App) -> None:
     """G2.1: neither their words nor their accounts go, what is said later comes whole, and some of them are named."""
     phrase = "Please commit this and push it."
@@ -185,11 +205,37 @@ def test_tags_names_and_goals_do_not_bring_it_back(app: App, remember: RememberO
     """G2.1: a record is refused, a log's line and a task lose it."""
     fact = remember(SAID)
     app.forget([fact.id], "erase", app.caller())
-    for named in ({"tags": (SAID,)}, {"entities": (Entity(name=SAID, type="place"),)}):
+    at_home = Entity(name="Home", properties={"note": [SAID]})
+    to_home = Relation(source="The user", type="is said to know that", target=SAID)
+    for named in (
+        {"tags": (SAID,)},
+        {"entities": (Entity(name=SAID),)},
+        {"entities": (at_home,)},
+        {"relations": (to_home,)},
+    ):
         with pytest.raises(Conflict, match="erased here"):
             remember("A fine day.", **named)
     goal = app.tasks.push(PushRequest(goal=f"Send it. {SAID}", plan=(SAID,)), app.caller()).path[-1].goal
     assert goal == "Send it. [erased]"
+
+
+def test_what_others_state_in_these_words_goes(app: App, remember: RememberOne) -> None:
+    """G2.1: their tags, entities, properties with the other names in them, and relations; the rest of it stays."""
+    fact = remember(SAID)
+    told = {"note": SAID, "aliases": [SAID, "The user's"], "size": "small"}
+    properties = remember("It is small.", entities=(Entity(name="Home", properties=told),)).id
+    type_ = remember("It is far.", relations=(Relation(source="Home", type=SAID, target="Office"),)).id
+    ends = remember("It is old.", relations=(Relation(source="Home", type="is at", target=SAID),)).id
+    tagged = remember("It is dear.", tags=(SAID, "home")).id
+    plain = remember("It is low.", entities=(Entity(name="Home", properties={"size": "small"}),)).id
+    erased = app.forget([fact.id], "erase", app.caller())
+    assert set(erased.cut) == {properties, type_, ends, tagged}
+    assert record(app, tagged).tags == ("home",)
+    shown = [app.inspect.record(each, app.caller()) for each in (properties, type_, ends, plain)]
+    assert "Plum" not in str(shown)
+    assert str(shown).count("'size': 'small'") == 2
+    assert app.recall(RecallRequest(entities=("Home",)), app.caller()).results
+    assert not app.recall(RecallRequest(entities=(SAID,)), app.caller()).results
 
 
 def test_an_agent_that_insists_may_store_it_again(app: App, remember: RememberOne) -> None:
@@ -257,6 +303,48 @@ def test_what_the_user_took_back_is_marked_and_in_no_log(app: App) -> None:
     assert "Use SQLite." in [entry.text for entry in app.logs.log(fork).entries]
 
 
+def test_what_the_user_goes_back_to_is_in_the_log_again(app: App) -> None:
+    """P2.1: and valid again with what was read out of it, unless something else ended it since."""
+    me = app.caller("work")
+    said = ("Use MySQL.", "Done.", "Use Oracle.", "Use SQLite.")
+    app.feed([message(text, f"m{number}") for number, text in enumerate(said)], me)
+    ids = [each.id for each in app.logs.said(me)]
+    line = record(app, ids[0])
+    with app.records.write(me) as transaction:
+        fact = transaction.next_id(RECORD)
+        read_out = replace(line, id=fact, kind="fact", text="Orders are in MySQL.", details={"source": line.id})
+        transaction.insert(replace(read_out, status="new", role=None), None, (), ())
+    branch = [unique(f"m{number}") for number in range(3)]
+    assert app.take_back(branch, me) == 3
+    assert [record(app, each).status for each in (*ids, fact)] == ["superseded"] * 3 + ["active", "superseded"]
+    app.forget([ids[1]], "retire", me)
+    app.revise(Revision(id=ids[2], tags=(TAKEN_BACK,)), me)
+    newer = app.remember([NewRecord(text="Oracle costs too much.", supersedes=(ids[2],))], me)[0]
+    assert (newer.status, app.take_back([unique("m3")], me, branch)) == ("stored", 1)
+    assert [entry.text for entry in app.logs.log(me).entries] == [*said[:3]]
+    found = [record(app, each) for each in (*ids, fact)]
+    assert [each.status for each in found] == ["active", "retired", "superseded", "superseded", "new"]
+    assert [each.tags for each in found] == [(), (), (), (TAKEN_BACK,), ()]
+
+
+@pytest.mark.parametrize("take", [True, False])
+def test_many_lines_are_taken_back_in_steps_that_grow_with_their_number(app: App, take: bool) -> None:
+    steps: list[list[None]] = []
+    for count in (100, 400):
+        me = app.caller(f"work {count}")
+        app.feed([message(f"Line {each} of {count}.", f"{count}.{each}") for each in range(count)], me)
+        named = [unique(f"{count}.{each}") for each in range(count)]
+        steps.append([])
+        with app.records.write(me) as transaction:
+            database: Any = transaction
+            database._db.set_progress_handler(partial(steps[-1].append, None), 10)
+            lines = transaction.lines_named(named, me)
+            changed = transaction.take_back(lines, me) if take else transaction.stand_again(lines, me)
+            assert len(changed) == (count if take else 0)
+            database._db.set_progress_handler(None, 0)
+    assert len(steps[1]) < 6 * len(steps[0])
+
+
 def test_private_passages_are_stored_nowhere(app: App, remember: RememberOne) -> None:
     """P3.3: of facts, their details, and conversations."""
     me = app.caller("work")
@@ -301,3 +389,5 @@ def test_a_line_that_holds_no_more_stays_as_it_is_where_it_is_taken_back(app: Ap
     app.forget([line.id], "retire", me)
     assert app.take_back([unique("m1")], me) == 1
     assert record(app, line.id).status == "retired"
+    assert app.take_back([], me, [unique("m1")]) == 0
+    assert (record(app, line.id).status, len(app.logs.log(me).entries)) == ("retired", 1)

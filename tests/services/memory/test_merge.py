@@ -118,12 +118,14 @@ def test_logs_tasks_and_open_branches_stay_behind(app: App, other: App) -> None:
 
 
 def test_what_was_erased_here_does_not_come_back(app: App, other: App) -> None:
-    """G2.1."""
+    """G2.1: neither as a text, nor as a statement about something."""
     said = "The safe of the harbour office opens with 4711."
     remember(other, NewRecord(text=said))
+    remember(other, NewRecord(text="It is small.", entities=(Entity(name="Safe", properties={"note": [said]}),)))
+    remember(other, NewRecord(text="It is red.", relations=(Relation(source="Safe", type=said, target="Key"),)))
     [here] = remember(app, NewRecord(text=said))
     app.forget([here], "erase", app.caller())
-    assert merge(app, other).erased == 1
+    assert merge(app, other).erased == 3
     assert said not in texts(app)
 
 

@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.prepare_record import Made, RecordPreparer
+from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions import feed
 from mcp_memory.services.sessions.compact import CompactRequest
@@ -248,6 +249,25 @@ def test_the_beginning_that_a_fork_copies_is_stored_once_and_found_in_both(
     found = app.recall(RecallRequest(session_id="fork", limit=20), caller).results
     assert {str(each["id"]) for each in found} == set(_ids(app, fork))
     assert len(app.recall(RecallRequest(session_id="work", limit=20), caller).results) == 8
+
+
+def test_a_line_that_its_agent_hides_leaves_the_logs_of_others(open_memory: Callable[..., App]) -> None:
+    """P2.1: what it says from then on is for nobody else; who told it too may tell it again, as an own line."""
+    app = open_memory(agent="alice")
+    alice, resumed, bob = app.caller("work"), app.caller("resumed"), replace(app.caller("fork"), agent="bob")
+    told = _copied(4)
+    for caller in (alice, resumed, bob):
+        app.feed(told, caller)
+    hidden = _ids(app, alice)[1]
+    app.revise(Revision(id=hidden, pinned=True), alice)
+    assert hidden in _ids(app, bob)
+    app.revise(Revision(id=hidden, visibility="private"), alice)
+    app.revise(Revision(id=hidden, text="The safe opens with 4711."), alice)
+    assert _texts(app, bob) == [told[0].text, *(record.text for record in told[2:])]
+    assert "4711" not in str((app.logs.originals(bob, ()), app.logs.said(bob), app.carried_session(bob, None, (), 900)))
+    assert (app.logs.size(bob).entries, _ids(app, resumed)) == (3, _ids(app, alice))
+    assert app.feed(told, bob).stored == 1
+    assert sorted(_texts(app, bob)) == sorted(record.text for record in told)
 
 
 def test_a_line_of_another_session_stands_where_it_is_told(app: App, caller: Caller) -> None:

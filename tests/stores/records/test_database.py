@@ -18,10 +18,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
+from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
 from mcp_memory.stores.records.sql_files import migrations
+from mcp_memory.stores.records.where_clause import filtered
 from tests.forked import ForkedProcess
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")
@@ -449,3 +452,25 @@ def test_a_reader_cannot_write(database: Database) -> None:
         connection.execute("INSERT INTO meta VALUES ('x', '')")
     change(database, "still works")
     assert note(database) == "still works"
+
+
+def test_two_statements_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one in the later file would win unsaid."""
+    (tmp_path / "sql").mkdir()
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / "sql" / name).write_text("-- Queries.\n\n-- name: one\nSELECT 1;\n", "utf-8")
+    monkeypatch.setattr(sql_files, "files", lambda _: tmp_path)
+    with pytest.raises(KeyError, match="'one'"):
+        sql_files._all_statements.__wrapped__()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("name", ["mentions_of", "statements_about", "dependents_shown", "predecessors"])
+def test_rows_that_were_found_are_not_looked_for_among_a_session_s(tmp_path: Path, name: str) -> None:
+    """Each would be compared with each of thousands."""
+    sql, given = filtered(name, RecordFilter(scopes=("shared/here",), session_id="s"))
+    asked = dict.fromkeys(re.findall(r":(\w+)", sql)) | given
+    database = Database(tmp_path)
+    with database.read() as connection:
+        plan = [str(row["detail"]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", asked)]
+    database.close()
+    assert not [step for step in plan if "rowid=?" in step and "SEARCH r " in step]

@@ -95,9 +95,10 @@ def _feed(given: BesideCompact, app: App, caller: Caller) -> tuple[dict[str, Jso
     transcript = read_transcript(Path(given.transcript))
     fed = _told(app.feed(transcript.records, caller))
     if transcript.goes_back:
-        from mcp_memory.entrypoints.conversations.rewound import taken_back_in
+        from mcp_memory.entrypoints.conversations.rewound import branches_in
 
-        app.take_back(taken_back_in(Path(given.transcript)), caller)
+        branches = branches_in(Path(given.transcript))
+        app.take_back(branches.left, caller, branches.standing)
     return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}, []
 
 

@@ -1,10 +1,11 @@
 -- Queries over what was erased, and over what is left of it elsewhere.
 
 -- name: erased_marks
-SELECT width, digest FROM erased_texts WHERE scope IN (SELECT value FROM json_each(?));
+SELECT width, digest, at FROM erased_texts WHERE scope IN (SELECT value FROM json_each(?)) ORDER BY at;
 
 -- name: add_erased
-INSERT OR IGNORE INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at);
+INSERT INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at)
+ON CONFLICT DO UPDATE SET at = max(at, excluded.at);
 
 -- name: drop_erased
 DELETE FROM erased_texts
@@ -27,13 +28,16 @@ WHERE a.namespace = t.namespace AND a.agent = t.agent AND a.row > t.row AND a.ki
 ORDER BY a.row;
 
 -- name: maybe_quoting
--- Records that have one of these words in their text or details, or characters that are no ASCII; "" is in all of them.
+-- Records that have one of these words in their text, details or tags, or characters that are no ASCII; "" is in all of
+-- them.
 SELECT {columns} FROM records AS r
 WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
     length(r.text) <> length(CAST(r.text AS BLOB)) OR length(r.details) <> length(CAST(r.details AS BLOB))
+    OR length(r.tags) <> length(CAST(r.tags AS BLOB))
     OR EXISTS (
         SELECT 1 FROM json_each(:words) AS w
         WHERE instr(lower(r.text), w.value) OR r.details <> '{}' AND instr(lower(r.details), w.value)
+            OR r.tags <> '[]' AND instr(lower(r.tags), w.value)
     )
 )
 ORDER BY r.row;
@@ -56,6 +60,33 @@ WHERE p.namespace = :namespace AND NOT EXISTS (
     length(p.text) <> length(CAST(p.text AS BLOB))
     OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value))
 );
+
+-- name: maybe_quoting_mentions
+-- What records state of entities, in the same way.
+SELECT m.entity, m.record_id, e.name, e.type, m.properties FROM entities AS e CROSS JOIN mentions AS m ON m.entity = e.id
+WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
+    length(e.name || e.type || m.properties) <> length(CAST(e.name || e.type || m.properties AS BLOB))
+    OR EXISTS (
+        SELECT 1 FROM json_each(:words) AS w
+        WHERE instr(lower(e.name), w.value) OR instr(lower(e.type), w.value) OR instr(lower(m.properties), w.value)
+    )
+);
+
+-- name: maybe_quoting_relations
+SELECT l.record_id, l.type FROM entities AS e CROSS JOIN relations AS l ON l.source = e.id
+WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
+    length(l.type) <> length(CAST(l.type AS BLOB))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(l.type), w.value))
+);
+
+-- name: drop_relations_of_type
+DELETE FROM relations WHERE record_id = ? AND type = ?;
+
+-- name: put_properties
+UPDATE mentions SET properties = :properties WHERE entity = :entity AND record_id = :record_id;
+
+-- name: drop_aliases
+DELETE FROM aliases WHERE entity = :entity AND record_id = :record_id;
 
 -- name: saying
 -- Records that have a word, by its letters alone.

@@ -41,7 +41,7 @@ ORDER BY g.ground_id LIMIT :limit;
 -- name: dependents_shown
 SELECT g.record_id AS id, g.found, g.seen <> g.state AS changed, count(*) OVER () AS total
 FROM (SELECT * FROM grounds WHERE ground_id = :id AND NOT dropped ORDER BY record_id DESC LIMIT :looked_at) AS g
-JOIN records AS r ON r.id = g.record_id WHERE {where}
+JOIN records AS r ON r.id = g.record_id WHERE {where_found}
 ORDER BY g.record_id DESC LIMIT :limit;
 
 -- name: drop_ground

@@ -99,7 +99,7 @@ SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
 -- Replaced directly by one of these, the newest last.
 SELECT {columns} FROM json_each(:ids) AS i
 CROSS JOIN records AS r INDEXED BY records_by_successor ON r.superseded_by = i.value
-WHERE {where} AND r.status = 'superseded'
+WHERE {where_found} AND r.status = 'superseded'
     AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
 ORDER BY r.row;
 

@@ -2,40 +2,44 @@
 
 -- name: lines_of_session
 -- Those that the session stored, and those that it has in common with another one. A part of other statements.
-SELECT row FROM records INDEXED BY records_in_log
+SELECT row, id, text_tokens AS tokens, created_at FROM records INDEXED BY records_in_log
 WHERE namespace = :namespace AND session_id = :session_id AND agent = :agent
     AND kind IN ('message', 'tool_call', 'tool_result')
 UNION ALL
-SELECT row FROM shared_lines WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+SELECT e.row, e.id, e.text_tokens, e.created_at FROM shared_lines AS s CROSS JOIN records AS e ON e.row = s.row
+WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id
 
--- name: live_originals
--- What was taken back is neither live nor covered.
-WITH lines (row) AS ({lines_of_session})
-SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
-    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
-FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
-WHERE NOT EXISTS (
+-- name: was_not_taken_back
+-- A part: of a line r.
+r.row NOT IN (
+        SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+    )
+
+-- name: is_live
+-- A part: of a line r. What was taken back is neither live nor covered.
+NOT EXISTS (
         SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
         WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
     )
-    AND NOT EXISTS (
-        SELECT 1 FROM taken_back AS t
-        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
-    )
+    AND {was_not_taken_back}
+
+-- name: live_originals
+WITH lines AS ({lines_of_session})
+SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
+    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
+FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+WHERE {is_live}
 ORDER BY r.row;
 
 -- name: originals_with_text
 -- Live or not: the messages, and the calls and results of some tools; nothing that was retired or taken back.
-WITH lines (row) AS ({lines_of_session})
+WITH lines AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
     r.speaker, r.outcome IS 'failure', r.pinned, r.importance
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
 WHERE (r.kind = 'message' OR r.tool IN (SELECT value FROM json_each(:tools)))
     AND r.status NOT IN ('inactive', 'retired')
-    AND NOT EXISTS (
-        SELECT 1 FROM taken_back AS t
-        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
-    )
+    AND {was_not_taken_back}
 ORDER BY r.row;
 
 -- name: live_replacements
@@ -65,7 +69,7 @@ WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, 
 
 -- name: originals
 -- All of them, or those after an entry; none where that is not there.
-WITH lines (row) AS ({lines_of_session})
+WITH lines AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
     CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
@@ -74,31 +78,13 @@ WHERE r.row > CASE WHEN :after IS NULL THEN 0
 ORDER BY r.row;
 
 -- name: log_size
+WITH lines AS ({lines_of_session})
 SELECT count(*) FILTER (WHERE is_live) AS entries, coalesce(sum(tokens) FILTER (WHERE is_live), 0) AS tokens,
-    coalesce(max(stored_at), 0.0) AS last_at,
+    coalesce(max(created_at), 0.0) AS last_at,
     coalesce((SELECT l.tokens FROM logs_left AS l
         WHERE l.namespace = :namespace AND l.agent = :agent AND l.session_id = :session_id), -1) AS left
 FROM (
-    SELECT r.text_tokens AS tokens, r.created_at AS stored_at, NOT EXISTS (
-            SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
-            WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
-        )
-        AND r.row NOT IN (
-            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-        ) AS is_live
-    FROM records AS r INDEXED BY records_in_log
-    WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
-        AND r.kind IN ('message', 'tool_call', 'tool_result')
-    UNION ALL
-    SELECT r.text_tokens, r.created_at, NOT EXISTS (
-            SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
-            WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
-        )
-        AND r.row NOT IN (
-            SELECT row FROM taken_back WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
-        )
-    FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row
-    WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id
+    SELECT r.tokens, r.created_at, {is_live} AS is_live FROM lines AS r
     UNION ALL
     SELECT tokens, NULL, 1 FROM replacements INDEXED BY replacements_live
     WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND replaced_by IS NULL
@@ -153,14 +139,7 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
             WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id AND s.row = r.row
         )
     )
-    AND NOT EXISTS (
-        SELECT 1 FROM covered AS c CROSS JOIN replacements AS p ON p.row = c.replacement
-        WHERE c.record_id = r.id AND p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id
-    )
-    AND NOT EXISTS (
-        SELECT 1 FROM taken_back AS t
-        WHERE t.namespace = :namespace AND t.agent = :agent AND t.session_id = :session_id AND t.row = r.row
-    );
+    AND {is_live};
 
 -- name: told_before
 -- The same line under the client's own id of it, in whichever session it was told first. Only one that was
@@ -183,20 +162,33 @@ INSERT OR IGNORE INTO shared_lines (namespace, agent, session_id, row)
 SELECT :namespace, :agent, :session_id, r.row FROM records AS r
 WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id);
 
+-- name: part_line
+-- A line that gets another scope leaves the logs of other agents, who may not see it: they may tell it again.
+DELETE FROM shared_lines
+WHERE row = (SELECT row FROM records WHERE id = :id AND scope <> :scope)
+    AND agent <> (SELECT agent FROM records WHERE id = :id);
+
 -- name: lines_named
 -- Lines of a session's log that are, or are parts of, messages with these ids of the client: "id", "id/2".
-WITH lines (row) AS ({lines_of_session})
-SELECT r.id FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
-CROSS JOIN json_each(:message_ids) AS m
-WHERE json_type(r.details, '$.message_id') = 'text' AND (
-    json_extract(r.details, '$.message_id') = m.value
-    OR substr(json_extract(r.details, '$.message_id'), 1, length(m.value) + 1) = m.value || '/'
-)
-ORDER BY r.row;
+WITH lines AS ({lines_of_session}),
+    named (row, id, message_id) AS (
+        SELECT r.row, r.id, json_extract(r.details, '$.message_id')
+        FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
+        WHERE json_type(r.details, '$.message_id') = 'text'
+    )
+SELECT id FROM named
+WHERE message_id IN (SELECT value FROM json_each(:message_ids)) OR message_id GLOB '*/[0-9]*'
+    AND rtrim(rtrim(message_id, '0123456789'), '/') IN (SELECT value FROM json_each(:message_ids))
+ORDER BY row;
 
 -- name: take_back
 INSERT OR IGNORE INTO taken_back (namespace, agent, session_id, row)
 SELECT :namespace, :agent, :session_id, row FROM records WHERE id = :id;
+
+-- name: stand_again
+DELETE FROM taken_back
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+    AND row = (SELECT row FROM records WHERE id = :id);
 
 -- name: held_elsewhere
 -- Where another session's log has the line, and its user did not take it back.

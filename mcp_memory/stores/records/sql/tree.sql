@@ -180,7 +180,7 @@ SELECT e.name_key, e.name, e.type, m.properties, m.found, r.id
 FROM entities AS e CROSS JOIN mentions AS m ON m.entity = e.id CROSS JOIN records AS r ON r.id = m.record_id
 WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND e.name_key IN (SELECT value FROM json_each(:keys))
     AND (NOT m.found OR m.record_id IN (SELECT value FROM json_each(:found_by)))
-    AND r.superseded_by IS NULL AND {where}
+    AND r.superseded_by IS NULL AND {where_found}
 ORDER BY r.occurred_at, r.row, e.name_key, e.type;
 
 -- name: statements_about
@@ -197,7 +197,7 @@ WITH ends (id) AS (
 SELECT s.name, n.type, t.name, n.weight, n.record_id
 FROM near AS n CROSS JOIN records AS r ON r.id = n.record_id
     CROSS JOIN entities AS s ON s.id = n.source CROSS JOIN entities AS t ON t.id = n.target
-WHERE r.superseded_by IS NULL AND {where}
+WHERE r.superseded_by IS NULL AND {where_found}
 ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 
 -- name: task_links
