@@ -26,7 +26,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.standing_decisions import ASKED, FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
@@ -46,6 +46,8 @@ IS_DONE = 0.7
 
 CHOSEN_WORTH = 1.6
 """The worth of what the agent says that it chose; 1.5 is that of what the user says."""
+CLAIM = "The agent says: "
+"""Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -100,7 +102,7 @@ def _names_something(text: str) -> bool:
 def _told(
     entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
 ) -> Iterator[FilledSlot]:
-    if goal := _goal(entries):
+    if goal := goal_in(entries):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
@@ -116,11 +118,11 @@ def _told(
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
-            yield from _of_agent(own, entries[number], deeds)
+            yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
         spoken = own if own[0].speaker in ("user", "assistant") else spoken
 
 
-def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
+def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
     """Return the user's first wish, or the last that changed the direction; a greeting is none."""
     wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
@@ -224,14 +226,24 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
-    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off."""
+def _calls(entries: Sequence[Entry], place: int) -> bool:
+    return place < len(entries) and entries[place].kind == "tool_call"
+
+
+def _of_agent(
+    own: Sequence[Utterance], entry: Entry, deeds: AgentActions, *, is_announced: bool
+) -> Iterator[FilledSlot]:
+    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
+
+    What a message announces at its end, before a call, is done at once, not put off.
+    """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
     if section:
+        is_claim = section == "fixes" and not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=concluded, source=entry.id, place=place, provenance=Provenance.CONCLUDED,
-            worth=1.5,
+            section=section, text=_claimed(own) if is_claim else concluded, source=entry.id, place=place,
+            provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
@@ -240,12 +252,26 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
             yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif not stated and is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
+        elif stated or (is_announced and said is own[-1] and announces(said.text)):
+            continue
+        elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
             yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
 
 
 def _asks(said: Utterance) -> bool:
     return said.text.endswith(QUESTION_SIGNS)
+
+
+def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
+    """Return True where an error came before a message and a change of files or of a system behind it."""
+    is_done = bool(deeds.edited_after(first.entry)) or deeds.intervened_after(first.entry)
+    return is_done and deeds.follows_error(first.entry)
+
+
+def _claimed(own: Sequence[Utterance]) -> str:
+    """Return what only the agent says is wrong, as its claim; of a list, what stands behind that is left out."""
+    last = max((n for n, said in enumerate(own) if finds_out(said.text) or tells_of_trouble(said.text)), default=0)
+    return f"{CLAIM}{conclusion(own[: last + 1] if own[last].is_item else own)}"
 
 
 def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
@@ -255,7 +281,7 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
     is_changed = bool(edits)
-    if (is_changed or deeds.intervened_after(first.entry)) and deeds.follows_error(first.entry):
+    if _is_done_about(first, deeds):
         return "fixes"
     if not exact_in(concluded):
         return None

@@ -306,7 +306,24 @@ def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> No
     vain = "The flag --fast did not help with build.log."
     assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
-    assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]
+    claim = "The agent says: It turned out that cache.db drops rows."
+    assert told(session(("user", "Speed it up."), *found), "fixes") == [claim]
+
+
+def test_what_only_the_agent_says_is_wrong_stands_as_its_claim_without_the_rest_of_a_list() -> None:
+    """P1.2: it may be wrong about why something does not work; a list tells other things, too."""
+    listed = "1. **XEHM4B**: it failed, it was booked on 2024-05-01.\n2. **59XX6W**: it was booked within 24 hours."
+    entries = session(("user", "Cancel both."), ("assistant", f"Of the two:\n\n{listed}\n\nPlease confirm that."))
+    assert told(entries, "fixes") == ["The agent says: XEHM4B: it failed, it was booked on 2024-05-01."]
+    plain = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
+    assert told(session(("user", "Why twice?"), ("assistant", plain)), "fixes") == [f"The agent says: {plain}"]
+
+
+def test_what_is_announced_before_a_call_is_not_put_off() -> None:
+    said = "The server asks a question, I will send Yes to it."
+    first, last = ("user", "Read the message, please."), ("assistant", "The answer is in a.txt now.")
+    assert told(session(first, ("assistant", said), run("nc host 1337", "ok"), last), "next_steps") == []
+    assert told(session(first, ("assistant", said)), "next_steps") == [said]
 
 
 def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> None:
