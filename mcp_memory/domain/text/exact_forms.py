@@ -109,6 +109,9 @@ COMMAND = re.compile(
 # "go is the language." is a sentence, not a command
 PROSE_COMMAND = re.compile(r"[.!?,]$|\b(?:the|is|are|it|that|we|you|your|this|und|der|die|das)\b")
 
+# "test.<br />You are 123 years", "code:```perl": a page's mark or a fence stands in no value
+MARKUP = re.compile(r"/>|</|```")
+
 # "src/app.py:12:def main()"
 HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", re.MULTILINE)
 """A search hit: its file, then its line number."""
