@@ -24,7 +24,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ASKED, FORMER, standing
+from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
@@ -178,15 +178,12 @@ def _of_user(
     entry = entries[own[0].entry]
     if is_assent(entry.text):
         return
+    if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
+        yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 1.5)
     for said in own:
-        section = section_of(said)
-        if _asks(said):
-            continue
-        if not is_first and (is_put_off(said.text) or (is_open and _says_something(said.text))):
-            yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
-        # An answer decides as a whole, below; the first message has none before it.
-        if section and section != ("dead_ends" if is_first else "decisions"):
-            yield _of(said, section, entry, Provenance.SAID, 1.5)
+        if not _asks(said):
+            put_off = "next_steps" if is_last else "open_items"
+            yield from _demanded(said, entry, None if is_first or is_open else put_off, is_first=is_first)
     answer = conclusion(own)
     if is_first or not answer or _is_assent(answer) or is_assent(answer):
         return
@@ -195,12 +192,14 @@ def _of_user(
     is_firm = decides(answer) or takes_back(answer)
     if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
-    is_sure = is_firm or refuses(answer) or _names_something(answer)
-    if _asks(own[-1]) and not (is_sure or any(refuses(said.text) for said in own)):
-        return  # It leaves open what it says: "The script counts today's files. That is wrong, right?"
+    is_choice = is_firm or any(refuses(said.text) for said in own)
+    is_sure = is_choice or _names_something(answer)
+    if (is_open or _asks(own[-1])) and not is_sure:
+        return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
+    text = text if is_choice or is_fix else f"{ANSWERED}{text}"
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
@@ -210,6 +209,15 @@ def _of_user(
     proposed = _content(asked)
     if any(refuses(said.text) and proposed & _content(said.text) for said in own):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
+
+
+def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
+    if put_off and is_put_off(said.text):
+        yield _of(said, put_off, entry, Provenance.SAID, 1.5)
+    section = section_of(said)
+    # An answer decides as a whole; the first message has none before it.
+    if section and section != ("dead_ends" if is_first else "decisions"):
+        yield _of(said, section, entry, Provenance.SAID, 1.5)
 
 
 def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entries: Sequence[Entry]) -> bool:

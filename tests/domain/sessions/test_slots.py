@@ -332,3 +332,28 @@ def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> 
     assert told(doubt, "decisions") == []
     named = session(*asked, ("user", "Take the files of v2.1 for it. Is that all right?"), ("assistant", "Yes."))
     assert len(told(named, "decisions")) == 1
+
+
+def test_what_a_user_answers_or_asks_for_stands_as_the_users_words_among_what_was_decided() -> None:
+    """P1.2: a further request is no decision; what is chosen or refused needs no such mark."""
+    offered = ("assistant", "I can take Celery or a table. The table needs no broker.")
+    done = ("assistant", "The worker reads the table now.")
+    answer = session(("user", "Queue the jobs."), offered, ("user", "My id is omar_3817, and I am in a hurry."), done)
+    assert told(answer, "decisions")[0].startswith("User: My id is omar_3817, and I am in a hurry. (on: ")
+    for text in ("Let's go with the table of jobs.", "No, Celery brings a broker."):
+        chosen = session(("user", "Queue the jobs."), offered, ("user", text), done)
+        assert told(chosen, "decisions")[0].startswith(f"{text} (on: ")
+
+
+def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
+    found = ("assistant", "I found six reservations of yours, in business and in economy.")
+    asked = (
+        "user",
+        "Thank you for that! Please downgrade all of them to economy. Will the difference be refunded to my credit card?",
+    )
+    entries = session(("user", "Find my reservations."), found, asked)
+    step = "Please downgrade all of them to economy. Will the difference be refunded to my credit card?"
+    assert told(entries, "next_steps") == [step]
+    assert told(entries, "decisions") == []
+    with_names = session(("user", "Find my reservations."), found, ("user", "Please downgrade LQ940Q to economy now."))
+    assert told(with_names, "decisions")[0].startswith("User: Please downgrade LQ940Q")
