@@ -179,7 +179,7 @@ def _of_user(
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
-        yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 1.5)
+        yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
     for said in own:
         if not _asks(said):
             put_off = "next_steps" if is_last else "open_items"
