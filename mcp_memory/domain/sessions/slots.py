@@ -277,7 +277,7 @@ def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
 
 
 def _claimed(own: Sequence[Utterance]) -> str:
-    """Return what only the agent says is wrong, as its claim; of a list, what stands behind that is left out."""
+    """Return what only the agent says is wrong, as its claim, without the later items of a list."""
     last = max((n for n, said in enumerate(own) if finds_out(said.text) or tells_of_trouble(said.text)), default=0)
     return f"{CLAIM}{conclusion(own[: last + 1] if own[last].is_item else own)}"
 

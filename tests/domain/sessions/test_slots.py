@@ -349,10 +349,10 @@ def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
     found = ("assistant", "I found six reservations of yours, in business and in economy.")
     asked = (
         "user",
-        "Thank you for that! Please downgrade all of them to economy. Will the difference be refunded to my credit card?",
+        "Thank you for it! Please downgrade all to economy. Will the difference be refunded to my credit card?",
     )
     entries = session(("user", "Find my reservations."), found, asked)
-    step = "Please downgrade all of them to economy. Will the difference be refunded to my credit card?"
+    step = "Please downgrade all to economy. Will the difference be refunded to my credit card?"
     assert told(entries, "next_steps") == [step]
     assert told(entries, "decisions") == []
     with_names = session(("user", "Find my reservations."), found, ("user", "Please downgrade LQ940Q to economy now."))
