@@ -5,11 +5,13 @@ Chooses the entries and writes the frame around the summary; a summarizer writes
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 from math import ceil
 
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
     LABELS,
+    PRESERVED_SHARE,
     CompactionOptions,
     Count,
     Entry,
@@ -70,13 +72,21 @@ def span_of(log: SessionLog, options: CompactionOptions, at: float) -> Span | st
     others = {place for place, entry in enumerate(log.entries) if entry is not log.anchor}
     entries = log.at(_oldest(log, others - preserved(log, options), options))
     if not entries:
-        return "nothing outside the preserved part"
+        return _all_preserved(log, options)
     own_words = sum(entry.tokens for entry in entries if not _is_quoted(entry)) + _anchor_tokens(log)
     originals = sum(entry.original_tokens for entry in entries)
     max_tokens = min(max(options.summary_tokens, originals // SUMMARY_OF_ORIGINALS), own_words // 2)
     if max_tokens < LEAST_SUMMARY:
         return f"only {own_words:,} tokens outside the preserved part that a summary would make shorter"
     return span_over(entries, log, max_tokens, options)
+
+
+def _all_preserved(log: SessionLog, options: CompactionOptions) -> str:
+    none = "nothing outside the preserved part"
+    if len(log.entries) > options.end_entries:
+        return none
+    end = f"the last {options.end_entries} or {_percent(PRESERVED_SHARE)} of the window"
+    return f"{none}: all {len(log.entries)} entries are the end of the log, {end}, or preserved with it"
 
 
 def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: CompactionOptions) -> Span:
@@ -86,7 +96,15 @@ def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, opti
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
     room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
-    return replace(span, ledger_tokens=room)
+    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries))
+
+
+def _prompt(log: SessionLog, entries: tuple[Entry, ...]) -> Entry | None:
+    """Return the user's message that begins the turn of the first entry; None where that is one itself."""
+    replaced = {entry.id for entry in entries}
+    before = takewhile(lambda entry: entry.id not in replaced, log.entries)
+    asked = next((entry for entry in reversed(tuple(before)) if entry.is_users), None)
+    return None if entries[0].is_users else asked
 
 
 def summary_replacement(span: Span, body: str, count: Count) -> Replacement:

@@ -70,7 +70,7 @@ class ExtractiveSummarizer:
             # Two files may share nearly all their words: "app/ticker.go: edited", "app/ticker_test.go: edited".
             if slot.section != "changes" and _is_repeated(words, known.get(slot.section, ())):
                 continue
-            line = self._line(slot.text, min(_most(slot.section), max(tokens // 5, 1)))
+            line = self._line(slot.text, min(_most(slot.section), max(tokens // 5 - BULLET_TOKENS, 1)))
             cost = self._counter.count(line) + BULLET_TOKENS
             if cost > left or spent[slot.section] + cost > _SHARE.get(slot.section, 1.0) * tokens:
                 continue

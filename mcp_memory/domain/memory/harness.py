@@ -204,6 +204,8 @@ def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, in
         return None
     if tag in _MARKED and not _MARKED[tag].search(text, opening.end(), min(close, opening.end() + _NEAR_MARK)):
         return None
+    if tag in _ONLY and not (text.lstrip().startswith("<") and text.rstrip().endswith(f"</{tag}>")):
+        return None
     end = close + len(tag) + 3
     inside = text[opening.end() : close]
     if tag in _TOLD and (tail := _TAIL.match(text, end)):

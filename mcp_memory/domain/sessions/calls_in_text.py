@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.session_log import Entry, SessionLog
 
 LEAST_CALLS, CALLS_SHARE, FRAMED_SHARE = 3, 0.7, 0.7
 """Least calls of a session of this form; the least share of the agent's answered messages that end in a call; and the
@@ -96,6 +96,13 @@ def _above(text: str, prompt: str) -> str:
     return "\n".join(lines)
 
 
+def with_outputs(log: SessionLog) -> SessionLog:
+    """Return the log with results of calls in text in the tool's role: they begin no turn, and nobody quotes them."""
+    outputs = outputs_in(log.entries)
+    own = (replace(entry, role="tool") if entry.id in outputs else entry for entry in log.entries)
+    return SessionLog(tuple(own)) if outputs else log
+
+
 def outputs_in(entries: Sequence[Entry]) -> frozenset[str]:
     """Return the ids of messages in the user's role that are results of calls in text."""
     return frozenset(entries[call.place + 1].id for call in _calls(entries) if call.place + 1 < len(entries))
@@ -123,12 +130,16 @@ def _calls(entries: Sequence[Entry]) -> list[_Call]:
     back = {
         call.place: _frames(entries[call.place + 1])
         for call in calls
-        if call.place + 1 < len(entries) and entries[call.place + 1].is_users
+        if call.place + 1 < len(entries) and _may_answer(entries[call.place + 1])
     }
     times = Counter(frame for frames in back.values() for frame in frames)
     common = {frame for frame, count in times.items() if count >= max(LEAST_CALLS, FRAMED_SHARE * len(back))}
     is_last = len(entries) - 1 if common else -1
     return [call for call in calls if common & back.get(call.place, frozenset()) or call.place == is_last]
+
+
+def _may_answer(entry: Entry) -> bool:
+    return entry.kind == "message" and entry.role in ("user", "tool") and entry.form in ("original", "external")
 
 
 def _call(place: int, text: str) -> _Call | None:

@@ -69,6 +69,8 @@ _NUMBERS = re.compile(r"\d+")
 # e.g. "5433", "v2.1", "HOLD_SWEEP", "a3f9c21"
 _NAMING = re.compile(r"[\w.:/-]+")
 _MOST_NAMING = 20_000
+# '"payment_id": ': a field's name is in every record of a listing
+_KEY = re.compile(r"\A[\"'][\w.-]{1,60}[\"']\s?:\s?")
 # e.g. "ls -la src", "git log -n 3": commands that change nothing
 _LOOKS = re.compile(
     r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b"
@@ -100,7 +102,8 @@ def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
     """
     # The client's prompt is in every request.
     read = tuple(part for entry in entries if entry.role != "system" for part in _code_apart(entry))
-    taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
+    said = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
+    taken_up = frozenset(word for word in said if len(word) > 1)  # "1" numbers the items of a list.
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
     places: dict[str, set[int]] = {}
@@ -113,7 +116,7 @@ def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
             if is_code:
                 written.add(text)
             is_echo = entry.kind == "tool_result" and text in written  # An editor shows the file that it wrote.
-            is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
+            is_unused = entry.kind == "tool_result" and not _distinct(_KEY.sub("", text)) & taken_up
             if only_used and is_unused and not entry.failed:
                 continue
             is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED

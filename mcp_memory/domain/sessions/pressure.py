@@ -126,15 +126,14 @@ def aimed(options: CompactionOptions, log: SessionLog, *, is_forced: bool) -> Co
     """Return the options with another aim, where the usual one would leave the log nearly as it is.
 
     Half of the log is the target, where that is less, and the current turn alone exceeds the usual target, or, if
-    forced, that half. Of a log above its ceiling whose last entries alone exceed the target, few of them stay, where
-    there are others, or the turn is long.
+    forced, that half. Of a log above its ceiling whose last entries alone exceed the target, few of them stay.
     """
     half = replace(options, target=min(options.target, options.share(log.tokens) / 2))
     is_turn_long = bool(log.turns) and is_long(log, log.turns[-1], half if is_forced else options)
     options = half if is_turn_long else options
     end = sum(entry.tokens for entry in log.entries[-options.end_entries :])
     is_crowded = options.share(log.tokens) > options.ceiling and end > options.tokens(options.target)
-    if is_crowded and (is_turn_long or len(log.entries) > options.end_entries):
+    if is_crowded:
         options = replace(options, end_entries=min(options.end_entries, CROWDED_ENTRIES))
     return options
 

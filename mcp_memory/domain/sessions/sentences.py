@@ -40,12 +40,16 @@ _SHOWN_AS_IS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One sentence. `entry` is the place of its entry; `is_last` is True in the assistant's last messages."""
+    """One sentence. `entry` is the place of its entry; `is_last` is True in the assistant's last messages.
+
+    `is_item` is True in a list.
+    """
 
     text: str
     speaker: Speaker
     entry: int
     is_last: bool = False
+    is_item: bool = False
 
 
 def said_in(entries: Sequence[Entry]) -> list[Utterance]:
@@ -113,7 +117,8 @@ def _sentences(text: str, speaker: Speaker, number: int, is_last: bool) -> Itera
     """Yield sentences and items, without labels such as "Next steps:"."""
     for segment in segments_of(text):
         if segment.role in _READABLE and _is_readable(segment.text):
-            yield Utterance(text=segment.text, speaker=speaker, entry=number, is_last=is_last)
+            is_item = segment.role == "item"
+            yield Utterance(text=segment.text, speaker=speaker, entry=number, is_last=is_last, is_item=is_item)
 
 
 def _is_readable(text: str) -> bool:

@@ -24,9 +24,9 @@ from mcp_memory.domain.sessions.sentence_sections import (
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ASKED, FORMER, standing
+from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
@@ -46,6 +46,8 @@ IS_DONE = 0.7
 
 CHOSEN_WORTH = 1.6
 """The worth of what the agent says that it chose; 1.5 is that of what the user says."""
+CLAIM = "The agent says: "
+"""Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -100,7 +102,7 @@ def _names_something(text: str) -> bool:
 def _told(
     entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
 ) -> Iterator[FilledSlot]:
-    if goal := _goal(entries):
+    if goal := goal_in(entries):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
@@ -116,11 +118,11 @@ def _told(
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
-            yield from _of_agent(own, entries[number], deeds)
+            yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
         spoken = own if own[0].speaker in ("user", "assistant") else spoken
 
 
-def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
+def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
     """Return the user's first wish, or the last that changed the direction; a greeting is none."""
     wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
@@ -176,15 +178,12 @@ def _of_user(
     entry = entries[own[0].entry]
     if is_assent(entry.text):
         return
+    if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
+        yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
     for said in own:
-        section = section_of(said)
-        if _asks(said):
-            continue
-        if not is_first and (is_put_off(said.text) or (is_open and _says_something(said.text))):
-            yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
-        # An answer decides as a whole, below; the first message has none before it.
-        if section and section != ("dead_ends" if is_first else "decisions"):
-            yield _of(said, section, entry, Provenance.SAID, 1.5)
+        if not _asks(said):
+            put_off = "next_steps" if is_last else "open_items"
+            yield from _demanded(said, entry, None if is_first or is_open else put_off, is_first=is_first)
     answer = conclusion(own)
     if is_first or not answer or _is_assent(answer) or is_assent(answer):
         return
@@ -193,12 +192,14 @@ def _of_user(
     is_firm = decides(answer) or takes_back(answer)
     if not asked and not is_firm and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
-    is_sure = is_firm or refuses(answer) or _names_something(answer)
-    if _asks(own[-1]) and not (is_sure or any(refuses(said.text) for said in own)):
-        return  # It leaves open what it says: "The script counts today's files. That is wrong, right?"
+    is_choice = is_firm or any(refuses(said.text) for said in own)
+    is_sure = is_choice or _names_something(answer)
+    if (is_open or _asks(own[-1])) and not is_sure:
+        return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
+    text = text if is_choice or is_fix else f"{ANSWERED}{text}"
     made = FilledSlot(
         section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
         provenance=Provenance.SAID,
@@ -208,6 +209,15 @@ def _of_user(
     proposed = _content(asked)
     if any(refuses(said.text) and proposed & _content(said.text) for said in own):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
+
+
+def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
+    if put_off and is_put_off(said.text):
+        yield _of(said, put_off, entry, Provenance.SAID, 1.5)
+    section = section_of(said)
+    # An answer decides as a whole; the first message has none before it.
+    if section and section != ("dead_ends" if is_first else "decisions"):
+        yield _of(said, section, entry, Provenance.SAID, 1.5)
 
 
 def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entries: Sequence[Entry]) -> bool:
@@ -224,14 +234,24 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
-    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off."""
+def _calls(entries: Sequence[Entry], place: int) -> bool:
+    return place < len(entries) and entries[place].kind == "tool_call"
+
+
+def _of_agent(
+    own: Sequence[Utterance], entry: Entry, deeds: AgentActions, *, is_announced: bool
+) -> Iterator[FilledSlot]:
+    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
+
+    What a message announces at its end, before a call, is done at once, not put off.
+    """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
     if section:
+        is_claim = section == "fixes" and not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=concluded, source=entry.id, place=place, provenance=Provenance.CONCLUDED,
-            worth=1.5,
+            section=section, text=_claimed(own) if is_claim else concluded, source=entry.id, place=place,
+            provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
@@ -240,12 +260,26 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
             yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif not stated and is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
+        elif stated or (is_announced and said is own[-1] and announces(said.text)):
+            continue
+        elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
             yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
 
 
 def _asks(said: Utterance) -> bool:
     return said.text.endswith(QUESTION_SIGNS)
+
+
+def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
+    """Return True where an error came before a message and a change of files or of a system behind it."""
+    is_done = bool(deeds.edited_after(first.entry)) or deeds.intervened_after(first.entry)
+    return is_done and deeds.follows_error(first.entry)
+
+
+def _claimed(own: Sequence[Utterance]) -> str:
+    """Return what only the agent says is wrong, as its claim, without the later items of a list."""
+    last = max((n for n, said in enumerate(own) if finds_out(said.text) or tells_of_trouble(said.text)), default=0)
+    return f"{CLAIM}{conclusion(own[: last + 1] if own[last].is_item else own)}"
 
 
 def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
@@ -255,7 +289,7 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
     is_changed = bool(edits)
-    if (is_changed or deeds.intervened_after(first.entry)) and deeds.follows_error(first.entry):
+    if _is_done_about(first, deeds):
         return "fixes"
     if not exact_in(concluded):
         return None

@@ -16,6 +16,8 @@ from mcp_memory.domain.text.words import text_stems
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
 """These words open the proposal that a decision answers, and the decision that it replaces."""
+ANSWERED = "User: "
+"""Opens what the user answered or asked for, which may decide nothing."""
 # "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
 _IN_PLACE = re.compile(
     rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
@@ -37,7 +39,7 @@ def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str,
             kept.append(each)
             continue
         kept.remove(former)
-        own = former.partition(ASKED)[0].partition(FORMER)[0]
+        own = _own(former)
         kept.append(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
     return tuple(kept)
 
@@ -53,7 +55,7 @@ def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
 
 
 def _own(decision: str) -> str:
-    return decision.partition(FORMER)[0].partition(ASKED)[0]
+    return decision.removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
 
 
 def _differs_in_value(former: str, later: str) -> bool:

@@ -134,8 +134,13 @@ def announced(log: SessionLog, place: int) -> str:
     if said.kind != "message" or said.role != "assistant" or said.form != "original":
         return ""
     sentences = [*sentences_of(said.text[-_LOOKED_AT:])]
-    telling = [text for text in sentences if _ANNOUNCES.search(text)] or _alone(sentences)
+    telling = [text for text in sentences if announces(text)] or _alone(sentences)
     return one_line(telling[-1].rstrip(" :："), WHY_CHARACTERS) if telling else ""
+
+
+def announces(sentence: str) -> bool:
+    """Return True where a sentence may say what its speaker does next."""
+    return bool(_ANNOUNCES.search(sentence))
 
 
 def line_count(text: str) -> int:

@@ -102,12 +102,16 @@ _TOOLS = spaced("programs")
 # "`npm run build`", "$ ls -la", "git push origin main"
 COMMAND = re.compile(
     rf"`(?P<ticked>(?:[A-Z_]{{2,30}}=\S{{1,60}} )?(?:{_TOOLS}|\./[\w./-]{{1,60}}"
-    rf"|[\w.-]{{2,40}}(?= [^`\n]{{0,200}}--?\w))(?: [^`\n]{{1,200}})?)`|^[ \t]*(?:\$|❯) (?P<shown>\S[^\n]{{1,238}})$"
+    rf"|[\w.-]{{2,40}}(?= (?:[^`\n]{{0,200}} )?--?\w))(?: [^`\n]{{1,200}})?)`"
+    rf"|^[ \t]*(?:\$|❯) (?P<shown>\S[^\n]{{1,238}})$"
     rf"|^[ \t]*(?P<bare>(?:{_TOOLS}) [^\n]{{1,238}})$",
     re.MULTILINE,
 )
 # "go is the language." is a sentence, not a command
 PROSE_COMMAND = re.compile(r"[.!?,]$|\b(?:the|is|are|it|that|we|you|your|this|und|der|die|das)\b")
+
+# "test.<br />You are 123 years", "code:```perl": a page's mark or a fence stands in no value
+MARKUP = re.compile(r"/>|</|```")
 
 # "src/app.py:12:def main()"
 HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", re.MULTILINE)

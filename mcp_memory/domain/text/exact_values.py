@@ -116,7 +116,7 @@ def _apart(found: list[Exact]) -> list[Exact]:
 
 
 def _exact(text: str, start: int, end: int, worth: float, sort: Sort = "values") -> Iterator[Exact]:
-    if end - start <= MAX_EXACT:
+    if end - start <= MAX_EXACT and not (sort == "values" and forms.MARKUP.search(text, start, end)):
         yield Exact(text=text[start:end], sort=sort, worth=worth, place=start)
 
 

@@ -23,6 +23,7 @@ from mcp_memory.domain.model.session_log import (
     Trigger,
 )
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
+from mcp_memory.domain.sessions.calls_in_text import with_outputs
 from mcp_memory.domain.sessions.pressure import CROWDED_ENTRIES, Pressure, adapted, aimed, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
@@ -189,7 +190,7 @@ class Compact:
         self, request: CompactRequest, caller: Caller, usual: CompactionOptions, factor: ModelFactor, tell: Tell
     ) -> Compacted:
         with self._records.snapshot():  # Committing checks that the log is still this one.
-            log, wanting, told = self._logs.log(caller), self._wanting(caller), self._told(caller)
+            log, wanting, told = with_outputs(self._logs.log(caller)), self._wanting(caller), self._told(caller)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
         passes = self._passes_of(writer.write)

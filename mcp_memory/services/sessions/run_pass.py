@@ -23,6 +23,7 @@ from mcp_memory.domain.model.session_log import (
     applied,
     check,
 )
+from mcp_memory.domain.sessions.calls_in_text import with_outputs
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -128,7 +129,7 @@ class PassRunner:
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
                 return self._attempt(name, course, options)
-            course.log = self._logs.log(course.caller)
+            course.log = with_outputs(self._logs.log(course.caller))
             course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
         return self._attempt(name, course, options)
 

@@ -21,7 +21,7 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
-from mcp_memory.domain.sessions.slots import slots_of
+from mcp_memory.domain.sessions.slots import goal_in, slots_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -36,6 +36,7 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
+from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.summary_sections import LISTED, Section
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.ports.records import RecordReader
@@ -45,6 +46,7 @@ ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
 SPANS_REMEMBERED = 100
 """Spans of which a summary was refused once for what it leaves out; a process that starts again checks again."""
+GOAL_TOKENS = 60  # of a prompt that stays in the log besides
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
 
 
@@ -240,11 +242,17 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    words = _words(whole).lines
+    words = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
     own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
     told = structured({**own.lines, "instructions": whole.of("instructions")})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
+
+
+def _goal(span: Span, counter: TokenCounter) -> tuple[str, ...]:
+    """Return the goal that the prompt gives which stays in the log: the summary may be read without it."""
+    goal = goal_in((span.prompt,)) if span.prompt else None
+    return (Room(counter.count, counter.truncate).cut(goal.text, GOAL_TOKENS),) if goal else ()
 
 
 def _words(summary: StructuredSummary) -> StructuredSummary:

@@ -361,3 +361,23 @@ def test_a_value_that_stands_only_in_code_is_nobodys(make_entry: Callable[..., E
     assert ledger_of(entries, only_used=True).values == ()
     said = make_entry("The true size is ds.Rows = 512.", role="assistant")
     assert [value for value in ledger_of([*entries, said], only_used=True).values if "512" in value]
+
+
+def test_a_field_of_a_listing_is_used_by_its_value_and_not_by_its_name(make_entry: Callable[..., Entry]) -> None:
+    """P1.2: "payment_id" stands in every record; "1" numbers the items of a list."""
+    printed = '{"payment_id": "gift_card_3481935", "total_baggages": 1}\n{"payment_id": "credit_card_2408938"}'
+    entries = [
+        make_entry(printed, number=1, kind="tool_result", role="tool"),
+        make_entry("1. I look up the payment_id.\n2. I pay.", number=2, role="assistant"),
+        make_entry('{"payment_id": "credit_card_2408938"}', number=3, kind="tool_call", role="assistant"),
+        make_entry('{"payment_id": "credit_card_2408938", "total_baggages": 1}', number=4, kind="tool_result"),
+    ]
+    assert ledger_of(entries, only_used=True).values == ('"payment_id": "credit_card_2408938"',)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Your name is test.<br />You are 123 years old.", "Similar to this code:```perl", "with `phi = (p-1)*(q-1)`"],
+)
+def test_marks_of_a_page_a_fence_and_a_formula_are_no_values(text: str) -> None:
+    assert [each for each in exact_in(text) if len(each.text) > 3] == []

@@ -133,3 +133,5 @@ def test_few_of_the_last_entries_stay_where_all_of_them_would_fill_the_log_again
     assert aimed(DEFAULT, _turn(19, 5_000), is_forced=False).end_entries == CROWDED_ENTRIES
     assert aimed(DEFAULT, _turn(19, 4_000), is_forced=False).end_entries == DEFAULT.end_entries
     assert aimed(DEFAULT, _turn(1_000, 100), is_forced=False).end_entries == DEFAULT.end_entries
+    turns = SessionLog(tuple(each for _ in range(8) for each in _turn(1, 12_000).entries))
+    assert aimed(DEFAULT, turns, is_forced=False).end_entries == CROWDED_ENTRIES

@@ -306,7 +306,24 @@ def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> No
     vain = "The flag --fast did not help with build.log."
     assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
-    assert told(session(("user", "Speed it up."), *found), "fixes") == ["It turned out that cache.db drops rows."]
+    claim = "The agent says: It turned out that cache.db drops rows."
+    assert told(session(("user", "Speed it up."), *found), "fixes") == [claim]
+
+
+def test_what_only_the_agent_says_is_wrong_stands_as_its_claim_without_the_rest_of_a_list() -> None:
+    """P1.2: it may be wrong about why something does not work; a list tells other things, too."""
+    listed = "1. **XEHM4B**: it failed, it was booked on 2024-05-01.\n2. **59XX6W**: it was booked within 24 hours."
+    entries = session(("user", "Cancel both."), ("assistant", f"Of the two:\n\n{listed}\n\nPlease confirm that."))
+    assert told(entries, "fixes") == ["The agent says: XEHM4B: it failed, it was booked on 2024-05-01."]
+    plain = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
+    assert told(session(("user", "Why twice?"), ("assistant", plain)), "fixes") == [f"The agent says: {plain}"]
+
+
+def test_what_is_announced_before_a_call_is_not_put_off() -> None:
+    said = "The server asks a question, I will send Yes to it."
+    first, last = ("user", "Read the message, please."), ("assistant", "The answer is in a.txt now.")
+    assert told(session(first, ("assistant", said), run("nc host 1337", "ok"), last), "next_steps") == []
+    assert told(session(first, ("assistant", said)), "next_steps") == [said]
 
 
 def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> None:
@@ -315,3 +332,28 @@ def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> 
     assert told(doubt, "decisions") == []
     named = session(*asked, ("user", "Take the files of v2.1 for it. Is that all right?"), ("assistant", "Yes."))
     assert len(told(named, "decisions")) == 1
+
+
+def test_what_a_user_answers_or_asks_for_stands_as_the_users_words_among_what_was_decided() -> None:
+    """P1.2: a further request is no decision; what is chosen or refused needs no such mark."""
+    offered = ("assistant", "I can take Celery or a table. The table needs no broker.")
+    done = ("assistant", "The worker reads the table now.")
+    answer = session(("user", "Queue the jobs."), offered, ("user", "My id is omar_3817, and I am in a hurry."), done)
+    assert told(answer, "decisions")[0].startswith("User: My id is omar_3817, and I am in a hurry. (on: ")
+    for text in ("Let's go with the table of jobs.", "No, Celery brings a broker."):
+        chosen = session(("user", "Queue the jobs."), offered, ("user", text), done)
+        assert told(chosen, "decisions")[0].startswith(f"{text} (on: ")
+
+
+def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
+    found = ("assistant", "I found six reservations of yours, in business and in economy.")
+    asked = (
+        "user",
+        "Thank you for it! Please downgrade all to economy. Will the difference be refunded to my credit card?",
+    )
+    entries = session(("user", "Find my reservations."), found, asked)
+    step = "Please downgrade all to economy. Will the difference be refunded to my credit card?"
+    assert told(entries, "next_steps") == [step]
+    assert told(entries, "decisions") == []
+    with_names = session(("user", "Find my reservations."), found, ("user", "Please downgrade LQ940Q to economy now."))
+    assert told(with_names, "decisions")[0].startswith("User: Please downgrade LQ940Q")

@@ -759,3 +759,42 @@ class TestOnePrompt:
             assert sum(entry.form == "summary" for entry in log.entries) <= 1
             assert "Never touch main.py." in "".join(entry.text for entry in log.entries)
             fed_so_far = covered(log)
+
+    @pytest.mark.parametrize("steps", [7, 30])
+    def test_results_in_the_users_role_begin_no_turn_and_are_not_quoted(
+        self, app: App, caller: Caller, steps: int
+    ) -> None:
+        """D2.1, P1.2: the prompt stays, and a summary comes where the last entries alone are above the ceiling."""
+        prompt = f"Find the leak. {'The archive service is slow. ' * 60}"
+        said = [NewRecord(kind="message", role="user", text=prompt)]
+        for number in range(steps):
+            call = f"Part {number} may drop rows, I look at it.\n```\ncat part{number}.log\n```"
+            said.append(NewRecord(kind="message", role="assistant", text=call))
+            output = "\n".join(f"row {number}-{line} of the archive" for line in range(40))
+            said.append(NewRecord(kind="message", role="user", text=f"{output}\n(Open file: n/a)\nbash-$"))
+        app.feed(said, caller)
+        before = app.logs.log(caller)
+        app.compact(CompactRequest(window=before.tokens // 2, force=True), caller)
+        log = app.logs.log(caller)
+        assert log.entries[0] == before.entries[0]
+        assert sum(entry.form == "summary" for entry in log.entries) == 1
+        assert not any("> row " in entry.text for entry in log.entries)
+        assert log.tokens <= 0.9 * (before.tokens // 2)
+        assert covered(log) == covered(before)
+
+    def test_a_summary_states_the_goal_that_a_prompt_that_stays_gives(self, app: App, caller: Caller) -> None:
+        """P1.2: whoever reads the summary alone does not see the prompt."""
+        app.feed(self._said(80), caller)
+        app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
+        assert "## Goal\n- Work on the ticket until it is done. Never touch main.py." in _summary(app, caller)
+        app.feed(self._said(60, 80), caller)
+        app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
+        assert _summary(app, caller).count("Work on the ticket until it is done.") == 1
+
+    def test_a_log_that_is_all_end_is_said_to_be(self, app: App, caller: Caller) -> None:
+        app.feed(self._said(4), caller)
+        done = app.compact(CompactRequest(window=2 * app.logs.log(caller).tokens, force=True), caller)
+        assert _reason(done, "threshold") == (
+            "nothing outside the preserved part: all 17 entries are the end of the log, the last 20 or 20 % of the"
+            " window, or preserved with it"
+        )
