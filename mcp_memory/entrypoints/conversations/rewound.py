@@ -145,7 +145,7 @@ def _tops(steps: Mapping[str, ChainLine], live: Collection[str | None]) -> Mappi
     tops = dict[str | None, str | None]()
     for step_id in steps:
         at, path = cast("str | None", step_id), list[str]()
-        while at not in live and at not in tops and at in steps:
+        while at is not None and at not in live and at not in tops and at in steps:
             tops[at] = None
             path.append(at)
             at = steps[at].parent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -242,7 +242,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    words = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
+    words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
     own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
     told = structured({**own.lines, "instructions": whole.of("instructions")})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)

@@ -459,7 +459,7 @@ def test_two_statements_of_one_name_are_refused(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "sql").mkdir()
     for name in ("a.sql", "b.sql"):
         (tmp_path / "sql" / name).write_text("-- Queries.\n\n-- name: one\nSELECT 1;\n", "utf-8")
-    monkeypatch.setattr(sql_files, "files", lambda _: tmp_path)
+    monkeypatch.setattr(sql_files, "files", lambda *_: tmp_path)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     with pytest.raises(KeyError, match="'one'"):
         sql_files._all_statements.__wrapped__()  # pyright: ignore[reportPrivateUsage]
 
