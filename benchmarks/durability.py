@@ -22,6 +22,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
+from benchmarks.footprint import owner_for
 from benchmarks.stdio import Client, ServerGone
 
 PATIENCE_SECONDS = 120.0
@@ -47,9 +50,9 @@ runpy.run_module("mcp_memory", run_name="__main__")
 
 
 def environment(data_dir: Path, namespace: str = NAMESPACE) -> dict[str, str]:
-    """What a server over that directory is started with: nothing of ours but its place and project, and no sharing."""
+    """What a server over that directory is started with: nothing of ours but its place and project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": namespace, "CONFIG": os.devnull, "SHARE_SERVER": "false"}
+    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": namespace, "CONFIG": os.devnull, "IDLE_MINUTES": "0"}
     return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
 
 
@@ -168,7 +171,10 @@ def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally
     def pause() -> None:
         nonlocal stopped
         while stopped < STOPS and len(tally.words) + len(tally.errors) < wanted:
-            servers[stopped % processes].pause(STOPPED_SECONDS)
+            (owner,) = owner_for(psutil.Process(servers[0].pid))
+            owner.suspend()
+            time.sleep(STOPPED_SECONDS)
+            owner.resume()
             stopped += 1
 
     try:
@@ -204,8 +210,8 @@ def kill_while_writing(data_dir: Path, processes: int, round_number: int, rng: r
             time.sleep(0.001)  # Until they are in full swing.
         time.sleep(rng.uniform(0.0, 0.5))
         stop.set()
-        for server in rng.sample(servers, len(servers)):
-            server.kill()
+        for process in (*owner_for(psutil.Process(servers[0].pid)), *rng.sample(servers, len(servers))):
+            process.kill()
 
     side_by_side([*(lambda n=n: store(n) for n in range(processes)), kill])
     for server in servers:

@@ -170,6 +170,7 @@ def environment(data_dir: Path) -> Mapping[str, str]:
         "MCP_MEMORY_DATA_DIR": str(data_dir),
         "MCP_MEMORY_CONFIG": str(data_dir / "none.toml"),
         "MCP_MEMORY_NAMESPACE": "benchmark",
+        "MCP_MEMORY_IDLE_MINUTES": "0",
     }
 
 

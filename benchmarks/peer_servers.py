@@ -69,9 +69,14 @@ def entity(number: int, text: str) -> Call:
     return "create_entities", {"entities": [made]}
 
 
+_OF_OURS = {
+    "MCP_MEMORY_DATA_DIR": "{home}/data",
+    "MCP_MEMORY_NAMESPACE": "benchmark",
+    "MCP_MEMORY_IDLE_MINUTES": "0",
+}
 OURS = Peer(
     name="this server", command=(sys.executable, "-m", "mcp_memory"), embedding="MiniLM, 8 bits",
-    environment={"PYTHONPATH": str(Path(__file__).parents[1]), "MCP_MEMORY_NAMESPACE": "benchmark"},
+    environment={"PYTHONPATH": str(Path(__file__).parents[1]), **_OF_OURS},
     store=lambda number, text: ("remember", {"text": text}),
     search=lambda query: ("recall", {"query": query, "limit": LIMIT}),
 )  # fmt: skip

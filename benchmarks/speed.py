@@ -149,7 +149,8 @@ def memory_of_server(data_dir: Path, calls: int) -> str:
 @contextmanager
 def server(command: list[str], data_dir: Path) -> Generator[subprocess.Popen[bytes]]:
     """A server process over stdio, ended by closing its input."""
-    environment = {**os.environ, "MCP_MEMORY_DATA_DIR": str(data_dir), "MCP_MEMORY_NAMESPACE": "benchmark"}
+    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": "benchmark", "IDLE_MINUTES": "0"}
+    environment = os.environ | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     ) as process:

@@ -2,9 +2,7 @@
 
 import itertools
 import json
-import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -75,12 +73,6 @@ class Client:
     def kill(self) -> None:
         """SIGKILL, in the middle of whatever it does."""
         self._process.kill()
-
-    def pause(self, seconds: float) -> None:
-        """Stop it in the middle of whatever it does, with whatever locks it holds, and let it go on later."""
-        self._process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self._process.send_signal(signal.SIGCONT)
 
     def end(self, patience_seconds: float) -> None:
         """Close its input, as a client does, and kill it where it does not end by itself."""

@@ -1,4 +1,4 @@
-"""Four client windows over stdio on one memory: sharing the first one's server, and each with a server of its own.
+"""Four client windows over stdio on one memory, which one process owns.
 
     python -m benchmarks.windows [--records 10000] [--calls 60] [--windows 4]
 
@@ -17,16 +17,17 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.durability import side_by_side
-from benchmarks.footprint import COMMAND, REST_SECONDS, fill, tree_of, written_mib
+from benchmarks.footprint import COMMAND, REST_SECONDS, fill, tree_of, written_mib_of
 from benchmarks.stdio import Client
 
 
 def main() -> None:
-    """Measure both ways, and print the table."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--calls", type=int, default=60, help="calls of each window")
@@ -35,25 +36,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "memory")
         fill(folder, arguments.records, 1)
-        ways = {
-            way: measured(folder, arguments.windows, arguments.calls, shares)
-            for way, shares in (("own", 0), ("shared", 1))
-        }
-    table = Table("", "each its own", "shared", "ratio")
-    for name, own in ways["own"].items():
-        shared = ways["shared"][name]
-        table.add_row(name, f"{own:.1f}", f"{shared:.1f}", f"{shared / own:.2f}")
+        figures = measured(folder, arguments.windows, arguments.calls)
+    table = Table("", "")
+    for name, figure in figures.items():
+        table.add_row(name, f"{figure:.1f}")
     Console(width=110).print(table)
 
 
-def measured(folder: Path, windows: int, calls: int, shares: int) -> Mapping[str, float]:
+def measured(folder: Path, windows: int, calls: int) -> Mapping[str, float]:
     """The figures of so many windows; milliseconds and MiB."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
     told = kept | {
         "MCP_MEMORY_DATA_DIR": str(folder),
         "MCP_MEMORY_NAMESPACE": "benchmark",
         "MCP_MEMORY_CONFIG": os.devnull,
-        "MCP_MEMORY_SHARE_SERVER": str(shares),
+        "MCP_MEMORY_IDLE_MINUTES": "0",
     }
     with ExitStack() as stack:
         started: list[Client] = []
@@ -67,14 +64,15 @@ def measured(folder: Path, windows: int, calls: int, shares: int) -> Mapping[str
             client.call("recall", query="the harbour at night")
             starts.append(1_000 * (cpu(started) - before))
         time.sleep(REST_SECONDS)
-        written = [written_mib(client.pid) for client in started]
+        windows_alone = [written_mib_of([psutil.Process(client.pid)]) for client in started]
+        everything = written_mib_of(list(processes_of(started)))
         alone, alone_cpu = loaded(started[-1:], calls, started)
         together, together_cpu = loaded(started, calls, started)
     return {
         "first start, CPU": starts[0],
         "a further start, CPU": statistics.median(starts[1:]),
-        "memory of all, MiB": sum(written),
-        "memory of a further one, MiB": statistics.median(sorted(written)[:-1]),
+        "memory of all, MiB": everything,
+        "memory of a further one, MiB": statistics.median(windows_alone),
         "one calls: CPU a call": alone_cpu,
         "one calls: median": statistics.median(alone),
         "all call: CPU a call": together_cpu,
@@ -102,7 +100,12 @@ def loaded(callers: Sequence[Client], calls: int, everybody: Sequence[Client]) -
 
 def cpu(clients: Sequence[Client]) -> float:
     """The seconds that the processes of these clients have worked."""
-    return sum(sum(each.cpu_times()[:2]) for client in clients for each in tree_of(client.pid))
+    return sum(sum(each.cpu_times()[:2]) for each in processes_of(clients))
+
+
+def processes_of(clients: Sequence[Client]) -> set[psutil.Process]:
+    """Their processes, and the memory's owner."""
+    return {each for client in clients for each in tree_of(client.pid)}
 
 
 if __name__ == "__main__":

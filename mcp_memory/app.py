@@ -18,7 +18,7 @@ from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mcp_memory.domain.model.records import Json, NewRecord
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
+_DIFFERING = (
+    "Settings of this window differ from those with which this memory was opened, which count: {names}. To let them"
+    " count, run `mcp-memory stop`; the memory opens again with the settings of the next window."
+)
 EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
 LOOKS_APART_SECONDS = 60.0
@@ -51,14 +55,27 @@ TERMS_AT_ONCE = 500
 class Seat:
     """A window's place in a memory: the names in its settings, the namespace of its folder, its session's label.
 
-    Thread-safe. All processes and windows on one memory have equal settings but for `locations.NAMES`.
+    Thread-safe. Its settings are the memory's but for `settings.OF_SEAT`.
     """
 
     def __init__(
-        self, memory: Wiring, settings: Settings, folder: Path | None, *, session: str = "", takes: bool = True
+        self,
+        memory: Wiring,
+        settings: Settings,
+        folder: Path | None,
+        *,
+        session: str = "",
+        takes: bool = True,
+        differing: Sequence[str] = (),
     ) -> None:
         self.settings = settings
-        self.session = settings.session or session or f"s{uuid.uuid4().hex[:12]}"
+        self.label = session or f"s{uuid.uuid4().hex[:12]}"
+        """The name that its process has for itself, also with another owner of the memory."""
+        self.calls: dict[object, int] = {}
+        """The numbers of its calls at work, by the ids of their requests."""
+        self.differing = differing
+        """The variables of its process that do not count, since the memory was opened with others."""
+        self.session = settings.session or self.label
         self._memory = memory
         self._folder = folder
         self._takes = takes
@@ -85,6 +102,13 @@ class Seat:
                 self._membership = decided
             return decided
 
+    @property
+    def is_refused(self) -> bool:
+        """True where its folder is refused the namespace that it claims. Raises as `membership` does."""
+        if self.settings.namespace is not None:
+            return False
+        return self._memory.trust.membership(read_project(self._folder), takes=False).is_refused
+
     def _decide(self) -> Membership:
         if self.settings.namespace is not None:
             return Membership(namespace=self._memory.trust.present(self.settings.namespace), state="named")
@@ -108,9 +132,8 @@ class App(Wiring):
         session: str = "",
     ) -> None:
         super().__init__(settings, clock, embedder)
-        self._folder = folder
         self.own = Seat(self, settings, folder, session=session, takes=takes)
-        self.seats: Collection[Seat] = (self.own,)
+        self.seats: tuple[Seat, ...] = (self.own,)
         """The seats of the windows that this process serves."""
         self._client = ""
         self._look_again_at = -inf
@@ -119,17 +142,36 @@ class App(Wiring):
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
 
-    @property
-    def notice(self) -> str:
-        """The notice that a client gets first where its folder was refused the namespace that it claims; else "".
+    def notice(self, seat: Seat | None = None) -> str:
+        """Return what a client is told first: settings that do not count, a folder that was refused its claim; else "".
 
-        Looking claims no namespace. Errors are not raised here: each call raises them.
+        `seat` is the client's, by default the process's own. Looking claims no namespace. Errors are not raised here:
+        each call raises them.
         """
+        seat = seat or self.own
+        told = [_DIFFERING.format(names=", ".join(seat.differing))]
         with contextlib.suppress(McpMemoryError):
-            if self.settings.namespace is None:
-                looked_at = self.trust.membership(read_project(self._folder), takes=False)
-                return NOTICE if looked_at.is_refused else ""
-        return ""
+            told += [NOTICE] if seat.is_refused else []
+        return "\n\n".join(told if seat.differing else told[1:])
+
+    @contextlib.contextmanager
+    def seated(self, seat: Seat) -> Generator[None]:
+        """Serve this seat for as long as the context lasts."""
+        self.take_seat(seat)
+        try:
+            yield
+        finally:
+            self.leave_seat(seat)
+
+    def take_seat(self, seat: Seat) -> None:
+        """Serve this seat until `leave_seat`."""
+        with self.making:
+            self.seats = (*self.seats, seat)
+
+    def leave_seat(self, seat: Seat) -> None:
+        """Serve this seat no more."""
+        with self.making:
+            self.seats = tuple(each for each in self.seats if each is not seat)
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in its folder's own namespace because the claimed one was refused."""
@@ -161,12 +203,14 @@ class App(Wiring):
             client=client,
             knows=() if membership.is_refused else None,
             renamed_at=membership.renamed_at,
+            max_tokens=settings.max_tokens,
+            token_factor=0.0 if settings.token_factor == "auto" else settings.token_factor,
         )
         return mine.in_session(session_id)
 
     def factor(self, caller: Caller) -> ModelFactor:
         """The client's tokens per counted token: from the settings, else by the client's name."""
-        return model_factor(self.settings.token_factor, caller.client)
+        return model_factor(caller.token_factor or self.settings.token_factor, caller.client)
 
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True

@@ -1,5 +1,7 @@
 """The error tree. Every message ends with the caller's next move, and the entrypoints show it unchanged."""
 
+from collections.abc import Sequence
+
 
 class McpMemoryError(Exception):
     """An error that the caller can act on. Every other exception is a defect and goes to the log."""
@@ -19,6 +21,14 @@ class SummaryIncomplete(InvalidRequest):
 
 class Conflict(McpMemoryError):
     """The request is well formed, but the present state does not allow it."""
+
+
+class CallDone(McpMemoryError):
+    """A repeated call was done before; its answer was lost. `made` are the ids of what it made then."""
+
+    def __init__(self, made: Sequence[str]) -> None:
+        super().__init__("This call was done before; nothing was done again.")
+        self.made = made
 
 
 class BudgetTooSmall(McpMemoryError):

@@ -1,7 +1,7 @@
-"""Finds the memory's folder before its settings are read, and tells by a digest which processes have the same settings.
+"""Finds the memory's folder before its settings are read, and what they are read from, for the memory's owner to read.
 
-A hook or a window that asks a running server needs no more, and to read the settings takes ten times as long: nothing
-slow is imported here. Beside `settings.py` this alone reads the environment.
+A hook or a window needs no more, and to read the settings takes ten times as long: nothing slow is imported here.
+Beside `settings.py` this alone reads the environment.
 """
 
 import os
@@ -9,24 +9,21 @@ import sys
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from mcp_memory import __version__
-
+_OF_LIBRARIES = ("_API_KEY", "_BASE_URL", "_PROXY", "SSL_CERT_FILE")
+"""Ends of variables that libraries of others read: OPENAI_API_KEY, HTTPS_PROXY."""
 APP_NAME = "mcp-memory"
+MEMORY_FILE = "memory.db"
+"""File in the data directory."""
 NOTES_FOLDER = "hooks"
 """Folder in the data directory for the notes that a client's hooks keep about its sessions."""
+LIVE_FOLDER = "live"
+"""Folder in the data directory for locks and sockets; it is there before the memory. Short, because the path of a
+socket may have 103 bytes."""
 FAILURES_FILE = "failures"
 """File beside these notes: for each hook that failed a line with the second and the hook's name, "1795486421 Stop"."""
 PREFIX = "MCP_MEMORY_"
-_INSTEAD = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TZ")
-"""Variables that decide where no setting does: what paths of ours begin with, and the time zone."""
 NAMES = ("namespace", "agent", "session")
-"""Settings that name who works and where; they may differ between the windows that one server serves."""
-_NO = ("false", "0", "no", "off", "f", "n")
-_OF_ONE_PROCESS = f"{PREFIX}LOG_LEVEL"
-_WITH_LIBRARIES = ("embedder", "summarizer", "semantic_store", "chroma")
-"""Parts of the names of settings that bring in a library of others."""
-_OF_LIBRARIES = ("_API_KEY", "_BASE_URL", "_PROXY", "SSL_CERT_FILE")
-"""Ends of variables that such libraries read: OPENAI_API_KEY, HTTPS_PROXY."""
+"""Settings that name who works and where. A window keeps those that it was started with."""
 
 
 def config_file() -> str:
@@ -53,11 +50,6 @@ def is_elsewhere(chosen: Mapping[str, object]) -> bool:
     return bool(_given("url", chosen))
 
 
-def shares_server(chosen: Mapping[str, object]) -> bool:
-    """False where the arguments `chosen`, the environment or the file want a server for each window."""
-    return _given("share_server", chosen).lower() not in _NO
-
-
 def named(chosen: Mapping[str, object]) -> dict[str, str]:
     """Return those of NAMES that the arguments `chosen`, the environment or the file give."""
     return {name: value for name in NAMES if (value := _given(name, chosen))}
@@ -71,34 +63,25 @@ def _given(name: str, chosen: Mapping[str, object]) -> str:
     return next((value for key, value in os.environ.items() if value and key.upper() == variable), "") or _written(name)
 
 
-def lead_name(chosen: Mapping[str, object]) -> str:
-    """Return a digest that is equal where windows may share a server, with the arguments `chosen`.
+def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
+    """Return what the settings of this process are read from, with the arguments `chosen`, for another to read them.
 
-    Beside the fingerprint it holds the user's strategies, which a server reads once, and where another embedder or a
-    model is in use what their libraries read for themselves, such as OPENAI_API_KEY: a window asks with its own key.
+    `file` is the path of the TOML file; `given` are values by their names, those of NAMES as the file gives them now;
+    `keys` is a digest of the variables that libraries of others read for themselves.
     """
-    beside = os.path.join(os.path.dirname(config_file()), "strategies.toml")
-    told = [fingerprint(chosen), _content(_given("strategies_file", chosen) or beside)]
-    mentioned = " ".join((*chosen, *(name for name in os.environ if name.upper().startswith(PREFIX)))).lower()
-    if any(part in mentioned or part.encode() in _content(config_file()) for part in _WITH_LIBRARIES):
-        told += sorted(pair for pair in os.environ.items() if pair[0].upper().endswith(_OF_LIBRARIES))
-    return digest(repr(told).encode("utf-8", "surrogateescape"), 6)
+    given = {
+        name.upper().removeprefix(PREFIX).lower(): value
+        for name, value in os.environ.items()
+        if value and name.upper().startswith(PREFIX)
+    }
+    given |= {name: str(value) for name, value in chosen.items() if value is not None}
+    return {"file": config_file(), "given": named(chosen) | given, "keys": keys()}
 
 
-def fingerprint(chosen: Mapping[str, object]) -> str:
-    """Return 12 hexadecimal digits: equal where this version would read equal settings but for NAMES.
-
-    `chosen` are the arguments of the process.
-
-    Settings that are written in another way, or in another place, differ: two processes that could have worked together
-    do not, which costs time alone.
-    """
-    given = {name.upper(): value for name, value in os.environ.items() if value and name.upper().startswith(PREFIX)}
-    given |= {f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items() if value is not None}
-    for name in (_OF_ONE_PROCESS, *(f"{PREFIX}{name.upper()}" for name in NAMES)):
-        given.pop(name, None)
-    told = (__version__, config_file(), *map(os.environ.get, _INSTEAD), *sorted(given.items()))
-    return digest(repr(told).encode("utf-8", "surrogateescape") + b"\0" + _content(config_file()), 6)
+def keys() -> str:
+    """Return a digest of this process's variables that libraries of others read, such as OPENAI_API_KEY."""
+    read = sorted(pair for pair in os.environ.items() if pair[0].upper().endswith(_OF_LIBRARIES))
+    return digest(repr(read).encode("utf-8", "surrogateescape"), 6)
 
 
 def digest(content: bytes, size: int) -> str:

@@ -11,13 +11,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     SecretStr,
@@ -256,9 +255,8 @@ class Settings(BaseSettings):
     """Headers that are sent to the server with every request (JSON; environment only)."""
     chroma_api_key: _Sendable | None = None
     """The key for `cloud` (environment only)."""
-    share_server: bool = True
-    """Lets client windows with these settings share the process of the first; else each has a server of its own
-    (docs/clients.md)."""
+    idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 10.0
+    """Minutes that the process that owns the memory stays after its last client window or hook (docs/clients.md)."""
     url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
     """An HTTP server, with its /mcp path, to forward everything to; environment only (docs/http.md)."""
     token: _Sendable | None = None
@@ -342,25 +340,77 @@ class Settings(BaseSettings):
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
-class _WindowNames(BaseModel):
-    """The settings that `locations.NAMES` lists, with their defaults."""
+OF_SEAT: Final = frozenset(
+    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens hook_log".split()
+)
+"""Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
+_OF_PROCESS: Final = frozenset(
+    "data_dir log_level idle_minutes url token http_connections http_connections_per_address"
+    " http_head_seconds http_transfer_seconds http_idle_seconds http_calls http_waiting_calls".split()
+)
+"""Settings of the process that reads them alone."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)
 
-    namespace: _Name | None = None
-    agent: _AgentName = "default"
-    session: _Name | None = None
+class _ClientSettings(Settings):
+    """Settings by what another process told, whatever this one's environment says."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments alone."""
+        return (init_settings,)
 
 
-def settings_of_window(own: Settings, named: Mapping[str, str]) -> Settings:
-    """Return the settings of another process with the same fingerprint: `own`, with the names that count there.
+def of_memory(own: Settings) -> Settings:
+    """Return these settings without those of a seat: a memory's owner works for others."""
+    return own.model_copy(update={name: Settings.model_fields[name].default for name in OF_SEAT})
 
-    `named` are those of `locations.NAMES` that its arguments, its variables or the file give.
+
+def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings of a client of the process with `own`, and the variables that do not count there.
+
+    `told` is what `locations.as_told` says in the client's process. What OF_SEAT lists is the client's own; all others
+    are the memory's, which its owner has read before.
 
     Raises:
-        InvalidRequest: a name is refused.
+        InvalidRequest: a value is refused.
+        KeyError, TypeError: it says nothing of the kind.
     """
-    return own.model_copy(update=_read(_WindowNames, named).model_dump())
+    given = {name: value for name, value in told["given"].items() if name in Settings.model_fields}
+    theirs = _read(_ClientSettings, {**_in_file(Path(str(told["file"]))), **given})
+    if theirs.redact_secrets and not own.redact_secrets:
+        raise InvalidRequest(
+            "This memory was opened with MCP_MEMORY_REDACT_SECRETS=false, and this client wants secrets removed. Run"
+            " `mcp-memory stop`, then start the client again, with the same value for all."
+        )
+    mine = {name: getattr(theirs, name) for name in OF_SEAT}
+    others = Settings.model_fields.keys() - OF_SEAT - _OF_PROCESS
+    if "strategies_file" not in theirs.model_fields_set:  # Its default is found by the environment of the process.
+        others -= {"strategies_file"}
+    differing = [f"MCP_MEMORY_{name.upper()}" for name in sorted(others) if getattr(theirs, name) != getattr(own, name)]
+    if _asks_others(own) and told["keys"] != locations.keys():
+        differing.append("the keys in its environment")
+    return own.model_copy(update=mine), tuple(differing)
+
+
+def _asks_others(settings: Settings) -> bool:
+    """True where a library is in use that reads keys and proxies from the environment by itself."""
+    is_near = settings.semantic_store in ("auto", "chroma", "exact") or settings.semantic_store.isdecimal()
+    return settings.embedder not in _OF_OURS or settings.summarizer != "extractive" or not is_near
+
+
+def _in_file(path: Path) -> dict[str, Any]:
+    """Return what the TOML file says. Raises InvalidRequest."""
+    try:
+        return TomlConfigSettingsSource(Settings, toml_file=path)()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise InvalidRequest(f"{path} cannot be read as TOML; correct it and start again.") from error
 
 
 def config_file() -> Path:

@@ -3,6 +3,7 @@
 import itertools
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
@@ -33,6 +35,9 @@ os.environ["TZ"] = "UTC"
 if hasattr(time, "tzset"):
     time.tzset()
 
+# An owner of a memory ends with its last client; see `pytest_sessionfinish`.
+os.environ["MCP_MEMORY_IDLE_MINUTES"] = "0"
+
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(
     "deterministic",
@@ -45,6 +50,11 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("deterministic"), derandomize=False, max_examples=1000)
 settings.load_profile("deterministic")
 
+RUN = "TEST_RUN_OF_MEMORY"
+"""Names the run in the environment of each process that it starts."""
+os.environ.setdefault(RUN, str(os.getpid()))
+OWNERS_END_SECONDS = 30.0
+"""An owner ends soon after its last client, but finishes the calls at work."""
 COMPLETE = {"domain", "services", "compaction", "retrieval", "summarizers"}
 """The folders whose tests have to take every branch of domain and services."""
 
@@ -60,6 +70,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in others:
         item.add_marker("no_cover")
     items.sort(key=set(others).__contains__)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where a process that owns a test's memory outlives the tests."""
+    if os.environ.get("PYTEST_XDIST_WORKER") or sys.platform != "linux":
+        return
+    until = time.monotonic() + OWNERS_END_SECONDS
+    while (left := _owners_below(tempfile.gettempdir())) and time.monotonic() < until:
+        time.sleep(0.2)
+    if left:
+        print(f"\nOwners of memories outlive the tests: {left}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _owners_below(folder: str) -> list[str]:
+    """The sockets below that folder on which processes of this run's own listen."""
+    found: list[str] = []
+    for each in psutil.net_connections("unix"):
+        path = str(each.laddr)
+        if path.startswith(folder) and path.endswith("/live/owner.sock") and each.pid and _is_ours(each.pid):
+            found.append(f"{path} of process {each.pid}")
+    return found
+
+
+def _is_ours(pid: int) -> bool:
+    with suppress(psutil.Error):
+        return psutil.Process(pid).environ().get(RUN) == os.environ[RUN]
+    return False
 
 
 def _is_property(item: pytest.Item) -> bool:

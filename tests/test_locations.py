@@ -1,5 +1,4 @@
 import os
-import sys
 from pathlib import Path
 
 import platformdirs
@@ -65,64 +64,25 @@ def test_what_the_settings_refuse_is_no_directory(bare: Path, written: str, monk
     assert locations.data_dir({}) in ("", locations.default_data_dir())
 
 
-def test_settings_that_differ_have_other_fingerprints(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_settings_are_read_from_is_told_by_their_names(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
-    seen = [locations.fingerprint({})]
-    for change in (
-        lambda: monkeypatch.setenv("mcp_memory_inherit", "shared"),
-        lambda: (bare / "config.toml").write_text("hook_log = false", "utf-8"),
-        lambda: (bare / "config.toml").write_text("hook_log = true ", "utf-8"),
-        lambda: monkeypatch.setenv("HOME", "/elsewhere"),
-        lambda: monkeypatch.setattr(locations, "__version__", "0.0.9"),
-    ):
-        change()
-        seen.append(locations.fingerprint({}))
-    seen.append(locations.fingerprint({"max_tokens": 500}))
-    assert len(set(seen)) == len(seen)
+    (bare / "config.toml").write_text('agent = "alice"\nmax_tokens = 700', "utf-8")
+    monkeypatch.setenv("mcp_memory_inherit", "red,blue")
+    monkeypatch.setenv("MCP_MEMORY_EMBEDDER", "")
+    told = locations.as_told({"data_dir": Path("/here"), "namespace": None, "session": "monday"})
+    assert told["file"] == str(bare / "config.toml")
+    expected = {"agent": "alice", "inherit": "red,blue", "data_dir": "/here", "session": "monday"}
+    assert told["given"] == {**expected, "config": str(bare / "config.toml")}
 
 
-def test_what_makes_no_difference_makes_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MCP_MEMORY_AGENT", "bob")
-    usual = locations.fingerprint({})
-    monkeypatch.setenv("MCP_MEMORY_LOG_LEVEL", "DEBUG")
-    monkeypatch.setenv("MCP_MEMORY_NAMESPACE", "")
-    assert locations.fingerprint({"namespace": None}) == usual
-    assert locations.fingerprint({"agent": "bob"}) == usual
-    monkeypatch.delenv("MCP_MEMORY_AGENT")
-    assert locations.fingerprint({"agent": "bob"}) == usual
-    assert sys.platform != "linux" or len(usual) == 12
-
-
-@pytest.mark.parametrize("way", ["argument", "variable", "file"])
-def test_a_window_with_a_server_of_its_own_looks_for_no_other(
-    bare: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
-    assert locations.shares_server({})
-    if way == "variable":
-        monkeypatch.setenv("MCP_MEMORY_SHARE_SERVER", "False")
-    if way == "file":
-        (bare / "config.toml").write_text("share_server = false", "utf-8")
-    assert not locations.shares_server({"share_server": False} if way == "argument" else {})
-
-
-def test_windows_share_by_the_same_strategies_and_where_it_matters_the_same_keys(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(bare / "config.toml"))
-    usual = locations.lead_name({})
-    assert usual == locations.lead_name({"agent": "bob"}) != locations.lead_name({"max_tokens": 500})
+def test_keys_are_told_by_a_digest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "mine")
-    assert locations.lead_name({}) == usual  # Nobody reads it.
-    monkeypatch.setenv("MCP_MEMORY_EMBEDDER", "openai")
-    mine = locations.lead_name({})
+    mine = locations.keys()
+    monkeypatch.setenv("EDITOR", "vi")
+    assert locations.keys() == mine
     monkeypatch.setenv("OPENAI_API_KEY", "yours")
-    assert locations.lead_name({}) != mine
-    monkeypatch.delenv("MCP_MEMORY_EMBEDDER")
-    (bare / "strategies.toml").write_text("", "utf-8")
-    assert locations.lead_name({}) == usual
-    (bare / "strategies.toml").write_text("[mine]", "utf-8")
-    assert locations.lead_name({}) != usual
+    assert locations.keys() != mine
+    assert "yours" not in repr(locations.as_told({}))
 
 
 def test_names_are_read_from_arguments_variables_in_any_case_and_the_file(

@@ -3,11 +3,13 @@
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_memory import locations
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.settings import load_settings, system_zone
+from mcp_memory.settings import load_settings, of_memory, settings_of_client, system_zone
 from tools import settings_table
 
 
@@ -162,3 +164,40 @@ def test_days_are_those_of_the_systems_zone(monkeypatch: pytest.MonkeyPatch, zon
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def told(tmp_path: Path, written: str = "", **given: str) -> dict[str, Any]:
+    """What a client's process says of its settings."""
+    (tmp_path / "theirs.toml").write_text(written, "utf-8")
+    return {"file": str(tmp_path / "theirs.toml"), "given": given, "keys": locations.keys()}
+
+
+def test_a_client_has_names_and_budgets_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own arguments, variables and file, whatever the owner's environment says."""
+    monkeypatch.setenv("MCP_MEMORY_AGENT", "the-owners")
+    monkeypatch.setenv("MCP_MEMORY_MAX_TOKENS", "100")
+    own = of_memory(load_settings(data_dir=tmp_path, redact_secrets=False))
+    assert (own.agent, own.max_tokens, own.redact_secrets) == ("default", 8000, False)
+    theirs = told(tmp_path, 'agent = "alice"\ninherit = ["red"]\nredact_secrets = false', max_tokens="700", config="x")
+    settings, differing = settings_of_client(own, theirs)
+    assert (settings.agent, settings.inherit, settings.max_tokens) == ("alice", ["red"], 700)
+    assert (settings.redact_secrets, settings.data_dir, differing) == (False, tmp_path, ())
+
+
+def test_a_client_is_told_which_of_its_settings_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = of_memory(load_settings(data_dir=tmp_path, expired_days=3))
+    told_here = told(tmp_path, "redact_secrets = false", log_level="DEBUG", strategies_file="/mine.toml")
+    settings, differing = settings_of_client(own, told_here)
+    assert settings.redact_secrets
+    assert differing == ("MCP_MEMORY_EXPIRED_DAYS", "MCP_MEMORY_REDACT_SECRETS", "MCP_MEMORY_STRATEGIES_FILE")
+    other_keys = {**told(tmp_path), "keys": "others"}
+    assert settings_of_client(of_memory(load_settings(data_dir=tmp_path)), other_keys)[1] == ()
+    asking = of_memory(load_settings(data_dir=tmp_path, embedder="ollama", embedder_model="m"))
+    theirs = {**told(tmp_path, embedder="ollama", embedder_model="m"), "keys": "others"}
+    assert settings_of_client(asking, theirs)[1] == ("the keys in its environment",)
+
+
+@pytest.mark.parametrize(("written", "given"), [("agent = 7", {}), ("agent = [", {}), ("", {"max_tokens": "many"})])
+def test_what_a_client_cannot_mean_is_refused(tmp_path: Path, written: str, given: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest, match=r"agent|TOML|max_tokens"):
+        settings_of_client(of_memory(load_settings(data_dir=tmp_path)), told(tmp_path, written, **given))

@@ -10,9 +10,10 @@ import sys
 import psutil
 from mcp import Client, StdioServerParameters
 
-SERVER = StdioServerParameters(
-    command=sys.executable, args=["-I", "-m", "mcp_memory"], env={"MCP_MEMORY_SHARE_SERVER": "false"}
-)
+from mcp_memory.bridge.door import owner_of
+from mcp_memory.locations import data_dir
+
+SERVER = StdioServerParameters(command=sys.executable, args=["-I", "-m", "mcp_memory"])
 
 
 async def work() -> None:
@@ -22,7 +23,7 @@ async def work() -> None:
         await agent.call_tool("pop_task", {"result": "The link drops when a ferry passes.", "status": "failed"})
         decision = {"text": "The gauge is read over its serial cable.", "kind": "decision", "importance": 7}
         await agent.call_tool("remember", decision | {"details": {"reasons": ["the radio link drops"]}})
-        [server] = psutil.Process().children()
+        server = psutil.Process(owner_of(data_dir({}))["pid"])
         print(f"Stored. Killing the server, process {server.pid}.")
         server.kill()
 

@@ -46,6 +46,7 @@ def memory_in(home: Path) -> dict[str, str]:
         "MCP_MEMORY_DATA_DIR": str(home / "data"),
         "MCP_MEMORY_CONFIG": str(home / "none.toml"),
         "MCP_MEMORY_NAMESPACE": "test",
+        "MCP_MEMORY_IDLE_MINUTES": "0",
     }
 
 

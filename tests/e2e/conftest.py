@@ -12,8 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 
+from mcp_memory.bridge.door import owner_of
+from mcp_memory.bridge.owner_start import LOG_FILE
+from mcp_memory.locations import LIVE_FOLDER
 from tests.forked import ForkedProcess
 
 PATIENCE_SECONDS = 60.0
@@ -31,6 +35,7 @@ def server_environment(data_dir: Path) -> dict[str, str]:
         "MCP_MEMORY_DATA_DIR": str(data_dir),
         "MCP_MEMORY_CONFIG": str(data_dir / "none.toml"),
         "MCP_MEMORY_NAMESPACE": "test",
+        "MCP_MEMORY_IDLE_MINUTES": "0",
     }
 
 
@@ -72,6 +77,7 @@ class ServerProcess:
         It is forked with everything imported, unless a command starts it.
         """
         self._ids = itertools.count(1)
+        self._data_dir = data_dir
         self._log_path = data_dir.with_suffix(".log")
         with self._log_path.open("wb") as log:
             options: dict[str, Any] = {
@@ -96,7 +102,14 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        return self._log_path.read_text("utf-8")
+        """What the process wrote to stderr, and then the log of the memory's owner."""
+        logs = (self._log_path, self._data_dir / LIVE_FOLDER / LOG_FILE)
+        return "".join(each.read_text("utf-8") for each in logs if each.exists())
+
+    @property
+    def owner(self) -> psutil.Process:
+        """The process that owns the memory."""
+        return psutil.Process(int(str(owner_of(str(self._data_dir))["pid"])))
 
     def send(self, message: Mapping[str, Any] | bytes) -> None:
         """Send a message, or a line as it is."""

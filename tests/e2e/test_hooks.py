@@ -22,9 +22,10 @@ from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
 PORT = "The staging database listens on port 6543."
 HURRIED = """\
 import sys
-from mcp_memory.entrypoints.hooks import runner
-runner.SECONDS = dict.fromkeys(runner.SECONDS, 1.0)
-runner.main(sys.argv[2], {})
+from mcp_memory.bridge import hook
+from mcp_memory.entrypoints.owner.start import run_hook
+hook.SECONDS = dict.fromkeys(hook.SECONDS, 1.0)
+run_hook(sys.argv[2], {})
 """
 """The same with little time: nobody waits for ten seconds to see a deadline."""
 
@@ -136,10 +137,11 @@ def test_nothing_that_goes_wrong_is_seen_by_the_session(session: Session, breaka
 def test_a_defect_of_ours_is_a_line_too(session: Session) -> None:
     broken = """\
 import sys
-from mcp_memory.entrypoints.hooks import events, runner
+from mcp_memory.entrypoints.hooks import events
+from mcp_memory.entrypoints.owner.start import run_hook
 def act(hook): raise AssertionError("a\\nremembered\\ntext")
 events.HOOKS = {"Stop": act}
-runner.main(sys.argv[2], {})
+run_hook(sys.argv[2], {})
 """
     ran = session.run(b'{"session_id": "s"}', "Stop", code=broken)
     assert (ran.code, ran.out) == (0, b"")

@@ -1,25 +1,23 @@
-"""Hooks that a running server answers (L3.1): the same answers, and a way of their own wherever it cannot."""
+"""Hooks that the memory's owner answers (L3.1), which they start where there is none."""
 
 import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
-from mcp_memory.entrypoints.hooks import live_sockets
-from mcp_memory.entrypoints.hooks.answering import AT_ONCE
-from mcp_memory.entrypoints.server import private_sockets
+from mcp_memory.bridge import door, hook, private_sockets
 from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
 
 if TYPE_CHECKING:
@@ -29,46 +27,31 @@ pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no s
 
 PORT = "The staging database listens on port 6543."
 ASKED = "On which port does the staging database listen?"
-SERVED = """\
-import sys
-from mcp_memory.entrypoints.hooks import runner
-runner.SECONDS = dict.fromkeys(runner.SECONDS, 60.0)
-runner._run_alone = lambda *_: b"alone"
-runner.main(sys.argv[2], {})
-"""
-"""A hook that can only ask."""
-ALONE = """\
-import sys
-from mcp_memory.entrypoints.hooks import runner
-runner.SECONDS = dict.fromkeys(runner.SECONDS, 60.0)
-runner.ask = lambda *_: None
-runner.main(sys.argv[2], {})
-"""
-"""A hook that asks nobody."""
-LEFT_ALONE = Ran(code=0, out=b"alone", err=b"")
-
 Start = Callable[..., "ServerProcess"]
 
 
 class Window(Session):
-    """A session whose hooks ask a server, or do not."""
+    """A session, and the owner that its hooks ask."""
 
-    def ask(self, name: str, code: str = SERVED, **payload: Any) -> Ran:
+    def ask(self, name: str, **payload: Any) -> Ran:
         told = {"session_id": SESSION, "transcript_path": str(self.transcript), "cwd": str(self.folder), **payload}
-        return self.run(json.dumps(told).encode(), name, code=code)
+        return self.run(json.dumps(told).encode(), name)
+
+    @property
+    def data_dir(self) -> str:
+        return self.environment["MCP_MEMORY_DATA_DIR"]
 
     @property
     def live(self) -> Path:
-        return Path(self.environment["MCP_MEMORY_DATA_DIR"]) / private_sockets.FOLDER
+        return Path(self.data_dir) / private_sockets.FOLDER
 
-    def sockets(self) -> list[Path]:
-        return sorted(self.live.glob(f"*{live_sockets.SUFFIX}"))
+    def owner(self) -> int:
+        """The id of the process that owns the memory."""
+        return int(str(door.owner_of(self.data_dir)["pid"]))
 
     def address(self) -> str:
-        """Where the one server listens."""
-        (place,) = self.sockets()
-        data_dir = str(self.live.parent)
-        return private_sockets.address(data_dir, private_sockets.open_private(data_dir), place.name)
+        """Where the owner listens."""
+        return private_sockets.address(self.data_dir, private_sockets.open_private(self.data_dir), door.SOCKET)
 
 
 @pytest.fixture
@@ -85,50 +68,6 @@ def knowing(server: "ServerProcess") -> "ServerProcess":
     return server
 
 
-@contextlib.contextmanager
-def stopped(process: Any) -> Generator[None]:
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-
-
-def without_ids(told: bytes) -> bytes:
-    """Each context has a number of its own."""
-    return re.sub(rb'id=\\"c\w+\\"', b"", told)
-
-
-@pytest.mark.parametrize(
-    ("name", "payload"),
-    [
-        ("SessionStart", {"source": "startup"}),
-        ("SessionStart", {"source": "resume"}),
-        ("SessionStart", {"source": "compact"}),
-        ("UserPromptSubmit", {"prompt": ASKED}),
-        ("UserPromptSubmit", {"prompt": "Write a haiku about the moon."}),
-        ("PreCompact", {"trigger": "auto"}),
-        ("Stop", {"transcript_path": "/there/is/none.jsonl"}),
-        ("Stop", {"session_id": ""}),
-    ],
-)
-def test_an_answer_is_the_same_whoever_gives_it(
-    knowing: "ServerProcess", window: Window, tmp_path: Path, name: str, payload: dict[str, str]
-) -> None:
-    window.say("u1", "user", "Write the rows to exports/writer.py, with port 5433 for the replica.")
-    window.ask("PreCompact", ALONE)
-    notes = {each: each.read_bytes() for each in (tmp_path / "data" / "hooks").iterdir()}
-    served = window.ask(name, **payload)
-    for file in (tmp_path / "data" / "hooks").iterdir():
-        file.unlink()
-    for file, content in notes.items():
-        file.write_bytes(content)
-    alone = window.ask(name, ALONE, **payload)
-    assert without_ids(served.out) == without_ids(alone.out)
-    assert (served.code, served.err) == (alone.code, alone.err)
-    assert knowing.process.poll() is None
-
-
 def test_a_served_session_is_given_each_thing_once_and_logged_whole(knowing: "ServerProcess", window: Window) -> None:
     assert PORT in window.ask("SessionStart", source="startup").context
     assert window.ask("UserPromptSubmit", prompt=ASKED) == Ran(code=0, out=b"", err=b"")
@@ -137,7 +76,7 @@ def test_a_served_session_is_given_each_thing_once_and_logged_whole(knowing: "Se
     assert window.ask("PostToolUse") == Ran(code=0, out=b"", err=b"")
     window.say("u2", "assistant", "It is 6543.")
     window.ask("Stop")
-    window.ask("Stop", ALONE)
+    window.ask("Stop")
     found = knowing.call("recall", session_id=SESSION, kinds=["message"])["structuredContent"]["results"]
     assert sorted(one["text"] for one in found) == ["It is 6543.", "Which port?"]
 
@@ -148,55 +87,52 @@ def test_a_sessions_end_is_handed_over(knowing: "ServerProcess", window: Window)
     eventually(lambda: knowing.call("recall", session_id=SESSION, kinds=["message"])["structuredContent"]["results"])
 
 
-def test_a_sessions_end_without_a_server_goes_on_behind_it(start_server: Start, window: Window, tmp_path: Path) -> None:
+def test_a_sessions_end_without_an_owner_starts_one(start_server: Start, window: Window, tmp_path: Path) -> None:
     window.say("u1", "user", "Good night.")
-    assert window.ask("SessionEnd", ALONE) == Ran(code=0, out=b"", err=b"")
+    assert window.ask("SessionEnd") == Ran(code=0, out=b"", err=b"")
     eventually((tmp_path / "data" / "memory.db").exists)
     server = start_server(tmp_path / "data")
     eventually(lambda: server.call("recall", session_id=SESSION, kinds=["message"])["structuredContent"]["results"])
 
 
-def test_of_killed_servers_nothing_stays_and_hooks_go_on(
-    knowing: "ServerProcess", start_server: Start, window: Window, tmp_path: Path
-) -> None:
-    (left,) = window.sockets()
-    knowing.process.kill()
-    knowing.process.wait()
-    assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
-    assert left.exists()
-    start_server(tmp_path / "data")
-    (anew,) = window.sockets()
-    assert anew != left
-    assert len(list(window.live.iterdir())) == 4  # A socket for hooks and one for windows, each with its lock.
+def test_hooks_that_only_read_begin_no_memory(window: Window, tmp_path: Path) -> None:
+    for name, payload in (("SessionStart", {"source": "startup"}), ("UserPromptSubmit", {"prompt": ASKED})):
+        assert window.ask(name, **payload) == Ran(code=0, out=b"", err=b"")
+    assert not (tmp_path / "data" / "memory.db").exists()
+
+
+def test_of_a_killed_owner_nothing_stays_in_the_way(knowing: "ServerProcess", window: Window) -> None:
+    killed = psutil.Process(window.owner())
+    killed.kill()
+    killed.wait(10)
+    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
+    assert window.owner() != killed.pid
+    assert knowing.call("recall", query=ASKED)["structuredContent"]["results"]
+
+
+def test_an_owner_that_stands_still_holds_no_prompt_up_for_long(knowing: "ServerProcess", window: Window) -> None:
+    """And nobody else opens the memory; what was asked meanwhile was given to nobody, and so is not taken for known."""
+    owned = psutil.Process(window.owner())
+    owned.suspend()
+    try:
+        ran = window.ask("UserPromptSubmit", prompt=ASKED)
+    finally:
+        owned.resume()
+    assert (ran.code, ran.out) == (0, b"")
+    assert re.search(b"does not answer|took too long", ran.err)
     assert PORT in window.ask("UserPromptSubmit", prompt=f"Again: {ASKED}").context
+    assert window.owner() == owned.pid
+    assert knowing.process.poll() is None
 
 
-def test_a_server_that_ends_takes_its_socket_with_it(server: "ServerProcess", window: Window) -> None:
-    assert len(window.sockets()) == 1
-    server.close_input()
-    assert server.process.wait(PATIENCE_SECONDS) == 0
-    assert list(window.live.iterdir()) == []
-    assert window.ask("Stop") == LEFT_ALONE
-
-
-def test_of_two_servers_of_one_memory_either_answers(start_server: Start, window: Window, tmp_path: Path) -> None:
-    alone = {"MCP_MEMORY_SHARE_SERVER": "false"}
-    knowing, second = (start_server(tmp_path / "data", alone) for _ in range(2))
-    knowing.call("remember", text=PORT)
-    window.environment |= alone
-    assert len(window.sockets()) == 2
-    for process in (knowing.process, second.process):
-        with stopped(process):
-            assert PORT in window.ask("UserPromptSubmit", session_id=f"s{process.pid}", prompt=ASKED).context
-    with stopped(knowing.process), stopped(second.process):
-        assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
-    # What was asked meanwhile was given to nobody, and so is not taken for known.
-    assert PORT in window.ask("UserPromptSubmit", prompt=f"Again: {ASKED}").context
-
-
-def test_a_server_with_other_settings_is_not_asked(knowing: "ServerProcess", window: Window) -> None:
-    window.environment["MCP_MEMORY_HOOK_MAX_TOKENS"] = "500"
-    assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
+def test_a_hook_has_budgets_of_its_own(knowing: "ServerProcess", window: Window) -> None:
+    """As its settings have them now, in the file too."""
+    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
+    window.environment["MCP_MEMORY_HOOK_PROMPT_MAX_TOKENS"] = "0"
+    assert window.ask("UserPromptSubmit", prompt=f"Again: {ASKED}") == Ran(code=0, out=b"", err=b"")
+    del window.environment["MCP_MEMORY_HOOK_PROMPT_MAX_TOKENS"]
+    Path(window.environment["MCP_MEMORY_CONFIG"]).write_text("hook_prompt_max_tokens = 0\n", "utf-8")
+    assert window.ask("UserPromptSubmit", prompt=f"Once more: {ASKED}") == Ran(code=0, out=b"", err=b"")
     assert knowing.process.poll() is None
 
 
@@ -216,21 +152,7 @@ def test_a_server_answers_under_the_names_of_the_hook(
     told = window.ask("UserPromptSubmit", prompt=ASKED)
     assert (PORT.encode() in told.out) == finds
     assert (b"kept by ann" in told.out) == ("MCP_MEMORY_SESSION" in other)
-    assert told == window.ask("UserPromptSubmit", ALONE, session_id="another", prompt=ASKED)
-
-
-def test_settings_are_read_as_the_file_is_now(knowing: "ServerProcess", window: Window) -> None:
-    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
-    Path(window.environment["MCP_MEMORY_CONFIG"]).write_text("hook_log = false\n", "utf-8")
-    assert window.ask("Stop") == LEFT_ALONE
-    assert knowing.process.poll() is None
-
-
-def test_arguments_and_variables_may_say_the_same(start_server: Start, window: Window, tmp_path: Path) -> None:
-    start_server(tmp_path / "data", {"MCP_MEMORY_AGENT": "bob"})
-    raw = json.dumps({"session_id": "s", "transcript_path": ""}).encode()
-    code = SERVED.replace("{}", '{"agent": "bob", "namespace": None}')
-    assert window.run(raw, "Stop", code=code) == Ran(code=0, out=b"", err=b"")
+    assert told == window.ask("UserPromptSubmit", session_id="another", prompt=ASKED)
 
 
 def test_each_folder_has_the_server_of_its_own_memory(start_server: Start, window: Window, tmp_path: Path) -> None:
@@ -258,17 +180,18 @@ def test_in_a_deep_directory_it_works_as_well(start_server: Start, window: Windo
     window.environment["MCP_MEMORY_DATA_DIR"] = str(deep)
     config = {"MCP_MEMORY_CONFIG": window.environment["MCP_MEMORY_CONFIG"]}
     start_server(deep, config).call("remember", text=PORT)
-    assert len(os.fsencode(window.sockets()[0])) > 108
+    assert len(os.fsencode(window.live / door.SOCKET)) > 108
     assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
 
 
-def test_a_folder_that_others_may_look_into_is_not_used(
+def test_a_folder_that_others_may_look_into_is_closed_to_them(
     knowing: "ServerProcess", start_server: Start, window: Window, tmp_path: Path
 ) -> None:
     window.live.chmod(0o755)
-    assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
+    assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
     start_server(tmp_path / "data")
-    assert len(window.sockets()) == 1
+    assert window.live.stat().st_mode & 0o777 == 0o700
+    assert knowing.process.poll() is None
 
 
 def test_sockets_are_their_owners_alone(knowing: "ServerProcess", window: Window) -> None:
@@ -303,64 +226,63 @@ def test_another_user_is_told_apart(tmp_path: Path) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize(
-    "said", [b"", b"x", b"+", b"+o", b"+osome text, but not all", b"+n\0", b"+" + b"o" * 1_100_000 + b"\0"]
-)
-def test_who_only_sits_at_a_servers_place_is_not_believed(
-    knowing: "ServerProcess", window: Window, said: bytes
-) -> None:
-    address = window.address()
-    knowing.stop()
-    window.sockets()[0].unlink()
+@pytest.mark.parametrize("said", [b"", b"x", door.HERE, door.HERE + b"osome text, but not all"])
+def test_who_only_sits_at_an_owners_place_is_not_believed(window: Window, said: bytes) -> None:
+    """It has the lock, and says half a word to each client."""
+    claimed = door.Door.claim(window.data_dir)
+    assert claimed is not None
+    Path(window.data_dir, "memory.db").touch()
     heard: list[bytes] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(address)
-        listener.listen()
+    with socket.socket(fileno=os.dup(claimed.descriptors[1])) as listener:
         answering = threading.Thread(target=say, args=(listener, said, heard))
         answering.start()
-        assert window.ask("UserPromptSubmit", prompt=ASKED) == LEFT_ALONE
+        ran = window.ask("UserPromptSubmit", prompt=ASKED)
+        listener.shutdown(socket.SHUT_RDWR)
         answering.join()
-    assert ASKED.encode() in heard[0]
+    claimed.pass_on()
+    assert (ran.code, ran.out) == (0, b"")
+    assert ran.err.startswith(b"mcp-memory hook UserPromptSubmit: ")
+    assert heard
 
 
 def say(listener: socket.socket, said: bytes, heard: list[bytes]) -> None:
-    connection, _ = listener.accept()
-    told = b""
-    with connection, contextlib.suppress(OSError):
-        while part := connection.recv(65_536):
-            told += part
-        heard.append(told)
-        connection.sendall(said)
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, contextlib.suppress(OSError):
+            heard.append(connection.recv(65_536))
+            connection.sendall(said)
 
 
-def test_what_is_no_question_and_what_is_too_long_harms_no_server(knowing: "ServerProcess", window: Window) -> None:
+def test_what_is_no_question_and_what_is_too_long_harms_no_owner(knowing: "ServerProcess", window: Window) -> None:
     for raw in (
         b"",
-        b"Stop",
-        b"\0\0",
-        b"Stop\0/\0{",
-        b"NoSuch\0/\0{}",
-        b"\xff\0\xff\0\xff",
-        b"Stop\0" + b"x" * 9_000_000,
+        b"Stop\n",
+        b'{"kind": "hook"}\n',
+        b'{"kind": "hook", "name": "Stop", "size": "x"}\n',
+        b'{"kind": "hook", "name": "Stop", "size": 10}\n{}',
+        b'{"kind": "hook", "name": "Stop", "size": 2}\n{}',
     ):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hook, contextlib.suppress(OSError):
-            hook.connect(window.address())
-            hook.sendall(raw)
-            hook.shutdown(socket.SHUT_WR)
-            while hook.recv(65_536):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client, contextlib.suppress(OSError):
+            client.connect(window.address())
+            client.sendall(raw)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(65_536):
                 pass
-    long = {"session_id": "s", "transcript_path": "", "tool_response": "x" * live_sockets.MOST_BYTES}
-    assert window.run(json.dumps(long).encode(), "PostToolUse", code=SERVED) == LEFT_ALONE
+    long = {"session_id": "s", "transcript_path": "", "tool_response": "x" * hook.MOST_BYTES}
+    assert b"more than 16 MiB" in window.run(json.dumps(long).encode(), "PostToolUse").err
     assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
     assert knowing.call("recall", query=ASKED)["structuredContent"]["results"]
 
 
 def test_hooks_that_say_nothing_keep_no_place_for_ever(knowing: "ServerProcess", window: Window) -> None:
     with contextlib.ExitStack() as silent:
-        for _ in range(AT_ONCE):
-            hook = silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            hook.connect(window.address())
-        eventually(lambda: window.ask("UserPromptSubmit", prompt=ASKED) != LEFT_ALONE)
+        for _ in range(3):
+            client = silent.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            client.connect(window.address())
+        assert PORT in window.ask("UserPromptSubmit", prompt=ASKED).context
     assert knowing.process.poll() is None
 
 
@@ -368,9 +290,9 @@ def test_a_hook_that_asks_imports_nearly_nothing() -> None:
     script = (
         "import sys\n"
         "from mcp_memory.__main__ import main\n"
-        "from mcp_memory.entrypoints.hooks import runner\n"
-        "slow = {'asyncio', 'contextlib', 'dataclasses', 'json', 'logging', 'pathlib', 'platformdirs', 'pydantic',"
-        " 're', 'subprocess', 'tomllib', 'typing'}\n"
+        "from mcp_memory.bridge import hook\n"
+        "slow = {'asyncio', 'dataclasses', 'inspect', 'logging', 'pathlib', 'platformdirs', 'pydantic', 'sqlite3',"
+        " 'subprocess', 'tomllib'}\n"
         "print(sorted(slow & set(sys.modules)))\n"
     )
     done = subprocess.run(

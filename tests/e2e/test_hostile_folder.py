@@ -77,7 +77,7 @@ def test_a_server_and_its_index_process_run_nothing_of_the_folder(
     server.call("remember", text="Ines deploys on Tuesdays; password=correct-horse-42-battery", kind="decision")
     assert server.call("recall", query="when did Ines deploy last week?")["structuredContent"] is not None
     server.call("assemble_context", max_tokens=500)
-    child = the_child_of(server.process.pid)
+    child = the_child_of(server.owner.pid)
     assert Path(child.cwd()) == (tmp_path / "data").resolve()
     assert not [name for name in child.environ() if name.startswith("PYTHON")]
     server.stop()

@@ -311,6 +311,7 @@ def test_a_compaction_that_was_killed_goes_on_where_it_was(
         client = Client(server, "killed", 20_000)
         send(server, "compact", client.arguments(told), progress="until then")
         list(heard(server, lambda message, reached=reached: reached in message.get("params", {}).get("message", "")))
+        server.owner.kill()
         server.stop()
     server = start_server(tmp_path / "data", BY_HAND)
     client = Client(server, "killed", 20_000)

@@ -1,14 +1,11 @@
 """Clients that subscribed learn that a resource reads otherwise, whichever process changed it: N6.1."""
 
-import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.types import TextResourceContents
 
 from mcp_memory.entrypoints.server.notices import MOST_WATCHED
 from tests.e2e.conftest import PATIENCE_SECONDS, ServerProcess
@@ -56,27 +53,6 @@ async def test_what_another_process_changes_is_told(client: Client, era: str, ea
             assert await heard() == "memory://tasks"
             server.call("forget", ids=[first], mode="erase")
             assert await heard() == f"memory://record/{first}"
-
-
-async def test_a_compaction_that_another_server_makes_by_itself_is_told(
-    environment: dict[str, str], era: str, ear: Ear, tmp_path: Path, start_server: Callable[..., ServerProcess]
-) -> None:
-    """D12.1, N6.1: nothing else of the session changes, so that nothing else can be what the notice is about."""
-    quiet = StdioServerParameters(
-        command=sys.executable, args=["-m", "mcp_memory"], env={**environment, "MCP_MEMORY_COMPACTION": "off"}
-    )
-    with anyio.fail_after(3 * PATIENCE_SECONDS):  # Two servers start in it.
-        async with Client(quiet, mode=era, message_handler=ear.take) as client:
-            said = [f"Number {n}: {'word ' * 200}" for n in range(30)]
-            items = [{"kind": "message", "role": "user", "text": text, "session_id": "work"} for text in said]
-            await client.call_tool("remember", {"items": items})
-            async with ear.listening(client, era, "memory://session/work") as heard:
-                other = start_server(tmp_path / "data", {"MCP_MEMORY_COMPACTION_WINDOW": "4000"})
-                other.call("remember", text="What is new wakes its upkeep.")
-                assert await heard() == "memory://session/work"
-            [page] = (await client.read_resource("memory://session/work")).contents
-            assert isinstance(page, TextResourceContents)
-            assert [each["trigger"] for each in json.loads(page.text)["compactions"]] == ["forced"]
 
 
 async def test_more_than_is_watched_is_refused(client: Client, era: str, ear: Ear) -> None:

@@ -31,9 +31,10 @@ PROMPT = "Where does the production key lie?"
 APART = "not the project's shared memory"
 PATIENT = """\
 import sys
-from mcp_memory.entrypoints.hooks import runner
-runner.SECONDS = dict.fromkeys(runner.SECONDS, 60.0)
-runner.main(sys.argv[2], {})
+from mcp_memory.bridge import hook
+from mcp_memory.entrypoints.owner.start import run_hook
+hook.SECONDS = dict.fromkeys(hook.SECONDS, 60.0)
+run_hook(sys.argv[2], {})
 """
 """A hook with much time: on a busy machine a deadline would be taken for silence."""
 UNNAMED = {"MCP_MEMORY_NAMESPACE": ""}

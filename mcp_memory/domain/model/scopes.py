@@ -1,7 +1,7 @@
 """Scopes decide who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Annotated, Any, Literal, get_args
 
@@ -32,6 +32,19 @@ def session_key(agent: str, session_id: str | None) -> str:
     return f"{agent}/{session_id}"
 
 
+@dataclass(slots=True, kw_only=True)
+class RepeatableCall:
+    """A call that changes something, and may be asked again where its answer is lost.
+
+    `key` names it among all calls of a day, and `digest` tells another request under the same key. `is_noted` is True
+    once its first effect is committed: whatever it writes then belongs to it.
+    """
+
+    key: str
+    digest: bytes
+    is_noted: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The caller: the namespace and agent of the process or of a token, and the session.
@@ -39,8 +52,12 @@ class Caller:
     `person` is the one the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
     person or a call chose the session's name. A session named by the process itself only labels records. `window` is
     the place in the task tree that its window holds, "" the agent's own. `knows` are the namespaces of which it may
-    learn that they exist, None means all. `renamed_at` is the rename that the caller knows: another project had the
-    namespace's name until then. After any other rename the caller writes nothing.
+    learn that they exist, None means all. `max_tokens` is the budget of its contexts where the call names none, and
+    `token_factor` its client's tokens per counted token; 0 leaves either to the memory.
+    `renamed_at` is the rename that the caller knows: another project had the
+    namespace's name until then.
+    After any other rename the caller writes nothing. `call` is what it asks for at present, where that may be asked
+    again.
     """
 
     namespace: str
@@ -53,7 +70,10 @@ class Caller:
     person: str = ""
     knows: tuple[str, ...] | None = ()
     is_admin: bool = False
+    max_tokens: int = 0
+    token_factor: float = 0.0
     renamed_at: Instant | None = None
+    call: RepeatableCall | None = field(default=None, compare=False)
 
     @property
     def scopes(self) -> tuple[str, ...]:

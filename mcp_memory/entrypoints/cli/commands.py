@@ -23,7 +23,7 @@ from mcp_memory.entrypoints.cli.page import ui
 from mcp_memory.entrypoints.cli.projects import projects
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.review import review, undo
-from mcp_memory.entrypoints.cli.serve import demo, hook, serve
+from mcp_memory.entrypoints.cli.serve import demo, hook, serve, stop
 from mcp_memory.entrypoints.cli.transfer import export, import_memory
 
 app = typer.Typer(
@@ -59,6 +59,7 @@ def main(
 
 for name, command in (
     ("serve", serve),
+    ("stop", stop),
     ("ui", ui),
     ("demo", demo),
     ("status", status),

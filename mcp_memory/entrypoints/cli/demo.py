@@ -214,6 +214,7 @@ async def _server(folder: Path, log: TextIO) -> AsyncGenerator[Client]:
     settings = {
         "MCP_MEMORY_DATA_DIR": str(folder / "data"),
         "MCP_MEMORY_NAMESPACE": "demo",
+        "MCP_MEMORY_IDLE_MINUTES": "0",
         "MCP_MEMORY_CONFIG": str(folder / "none.toml"),
     }
     program, *arguments = isolated_command("mcp_memory.__main__")

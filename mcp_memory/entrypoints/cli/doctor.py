@@ -125,12 +125,11 @@ def _privacy(folder: Path, *, repair: bool) -> Finding:
 
     A memory may share its folder with other things, which other users may have to reach.
     """
-    from mcp_memory.entrypoints.server.private_sockets import FOLDER
-    from mcp_memory.locations import NOTES_FOLDER
+    from mcp_memory.locations import LIVE_FOLDER, NOTES_FOLDER
     from mcp_memory.wiring import FILE_NAME, INDEX_FOLDER
 
     inside = sorted(folder.iterdir())
-    folders = (INDEX_FOLDER, NOTES_FOLDER, FOLDER)
+    folders = (INDEX_FOLDER, NOTES_FOLDER, LIVE_FOLDER)
     ours = [path for path in inside if path.name.startswith(FILE_NAME) or path.name in folders]
     open_to_others = [path for path in (*([folder] if ours == inside else ()), *ours) if _is_open(path)]
     if not open_to_others:

@@ -49,6 +49,8 @@ _WHAT_BECAME: dict[str, str] = {
 @over_memory("namespace", "agent")
 def status(memory: "App", as_json: AsJson = False) -> None:
     """Show what is stored, and the current task."""
+    from mcp_memory.bridge.door import owner_of
+    from mcp_memory.bridge.private_sockets import are_possible
     from mcp_memory.entrypoints.cli import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
 
@@ -60,6 +62,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
         # Of all projects together: who opens the file may know.
         "index_directories": [asdict(each) for each in memory.index_examiner().directories()],
         "unembedded": memory.records.count_unembedded(),
+        "owner": dict(owner_of(str(memory.settings.data_dir))) if are_possible() else dict[str, object](),
     }
     parts = (screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
     output(as_json, shown, *parts)

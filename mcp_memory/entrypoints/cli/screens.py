@@ -41,6 +41,13 @@ _LONG_FIELDS = ("text", "summary", "micro", "history", "earlier", "details", "co
 """Fields shown on their own, or not at all, below a record's short ones."""
 
 
+def _owner(owner: Mapping[str, Any]) -> str:
+    """Say which process serves client windows."""
+    if not owner:
+        return "no process; the next client starts one"
+    return f"process {owner['pid']} of version {owner['version']}; `mcp-memory stop` ends it"
+
+
 def status_screen(status: Mapping[str, Any]) -> Table:
     """Return the counts and the state of the store."""
     store, tokens, graph = status["store"], status["tokens"], status["graph"]
@@ -59,6 +66,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         if status["reviews"]["waiting"]
         else "nothing",
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
+        "Served by": _owner(status["owner"]),
         "Embedder": (store["embedder"] or "none yet") + waiting,
         "By meaning": f"{status['index']['says']}{_directories(status['index_directories'], store['revision'])}",
         "Graph": f"{graph['entities']} entities, {graph['relations']} relations",

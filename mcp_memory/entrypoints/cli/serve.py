@@ -6,13 +6,18 @@ Slow imports stay inside the functions.
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcp_memory.entrypoints.cli.console import print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.entrypoints.cli.options import AsJson, over_settings, settings_chosen, with_options
+from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp_memory.settings import Settings
+
+STOP_SECONDS = 20.0
 
 _OF_HTTP_ALONE = {name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous")}
 
@@ -43,23 +48,10 @@ def serve(
 
         allowed = tuple(allowed_host or ())
         serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
-    elif settings.url:
-        from functools import partial
-
-        from mcp_memory.entrypoints.hooks.remote import answer_hooks_remotely
-        from mcp_memory.entrypoints.server.attach import attach
-
-        attach(settings, partial(answer_hooks_remotely, chosen, settings))
     else:
-        from functools import partial
+        from mcp_memory.entrypoints.owner import start
 
-        from mcp_memory.entrypoints.hooks.answering import answer_hooks
-        from mcp_memory.entrypoints.server.relay import pass_on
-
-        taken = pass_on(chosen)
-        from mcp_memory.entrypoints.server import stdio
-
-        stdio.serve(settings, partial(answer_hooks, chosen), taken)
+        start.serve(chosen)
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
@@ -73,6 +65,29 @@ def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
             f"--http serves the memory of this machine, but the memory is at {url}; leave out --http, or unset"
             " MCP_MEMORY_URL (or leave out --url)."
         )
+
+
+@over_settings("data_dir")
+def stop(settings: "Settings") -> None:
+    """End the process that serves this memory's client windows; their next call starts another.
+
+    Calls at work are finished first.
+    """
+    from mcp_memory.bridge import door, private_sockets
+
+    folder = str(settings.data_dir)
+    owner: Mapping[str, object] = door.owner_of(folder) if private_sockets.are_possible() else {}
+    if not owner:
+        raise NotFound(f"No process serves the memory in {folder}.")
+    with door.greet(folder, "stop", {}) as connection:
+        connection.settimeout(STOP_SECONDS)
+        connection.recv(1)
+    until = time.monotonic() + STOP_SECONDS
+    while door.owner_of(folder).get("pid") == owner["pid"]:
+        if time.monotonic() > until:
+            raise StoreUnavailable(f"Process {owner['pid']} has not ended within {STOP_SECONDS:.0f} seconds.")
+        time.sleep(door.LOOK_SECONDS)
+    screen().print(f"Process {owner['pid']} has ended.")
 
 
 def demo(as_json: AsJson = False) -> None:
@@ -111,6 +126,6 @@ def hook(
 
     Reads the hook's JSON and prints what the client takes. Ends in time and with exit code 0, whatever happens.
     """
-    from mcp_memory.entrypoints.hooks.runner import main
+    from mcp_memory.entrypoints.owner.start import run_hook
 
-    main(name, chosen)
+    run_hook(name, chosen)

@@ -6,21 +6,18 @@ What a session was given, and how much of its transcript the log has, is noted h
 import json
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
 
 from mcp_memory.bounded_files import bounded_lines, open_regular
-from mcp_memory.entrypoints.hooks.answering import Answer, HookSocket, Question
-from mcp_memory.entrypoints.hooks.events import HOOKS, mark_before, unread_from, was_fed_long_ago
-from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH, HookCall, hook_call, read_payload
-from mcp_memory.entrypoints.hooks.live_sockets import NOT_MINE, OUTPUT
+from mcp_memory.entrypoints.hooks.events import mark_before, unread_from, was_fed_long_ago
+from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH, HookCall
 from mcp_memory.entrypoints.hooks.session_notes import Noted
 from mcp_memory.entrypoints.server.attach import connection_options, endpoint, headers_for
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.locations import named
 
 if TYPE_CHECKING:
     from mcp_memory.entrypoints.conversations.rewound import Branches
@@ -156,18 +153,3 @@ def read_piece(path: Path, start: int) -> tuple[bytes, bytes, int]:
             if len(lines) >= PIECE_BYTES:
                 break
     return before, lines, end
-
-
-def answer_hooks_remotely(chosen: Mapping[str, object], settings: "Settings") -> HookSocket:
-    """Answer hooks out of the memory over HTTP from now on; `chosen` are the arguments of the settings."""
-    memory = RemoteMemory(settings)
-
-    def answer(asked: Question) -> Answer:
-        if asked.name not in HOOKS or asked.named != named(chosen):  # The server is told our names alone.
-            return Answer(NOT_MINE)
-        hook = hook_call(read_payload(asked.payload), settings, asked.folder)
-        return Answer(OUTPUT, memory.act(asked.name, hook), partial(hook.note_given))
-
-    opened = HookSocket(answer, settings.data_dir, chosen)
-    opened.start()
-    return opened

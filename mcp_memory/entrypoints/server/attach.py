@@ -20,19 +20,18 @@ import anyio.to_thread
 import httpx2
 from mcp_types import CONNECTION_CLOSED, PROTOCOL_VERSION_META_KEY
 
-from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
-from mcp_memory.entrypoints.server.process_end import (
+from mcp_memory.bridge.process_end import (
     GRACE_SECONDS,
     check_standard_streams,
     end_with_client,
     leave,
     leave_within,
 )
+from mcp_memory.bridge.window_state import as_mapping, read_object
+from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
 from mcp_memory.entrypoints.server.stdio import log_to_stderr
-from mcp_memory.entrypoints.server.window_state import as_mapping, read_object
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.server.stdio import BackgroundWork
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -84,10 +83,8 @@ class _Session:
     version: str = ""
 
 
-def attach(settings: "Settings", beside: "Callable[[], BackgroundWork]") -> NoReturn:
+def attach(settings: "Settings") -> NoReturn:
     """Serve one client until it leaves; ends the process. While the server is away each call is told so.
-
-    `beside` starts work beside its calls.
 
     Raises:
         InvalidRequest: there is no standard input or output.
@@ -105,10 +102,8 @@ def attach(settings: "Settings", beside: "Callable[[], BackgroundWork]") -> NoRe
     url, headers = endpoint(settings.url or ""), headers_for(settings)
     if "authorization" in headers and urlsplit(url).scheme == "http" and not _is_near(url):
         logger.warning("The token goes to %s unencrypted; use https.", urlsplit(url).hostname)
-    at_side = beside()
     anyio.run(partial(_serve, url, headers, io.BufferedReader(guarded), output))
     output.wait(GRACE_SECONDS)
-    at_side.stop(GRACE_SECONDS)
     leave()
 
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mcp_memory.domain.model.scopes import Grant, Right
+from mcp_memory.domain.model.scopes import Grant, RepeatableCall, Right
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
@@ -65,8 +65,34 @@ def seat_at_hand() -> "Seat | None":
     return visitor.seat if visitor else None
 
 
+_call: ContextVar[RepeatableCall | None] = ContextVar("call", default=None)
+
+
+@contextmanager
+def calling(call: RepeatableCall | None) -> Generator[None]:
+    """Work for this call."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
 def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
-    """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call."""
+    """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call.
+
+    Raises CallDone where the call is one that was done before.
+    """
+    caller = _asking(app, client, session_id)
+    call = _call.get()
+    if call is None:
+        return caller
+    if not call.is_noted:
+        app.records.refuse_done(call)
+    return replace(caller, call=call)
+
+
+def _asking(app: "App", client: str, session_id: str | None) -> "Caller":
     visitor = _visitor.get()
     if visitor is None:
         own = app.caller(client=client)

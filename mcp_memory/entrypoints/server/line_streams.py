@@ -5,14 +5,13 @@ the library's own lines, never inside one.
 """
 
 import io
-import json
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent import futures
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from mcp_memory.entrypoints.server.json_lines import (
     TAIL_BYTES,
@@ -164,61 +163,17 @@ class LineOutput(io.RawIOBase):
             logger.debug("Output is closed: nobody is told.")
 
 
-class _Resumed(io.RawIOBase):
-    """An input of which something was read before."""
-
-    def __init__(self, first: bytes, wire: int) -> None:
-        self._first = memoryview(first)
-        self._wire = wire
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        target = memoryview(buffer).cast("B")
-        piece = self._first[: len(target)] or os.read(self._wire, len(target))
-        self._first = self._first[len(piece) :]
-        target[: len(piece)] = piece
-        return len(piece)
-
-
-class _WithoutAnswers(io.RawIOBase):
-    """An output that drops the first answer to each of some requests: the client has had it."""
-
-    def __init__(self, target: BinaryIO, had: Collection[int | str]) -> None:
-        self._target = target
-        self._had = set(had)
-
-    def write(self, line: "Buffer", /) -> int:
-        said: dict[str, Any] = json.loads(bytes(line)) if self._had else {}
-        number = said.get("id")
-        if number in self._had and "method" not in said:
-            self._had.discard(number)
-        else:
-            self._target.write(line)
-        return memoryview(line).nbytes
-
-    def flush(self) -> None:
-        self._target.flush()
-
-
-def take_stdin(first: bytes = b"") -> BinaryIO:
-    """Keep the input for ourselves, and put the null device under number 0, for children to read.
-
-    `first` was read from it before.
-    """
+def take_stdin() -> BinaryIO:
+    """Keep the input for ourselves, and put the null device under number 0, for children to read."""
     wire = os.dup(0)  # dup makes it non-inheritable
     _put_under(0, os.open(os.devnull, os.O_RDONLY))
-    if first:
-        return io.BufferedReader(_Resumed(first, wire))
     return open(wire, "rb", closefd=False)  # a thread may still wait on it at the end
 
 
-def take_stdout(had: Collection[int | str] = (), first: bytes = b"") -> BinaryIO:
+def take_stdout() -> BinaryIO:
     """Keep the output for ourselves, and send number 1 to the log, so that a stray print does not tear a message.
 
-    It begins with `first`, which may be any part of lines. After it the first answers to the requests with the ids
-    `had` go nowhere. Raises OSError.
+    Raises OSError.
     """
     wire = os.dup(1)
     try:
@@ -226,10 +181,7 @@ def take_stdout(had: Collection[int | str] = (), first: bytes = b"") -> BinaryIO
     except OSError:
         log = os.open(os.devnull, os.O_WRONLY)
     _put_under(1, log)
-    output = open(wire, "wb", closefd=False)  # noqa: SIM115 - for the life of the process
-    output.write(first)
-    output.flush()
-    return cast("BinaryIO", _WithoutAnswers(output, had)) if had else output
+    return open(wire, "wb", closefd=False)  # for the life of the process
 
 
 def _put_under(number: int, descriptor: int) -> None:

@@ -33,7 +33,7 @@ from pydantic import AnyUrl
 from mcp_memory import __version__
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server import resources
-from mcp_memory.entrypoints.server.identity import asking, require, told
+from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.strict_tool import failure, log_defect
@@ -206,6 +206,22 @@ async def offer_apps(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -
     return await offer(ctx, call_next)
 
 
+class Notice:
+    """Middleware that puts a notice before the instructions of a client whose folder was refused what it claims."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on."""
+        result = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            notice = await to_thread.run_sync(self._app.notice, seat_at_hand()) if is_local() else ""
+            if notice:
+                return {**result, "instructions": f"{notice}\n\n{result['instructions']}"}
+        return result
+
+
 def _announces_apps(client: ClientCapabilities | None) -> bool:
     return bool(client and client.extensions and APPS in client.extensions)
 
@@ -230,11 +246,10 @@ def build_server(
     *,
     warm_up: bool = False,
     middleware: Sequence[ServerMiddleware[Any]] = (),
-    notice: str = "",
 ) -> MCPServer:
     """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered.
 
-    Every message passes the `middleware`, the first outermost. The `notice` heads the instructions.
+    Every message passes the `middleware`, the first outermost.
     """
     tools = LateTools(lambda: build_tools(app))
     own = [ShortErrors(), WarmUp(tools.list_tools, app.warm_search, _pause, app.warm)] if warm_up else [ShortErrors()]
@@ -243,9 +258,9 @@ def build_server(
         lambda: _next_review(app),
         title="Memory",
         version=__version__,
-        instructions=f"{notice}\n\n{INSTRUCTIONS}" if notice else INSTRUCTIONS,
+        instructions=INSTRUCTIONS,
         subscriptions=False,  # Notices serve them.
-        middleware=[*middleware, send_whole, *own, offer_apps],
+        middleware=[*middleware, send_whole, *own, Notice(app), offer_apps],
         log_level="WARNING",
     )
     resources.add_to(server, app)

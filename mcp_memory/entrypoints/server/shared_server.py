@@ -1,4 +1,4 @@
-"""Serves the windows of other processes beside the process's own client: one memory and one model for all of them.
+"""Serves the windows of other processes: one memory and one model for all of them.
 
 Each window is a session of its own, with a place of its own in the task tree. `relay` is what their processes run.
 """
@@ -6,7 +6,6 @@ Each window is a session of its own, with a place of its own in the task tree. `
 from __future__ import annotations
 
 import io
-import json
 import logging
 import select
 import socket
@@ -18,32 +17,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from mcp.server.stdio import stdio_server
 
 from mcp_memory.app import Seat
-from mcp_memory.entrypoints.server import lead
+from mcp_memory.bridge import door
+from mcp_memory.bridge.process_end import GRACE_SECONDS
+from mcp_memory.bridge.window_state import CALL, read_object
 from mcp_memory.entrypoints.server.identity import RequestSender, seat_at_hand, visited_by
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
-from mcp_memory.entrypoints.server.process_end import GRACE_SECONDS
 from mcp_memory.entrypoints.server.strict_tool import log_defect
-from mcp_memory.errors import McpMemoryError
-from mcp_memory.settings import settings_of_window
+from mcp_memory.errors import McpMemoryError, StoreUnavailable
+from mcp_memory.settings import settings_of_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from mcp_memory.app import App
-    from mcp_memory.entrypoints.server.lead import Lead
 
 logger = logging.getLogger(__name__)
 
-MOST_WINDOWS: Final = 12
-"""Each takes two of the library's forty threads; further windows serve themselves."""
+THREADS_A_WINDOW: Final = 2
+"""Threads that read from and write to a window; they are none of those that calls may take."""
 WINDOW_GRACE_SECONDS: Final = 5.0
 """Time that windows' calls in flight may still take after this process's own client has left."""
 
@@ -51,28 +50,27 @@ WINDOW_GRACE_SECONDS: Final = 5.0
 class SharedServer:
     """The windows of other processes that this one serves. As middleware it sees their calls come and go."""
 
-    def __init__(self, app: App, server: MCPServer, won: Lead) -> None:
+    def __init__(self, app: App, server: MCPServer, at_loss: Callable[[], object]) -> None:
+        """`at_loss` is called when the files of the memory are no more those that this process knows."""
         self._app = app
+        self._at_loss = at_loss
         self._protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
-        self._lead = won
         self._windows: dict[Seat, _Window] = {}
         """By their seats: settings may give the sessions of several windows one label."""
+        self._arriving = 0
         self._is_dismissed = False
         self._lock, self._dismissing = threading.Lock(), threading.Lock()
         server.middleware.append(self)
 
     @property
     def has_windows(self) -> bool:
-        return bool(self._windows)
-
-    @property
-    def grace_seconds(self) -> float:
-        """The time that calls in flight may still take, this process's own included."""
-        is_busy = any(window.pending.is_busy for window in list(self._windows.values()))
-        return WINDOW_GRACE_SECONDS if is_busy else GRACE_SECONDS
+        """True while one is there, and for a while after it has left, in which its calls may end."""
+        left = time.monotonic() - WINDOW_GRACE_SECONDS
+        here = (window.lines.left_at is None or window.lines.left_at > left for window in list(self._windows.values()))
+        return self._arriving > 0 or any(here)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Pass the message on; tell the window its place, should it need another lead."""
+        """Pass the message on; tell the window its place, should it need another owner."""
         seat = seat_at_hand()
         window = self._windows.get(seat) if seat else None
         if window is None:
@@ -84,19 +82,11 @@ class SharedServer:
         finally:
             if ctx.request_id is not None:
                 window.pending.settle(ctx.method)
+                window.seat.calls.pop(ctx.request_id, None)
             place = self._app.windows.place_of(window.seat.session)
             if place is not None and place != window.place:
                 window.place = place
-                window.output.send_later(b"%b%b\n" % (lead.PLACE, place.encode()))
-
-    async def run(self) -> None:
-        """Serve windows as they arrive, until `dismiss`."""
-        at_the_door = CapacityLimiter(1)  # Waiting takes none of the threads that calls need.
-        async with anyio.create_task_group() as tasks:
-            while arrival := await to_thread.run_sync(
-                self._lead.next_arrival, abandon_on_cancel=True, limiter=at_the_door
-            ):
-                tasks.start_soon(self._receive, *arrival)
+                window.output.send_later(b"%b%b\n" % (door.PLACE, place.encode()))
 
     def dismiss(self, seconds: float) -> None:
         """Read no more from any window, tell it how far it was read, and wait for its calls in flight. Thread-safe.
@@ -109,11 +99,10 @@ class SharedServer:
                 self._dismiss(until)
 
     def _dismiss(self, until: float) -> None:
-        self._lead.resign()
         with self._lock:
             windows, self._is_dismissed = list(self._windows.values()), True
         for window in windows:
-            window.output.send_later(b"%b%d\n" % (lead.BYE, window.lines.end()))
+            window.output.send_later(b"%b%d\n" % (door.BYE, window.lines.end()))
         for window in windows:
             window.lines.wait(max(0.0, until - time.monotonic()))
             window.pending.wait(max(0.0, until - time.monotonic()))
@@ -122,15 +111,24 @@ class SharedServer:
         for window in windows:
             window.output.wait(max(0.0, until - time.monotonic()))
 
-    async def _receive(self, connection: socket.socket, hello: bytes) -> None:
+    async def receive(self, connection: socket.socket, hello: Mapping[str, Any]) -> None:
+        """Serve the window at the other end, which has said this, until it leaves."""
+        self._arriving += 1
         try:
-            window = await to_thread.run_sync(self._window, connection, hello)
+            try:
+                window = await to_thread.run_sync(self._window, connection, hello)
+            finally:
+                self._arriving -= 1
             if window is None:
                 return connection.close()
+            threads = to_thread.current_default_thread_limiter()
+            threads.total_tokens += THREADS_A_WINDOW
             try:
+                window.output.send_later(door.HERE)
                 with visited_by(window.sender):
                     await self._serve(window)
             finally:
+                threads.total_tokens -= THREADS_A_WINDOW
                 await to_thread.run_sync(self._take_leave, window)
         except* (OSError, anyio.BrokenResourceError):
             logger.info("A window is gone.")
@@ -138,32 +136,39 @@ class SharedServer:
             log_defect("A window", error)
             connection.close()
 
-    def _window(self, connection: socket.socket, hello: bytes) -> _Window | None:
-        """Return a window that has arrived; None for one that must serve itself, which is told so.
+    def _window(self, connection: socket.socket, hello: Mapping[str, Any]) -> _Window | None:
+        """Return a window that has arrived; None for one that cannot be served, which is told why.
 
-        One that arrives while this process ends is told nothing, and looks for the next lead.
+        One that arrives while this process ends is told nothing, and looks for the next owner.
         """
-        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, McpMemoryError):
-            told = cast("dict[str, Any]", json.loads(hello))
-            settings = settings_of_window(self._app.settings, told["named"])
-            seat = Seat(self._app, settings, Path(told["folder"]), session=told["session"])
-            # The server's instructions, which all its windows get, say whether a folder was refused what it claims.
-            is_alike = seat.membership.is_refused == self._app.own.membership.is_refused
-            self._app.records.revision()  # Raises where the files were lost under it: a fresh process may open them.
-            if is_alike and (window := self._taken_in(connection, seat, cast("str | None", told["place"]))):
-                return window
-        if not self._is_dismissed:
-            with suppress(OSError):
-                connection.sendall(lead.NOT_MINE)
+        try:
+            settings, differing = settings_of_client(self._app.settings, hello)
+            seat = Seat(self._app, settings, Path(hello["folder"]), session=hello["session"], differing=differing)
+            try:
+                self._app.records.revision()
+            except StoreUnavailable:
+                self._at_loss()  # A fresh process may open them.
+                return None
+            return self._taken_in(connection, seat, cast("str | None", hello["place"]))
+        except McpMemoryError as error:
+            why = str(error)
+        except (KeyError, TypeError, ValueError):
+            why = "This is no window of this version; update mcp-memory."
+        with suppress(OSError):
+            connection.sendall(door.refusal(why))
         return None
 
     def _taken_in(self, connection: socket.socket, seat: Seat, place: str | None) -> _Window | None:
-        """Return the window of that seat, at the place that it had with another lead; None where there is no room."""
+        """Return the window of that seat, at the place that it had with another owner; None while this one ends."""
+        for former in [each for each in list(self._windows.values()) if each.seat.label == seat.label]:
+            self._take_leave(former)  # Its process gave that connection up.
         with self._lock:
-            if len(self._windows) >= MOST_WINDOWS or self._is_dismissed:
+            if self._is_dismissed:
+                with suppress(OSError):
+                    connection.sendall(door.BYE + b"0\n")
                 return None
             window = self._windows[seat] = _Window(connection, seat, place)
-            self._app.seats = (*self._app.seats, seat)
+        self._app.take_seat(seat)
         if place is not None:
             caller = self._app.caller(seat=seat)
             self._app.windows.expect(caller, seat.session, place)
@@ -172,10 +177,11 @@ class SharedServer:
 
     def _take_leave(self, window: _Window) -> None:
         with self._lock:
-            del self._windows[window.seat]
-            self._app.seats = tuple(seat for seat in self._app.seats if seat is not window.seat)
+            if self._windows.pop(window.seat, None) is None:
+                return
+        self._app.leave_seat(window.seat)
         self._app.windows.end(window.seat.settings.agent, window.seat.session)
-        window.close()  # Its process looks for another lead once its place is free.
+        window.close()  # Its process looks for another owner once its place is free.
 
     async def _serve(self, window: _Window) -> None:
         guarded = GuardedInput(
@@ -211,7 +217,7 @@ class _Window:
         self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
         self.pending = PendingRequests()
         self.output = LineOutput(connection.makefile("wb"))
-        self.lines = _PassedLines(connection, self._say_here)
+        self.lines = _PassedLines(connection, self._say_here, seat.calls)
 
     def close(self) -> None:
         """Close the connection. A file that was made of it would keep it open."""
@@ -221,25 +227,38 @@ class _Window:
         self.connection.close()
 
     def _say_here(self) -> None:
-        self.output.send_later(lead.HERE)
+        self.output.send_later(door.HERE)
 
 
 class _PassedLines:
     """The lines that a window's process passes on, counted, so that it knows which were read. Thread-safe."""
 
-    def __init__(self, connection: socket.socket, heard: Callable[[], None]) -> None:
+    def __init__(self, connection: socket.socket, heard: Callable[[], None], numbers: dict[object, int]) -> None:
+        """`numbers` takes the numbers of calls, by the ids of their requests."""
         self._connection = connection
         self._source = connection.makefile("rb")
         self._heard = heard
+        self._numbers = numbers
         self._count = 0
+        self.left_at: float | None = None
+        """The time at which the window's process left, by the monotonic clock in seconds."""
         self._has_ended = False
         self._is_over = threading.Event()
         self._lock = threading.Lock()
 
     def readline(self, most: int) -> bytes:
         """Return the next line, or as much of it; b"" at the end. Raises OSError."""
-        while (line := self._source.readline(most)) == lead.STILL_HERE:
-            self._heard()
+        line, number = self._source.readline(most), 0
+        while line.startswith(b"\0"):
+            if line == door.STILL_HERE:
+                self._heard()
+            elif line.startswith(CALL) and line[len(CALL) :].strip().isdigit():
+                number = int(line[len(CALL) :])
+            line = self._source.readline(most)
+        if number and isinstance(request_id := read_object(line).get("id"), int | str):
+            self._numbers[request_id] = number
+        if not line:
+            self.left_at = time.monotonic()
         with self._lock:
             if self._has_ended or self._is_left():
                 self._is_over.set()

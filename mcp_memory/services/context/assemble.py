@@ -215,7 +215,7 @@ class AssembleContext:
         """Return the question that the request asks here, how its strategy was chosen, and what is excluded."""
         at, true_at = self._searcher.moments(request.as_of, request.valid_at)
         stack = stack_of(self._records, caller, request.task_id) if at is None else Stack()
-        budget = request.max_tokens or self._default_max_tokens
+        budget = request.max_tokens or caller.max_tokens or self._default_max_tokens
         overrides = dict(request.overrides)
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours

@@ -9,9 +9,10 @@ from pathlib import Path, PurePath
 from typing import NamedTuple, Protocol
 
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.locations import LIVE_FOLDER, MEMORY_FILE
 from mcp_memory.stores.records.file_errors import refuse_overwritten
 
-FILE_NAME = "memory.db"
+FILE_NAME = MEMORY_FILE
 _NETWORK_FILE_SYSTEMS = frozenset(
     "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
     " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
@@ -39,7 +40,7 @@ def create_private(folder: Path, path: Path) -> None:
     _refuse_lost_file(path)
     if sys.platform == "win32":
         return  # Windows profiles are private by their own access lists.
-    is_ours = all(entry.name.startswith(FILE_NAME) for entry in folder.iterdir())
+    is_ours = all(entry.name.startswith((FILE_NAME, LIVE_FOLDER)) for entry in folder.iterdir())
     if is_ours and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.geteuid():
         folder.chmod(0o700)
     if not path.exists():

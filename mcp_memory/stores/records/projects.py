@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFolder
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.model.scopes import Caller, scope_key
-from mcp_memory.errors import Conflict, NotFound, StoreBusy
+from mcp_memory.domain.model.scopes import scope_key
+from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 from mcp_memory.stores.records.sql_files import newest_change, statement
@@ -61,9 +61,9 @@ class SqliteProjects:
 
     def move(self, old: str, new: str, at: Instant, mark: str, *, merges: bool) -> MovedProject:
         with self._database.write() as connection:
-            if not _holds(connection, old):
+            if not holds_anything(connection, old):
                 raise NotFound(f"No project {old!r} holds anything; `mcp-memory projects` lists those that do.")
-            if not merges and _holds(connection, new):
+            if not merges and holds_anything(connection, new):
                 raise Conflict(f"{new!r} holds a memory already; `mcp-memory projects merge` puts the two together.")
             return _Move(connection, old, new).all(at, mark)
 
@@ -135,16 +135,6 @@ class _Move:
         return self._db.execute(statement(name), parameters)
 
 
-def refuse_renamed(connection: sqlite3.Connection, caller: Caller | None) -> None:
-    """Raise StoreBusy where the caller's namespace got another name since the caller was made: nobody would find it.
-
-    A name that another folder's project took over is in use again once that holds something.
-    """
-    name = caller.namespace if caller else ""
-    former = connection.execute(statement("former_namespace"), (name,)).fetchone() if caller else None
-    if caller and former and former["at"] != caller.renamed_at and not (former["mark"] and _holds(connection, name)):
-        raise StoreBusy(f"The project {name!r} is called {former['namespace']!r} by now; call again.")
-
-
-def _holds(connection: sqlite3.Connection, namespace: str) -> bool:
+def holds_anything(connection: sqlite3.Connection, namespace: str) -> bool:
+    """Return True where records, tasks or logs have this namespace."""
     return bool(connection.execute(statement("holds_anything"), {"namespace": namespace}).fetchone()[0])

@@ -25,9 +25,9 @@ from mcp_memory.ports.session_logs import (
     StandIn,
 )
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.projects import refuse_renamed
 from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.sql_files import statement
+from mcp_memory.stores.records.write_checks import refuse_renamed
 
 TELEMETRY_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400

@@ -18,7 +18,7 @@ from mcp_memory.domain.memory.erased import ErasedMarks
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, RecordChange, TaskLink
@@ -30,7 +30,7 @@ from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database,
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
 from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
-from mcp_memory.stores.records.projects import SqliteProjects, refuse_renamed
+from mcp_memory.stores.records.projects import SqliteProjects
 from mcp_memory.stores.records.reviews import SqliteReviews
 from mcp_memory.stores.records.rows import (
     change_from_row,
@@ -44,6 +44,7 @@ from mcp_memory.stores.records.sql_files import ENTERED, meta, statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
 from mcp_memory.stores.records.transaction import SqliteTransaction, versions_of, versions_of_write
 from mcp_memory.stores.records.where_clause import filtered
+from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.transfer import SqliteTransfer
@@ -93,6 +94,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             transaction = SqliteTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
+            if by and by.call:
+                note_call(connection, by.call, transaction.made, self._clock())
+        if by and by.call:
+            by.call.is_noted = True
+
+    def refuse_done(self, call: RepeatableCall) -> None:
+        with self._database.read() as connection:
+            refuse_done(connection, call)
 
     def pin(self) -> DatabaseSnapshot:
         return self._database.pin()

@@ -14,10 +14,10 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.projects import refuse_renamed
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.where_clause import filtered
+from mcp_memory.stores.records.write_checks import refuse_renamed
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.health import Assembled, Tally

@@ -44,6 +44,8 @@ class SqliteTransaction(SqliteErasures):
         self._clock = clock
         self._by = {"agent": by.agent, "client": by.client, "session_id": by.session_id} if by else {}
         self._reason = reason
+        self.made: list[str] = []
+        """The ids of what this write makes."""
 
     @property
     def number(self) -> int:
@@ -59,7 +61,8 @@ class SqliteTransaction(SqliteErasures):
             self._db.execute("UPDATE sequence SET value = ?", (self._change,))
 
     def next_id(self, prefix: str) -> str:
-        return make_id(prefix, self._next_change())
+        self.made.append(make_id(prefix, self._next_change()))
+        return self.made[-1]
 
     def get(self, record_id: str) -> Record | None:
         return self._record("get_record", (record_id,))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.entrypoints.hooks.runner import run
+from mcp_memory.entrypoints.hooks.answering import run
 from mcp_memory.settings import load_settings
 
 SESSION = "0a1b2c3d-0000-4000-8000-000000000001"

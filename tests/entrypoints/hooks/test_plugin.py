@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mcp_memory import __version__
+from mcp_memory.bridge.hook import SECONDS
 from mcp_memory.entrypoints.hooks.events import HOOKS
-from mcp_memory.entrypoints.hooks.runner import SECONDS
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "plugin"

@@ -198,7 +198,7 @@ def test_a_session_that_the_settings_name_is_the_servers_too(
 def test_a_start_loads_neither_model_nor_index_nor_protocol(worked: App, tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from mcp_memory.entrypoints.hooks.runner import run\n"
+        "from mcp_memory.entrypoints.hooks.answering import run\n"
         'payload = b\'{"session_id": "s", "source": "startup"}\'\n'
         f"text = run('SessionStart', payload, {{'data_dir': {str(tmp_path / 'data')!r}, 'namespace': 'test'}})\n"
         "slow = {'chromadb', 'onnxruntime', 'mcp', 'typer', 'rich', 'tokenizers'}\n"

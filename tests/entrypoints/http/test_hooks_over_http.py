@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,19 @@ from tests.entrypoints.http.conftest import (
     wait_until,
     web,
 )
-from tests.forked import ForkedProcess, run_forked
+from tests.forked import run_forked
 
 PORT = "The staging database listens on port 6543."
 ASKED = "On which port does the staging database listen?"
 PATIENT = """\
 import sys
-from mcp_memory.entrypoints.hooks import runner, remote
+from mcp_memory.bridge import hook
+from mcp_memory.entrypoints.hooks import remote
+from mcp_memory.entrypoints.owner.start import run_hook
 remote.TIMEOUT_SECONDS = 60.0
-runner.SECONDS = dict.fromkeys(runner.SECONDS, 60.0)
-runner.main(sys.argv[2], {})
+hook.SECONDS = dict.fromkeys(hook.SECONDS, 60.0)
+run_hook(sys.argv[2], {})
 """
-SERVED = PATIENT.replace("runner.main", 'runner._run_alone = lambda *_: b"alone"\nrunner.main')
 PLAIN: dict[str, Any] = {"hook": "SessionStart", "payload": {"session_id": "s"}, "max_tokens": [2000, 600]}
 
 
@@ -211,25 +211,6 @@ def test_without_a_token_nothing_is_given(laptop: Laptop, token: str) -> None:
     out, complaint = laptop.hook("SessionStart", source="startup")
     assert (out, complaint.count("\n")) == ("", 1)
     assert "refused (401" in complaint
-
-
-@pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="no sockets that name their user")
-async def test_the_process_that_passes_calls_on_answers_hooks_too(server: HttpServer, laptop: Laptop) -> None:
-    """Such a hook reads no settings, and opens no connection over the network by itself."""
-    await remember(server, laptop, PORT)
-    live = Path(laptop.environment["MCP_MEMORY_DATA_DIR"]) / "live"
-    with ForkedProcess(env=laptop.environment, stdin=-1, stdout=-1) as bridge:
-        wait_until(lambda: any(live.glob("*.sock")))
-        assert PORT in laptop.hook("UserPromptSubmit", SERVED, prompt=ASKED)[0]
-        assert laptop.hook("UserPromptSubmit", SERVED, prompt=ASKED) == ("", "")
-        laptop.say("Which port, bridge?")
-        assert laptop.hook("Stop", SERVED) == ("", "")
-        assert bridge.stdin
-        bridge.stdin.close()
-        bridge.wait(PATIENCE_SECONDS)
-    assert list(live.iterdir()) == []
-    assert laptop.hook("Stop", SERVED) == ("alone", "")
-    assert await stored(server, laptop, "Which port, bridge?") == ["Which port, bridge?"]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,9 @@ def test_without_a_token_the_processs_own_agent_asks_in_any_namespace(app: "App"
     """S4.2: who listens to this machine alone lets it do what a local process could, but for files."""
     own = app.caller()
     with visited_by(RequestSender(grant=None)):
-        mine = Caller(namespace="test", agent="default", session_id=own.session_id, client="c", knows=None)
+        mine = Caller(
+            namespace="test", agent="default", session_id=own.session_id, client="c", knows=None, max_tokens=8000
+        )
         assert asking(app, "c") == mine
         require("admin")
         assert not is_local()

@@ -37,7 +37,8 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 ]
 
 WITHOUT_ERASED = """
-DROP TABLE shared_lines; DROP TABLE taken_back; DROP TABLE erased_texts; DROP INDEX records_by_message;
+DROP TABLE calls_done; DROP TABLE shared_lines; DROP TABLE taken_back; DROP TABLE erased_texts;
+DROP INDEX records_by_message;
 DROP TABLE project_folders; DROP TABLE former_namespaces;
 """
 """What takes a store back to the twentieth schema."""

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.entrypoints.server import window_state
-from mcp_memory.entrypoints.server.window_state import WindowState, take_lines
+from mcp_memory.bridge import window_state
+from mcp_memory.bridge.window_state import CALL, WindowState, take_lines
 
 
 def line(method: str, number: int | None = None, **params: Any) -> bytes:
@@ -25,10 +25,10 @@ def call(tool: str, number: int) -> bytes:
 
 
 def told(window: WindowState) -> list[bytes]:
-    """What the server has been told by now."""
-    lines = bytes(window.to_lead).splitlines(keepends=True)
-    window.to_lead.clear()
-    return lines
+    """What the owner has been told by now, but for the numbers of calls."""
+    lines = bytes(window.to_owner).splitlines(keepends=True)
+    window.to_owner.clear()
+    return [each for each in lines if not each.startswith(CALL)]
 
 
 HELLO = line("initialize", 1)
@@ -107,28 +107,43 @@ def test_a_question_that_may_end_its_server_is_not_asked_of_one_after_another(wi
 
 def test_words_between_processes_cannot_come_from_the_client(window: WindowState) -> None:
     window.hear(b"\0?\n" + b"\0" + call("recall", 7))
-    assert told(window) == [b"?\n", call("recall", 7)]
+    assert told(window) == [b"??\n", b"?" + call("recall", 7)]
+    assert not window.is_owed
 
 
-@pytest.mark.parametrize("tool", ["remember", "revise", "forget", "push_task", "pop_task", "compact", "unknown"])
-def test_a_call_that_may_have_changed_something_is_not_made_twice(window: WindowState, tool: str) -> None:
-    window.hear(call(tool, 7))
+def test_a_call_is_asked_again_once_under_its_number(window: WindowState) -> None:
+    """Its owner knows by it whether it was done; a call that ends its owner ends no second one after that."""
+    window.hear(call("remember", 7) + line("ping", 8) + call("recall", 9))
+    first = bytes(window.to_owner)
+    assert first == CALL + b"1\n" + call("remember", 7) + line("ping", 8) + CALL + b"2\n" + call("recall", 9)
+    window.begin_anew(None)
+    assert bytes(window.to_owner).endswith(first)
     window.begin_anew(None)
     assert told(window) == [HELLO, READY]
-    error = json.loads(window.to_client)
-    assert error["id"] == 7
-    assert "may be stored or not" in error["error"]["message"]
+    errors = [json.loads(each) for each in bytes(window.to_client).splitlines()]
+    assert [each["id"] for each in errors] == [7, 8, 9]
+    assert all("may be stored or not" in each["error"]["message"] for each in errors)
     assert not window.is_owed
+
+
+def test_a_client_that_uses_an_id_again_makes_another_call(window: WindowState) -> None:
+    window.hear(call("remember", 7))
+    window.answer(answer(7))
+    window.hear(call("remember", 7))
+    assert CALL + b"1\n" in window.to_owner
+    assert CALL + b"2\n" in window.to_owner
 
 
 def test_a_call_that_was_never_read_is_made_by_the_next(window: WindowState) -> None:
     first, second = call("remember", 7), call("remember", 8)
     window.hear(first + second)
     window.begin_anew(3)  # The handshake's two lines, and the first call.
-    assert told(window) == [HELLO, READY, second]
-    assert json.loads(window.to_client)["id"] == 7
-    window.begin_anew(2)  # A second server ended as well; it had read the handshake alone.
-    assert told(window) == [HELLO, READY, second]
+    assert told(window) == [HELLO, READY, first, second]
+    window.begin_anew(2)  # A second owner ended as well; it had read the handshake alone.
+    assert told(window) == [HELLO, READY, first, second]
+    window.begin_anew(None)  # Neither has been asked twice by an owner that read it and was killed.
+    assert told(window) == [HELLO, READY, first, second]
+    assert not window.to_client
 
 
 def test_what_is_followed_is_followed_again_unless_it_was_given_up(window: WindowState) -> None:
@@ -157,14 +172,42 @@ def test_a_line_that_was_begun_waits_for_its_end(window: WindowState) -> None:
     asked = call("recall", 7)
     window.hear(asked[:20])
     window.begin_anew(None)
-    assert window.rest() == HELLO + READY + asked[:20]
+    assert told(window) == [HELLO, READY]
     window.hear(asked[20:])
-    assert told(window) == [HELLO, READY, asked]
+    assert told(window) == [asked]
+
+
+def test_where_nobody_is_to_be_had_each_open_request_is_answered(window: WindowState) -> None:
+    """Once; and what makes the session is told the next owner."""
+    window.hear(call("remember", 7) + line("ping", 8))
+    window.give_up("Nobody is there.")
+    window.give_up("Nobody is there.")
+    answers = [json.loads(each) for each in bytes(window.to_client).splitlines()]
+    assert [(each["id"], each["error"]["message"]) for each in answers] == [
+        (number, "Nobody is there. What the call was to change may be stored or not.") for number in (7, 8)
+    ]
+    assert not window.is_owed
+    assert told(window) == [HELLO, READY]
+
+
+def test_an_owner_is_needed_once_there_is_something_to_say(window: WindowState) -> None:
+    """Or to be told: a window that says nothing starts none."""
+    window.begin_anew(None)
+    assert not window.needs_owner
+    window.hear(line("ping", 7))
+    assert window.needs_owner
+    window.answer(answer(7))
+    window.begin_anew(None)
+    assert not window.needs_owner
+    window.hear(line("resources/subscribe", 8, uri="memory://tasks"))
+    window.answer(answer(8))
+    window.begin_anew(None)
+    assert window.needs_owner
 
 
 def test_the_last_line_needs_no_end(window: WindowState) -> None:
     window.end()
-    assert not window.to_lead
+    assert not window.to_owner
     window.hear(call("recall", 7)[:-1])
     window.end()
     assert told(window) == [call("recall", 7)]

@@ -1,6 +1,6 @@
-"""A window as the next lead must know it: what its client has said, and which of its requests are open.
+"""A window as the next owner must know it: what its client has said, and which of its requests are open.
 
-Knows no socket. Imports nothing slow, `dataclasses` included: processes that pass messages on load it.
+Knows no socket.
 """
 
 import json
@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
+CALL: Final = b"\0call "
+"""The number of a call follows, the same when it is asked again. The next line is the call."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes that may wait for one side before the other is read no further, and those of the longest line kept."""
 _OF_A_SESSION: Final = ("initialize", "notifications/initialized", "resources/subscribe", "logging/setLevel")
-"""Methods that make a session what it is: the next lead is told them again, and the client has had the answers."""
-_ONLY_READ: Final = ("recall", "assemble_context")
-"""Tools that may be called again where nobody knows whether the first call was carried out."""
+"""Methods that make a session what it is: the next owner is told them again, and the client has had the answers."""
 _IN_DOUBT: Final = (
     "The process that served this memory ended during the call. What it was to change may be stored or not:"
     " look for it with recall, then call again if it is missing."
@@ -21,59 +21,82 @@ _IN_DOUBT: Final = (
 
 
 class _Sent(NamedTuple):
-    """A request that was passed on: its line, and how many lines the lead had been told with it."""
+    """A request that was passed on: its line, how many lines the owner had been told with it, and a call's number.
+
+    A subscription is not owed: it is answered when it ends.
+    """
 
     line: bytes
     number: int
-    method: str
+    call: int
     is_repeatable: bool
+    is_owed: bool
 
 
 class WindowState:
-    """A window as the next lead must know it: its session, what it has said, which of its requests are open.
+    """A window as the next owner must know it: its session, what it has said, which of its requests are open.
 
-    `to_lead` waits to be passed on, `to_client` to be written; `place` is the window's in the task tree, None before it
-    has one. Answers to `repeated` requests are for nobody.
+    `to_owner` waits to be passed on, `to_client` to be written; `place` is the window's in the task tree, None before
+    it has one. Answers to `repeated` requests are for nobody.
     """
 
     def __init__(self) -> None:
         self.session = f"s{os.urandom(6).hex()}"
         self.place: str | None = None
-        self.to_lead = bytearray()
+        self.to_owner = bytearray()
         self.to_client = bytearray()
         self.repeated: set[int | str] = set()
         self._standing: dict[str, bytes] = {}
         self._open: dict[int | str | None, _Sent] = {}
         self._begun = bytearray()
         self._told = 0
+        self.was_answered = False
+        """True once the client has had a word of an owner's."""
+        self._calls = 0
+        self._has_more = False
+        """True once there is more than what makes the session."""
+
+    @property
+    def needs_owner(self) -> bool:
+        """True where something is to be said to an owner, or a place in a task or a subscription to be kept."""
+        return (
+            self._has_more
+            or self.place is not None
+            or any(each.startswith("resources/subscribe") for each in self._standing)
+        )
 
     @property
     def is_owed(self) -> bool:
-        """True where an answer is due; a subscription is answered when it ends."""
-        return any(sent.method != "subscriptions/listen" for sent in self._open.values())
+        """True where an answer is due."""
+        return any(sent.is_owed for sent in self._open.values())
 
     def hear(self, piece: bytes) -> None:
-        """Take what the client says, and pass on whole lines. A zero at their start is kept for words to the lead."""
+        """Take what the client says, and pass on whole lines.
+
+        A zero at their start is kept for words to the owner. Such a line is no message, and stays none.
+        """
         for line in take_lines(self._begun, piece):
-            self._pass(line.lstrip(b"\0"))
+            self._pass(b"?" + line[1:] if line.startswith(b"\0") else line)
 
     def answer(self, line: bytes) -> None:
-        """Take a message of the lead's; what answers a repeated request is kept from the client."""
+        """Take a message of the owner's; what answers a repeated request is kept from the client."""
         said = read_object(line)
         if "method" not in said and (number := _id(said)) is not None:
             self._open.pop(number, None)
             if number in self.repeated:
                 return self.repeated.discard(number)
+        self.was_answered = True
         self.to_client += line
         return None
 
     def begin_anew(self, read: int | None) -> None:
-        """Prepare what the next lead is told. The last one had `read` so many lines; None where it did not say.
+        """Prepare what the next owner is told. The last one had `read` so many lines; None where it did not say.
 
-        A call that may have changed something is not made twice: the client is told that nobody knows.
+        What is open is asked again; owners do once what changes something. Once: a question that ends its owner must
+        not be asked of one after another, and the client is told that nobody knows.
         """
-        opened, self._open, self._told = self._open, {}, 0
-        self.to_lead.clear()
+        opened, self._open, self._told, self._has_more = self._open, {}, 0, False
+        self.to_owner.clear()
         self.repeated.clear()
         for line in list(self._standing.values()):
             number = _id(read_object(line))
@@ -86,25 +109,32 @@ class WindowState:
                 self.repeated.add(number)
         for number, sent in opened.items():
             if read is not None and sent.number > read:
-                self._pass(sent.line)
+                self._pass(sent.line, sent.call)
             elif sent.is_repeatable:
-                self._pass(sent.line)
-                # Once: a question that ends its server must not be asked of one after another.
+                self._pass(sent.line, sent.call)
                 self._open[number] = self._open[number]._replace(is_repeatable=read is not None)
             else:
-                error = {"code": -32000, "message": _IN_DOUBT}
-                self.to_client += json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
+                self._fail(number, _IN_DOUBT)
+
+    def give_up(self, why: str) -> None:
+        """Answer every open request with an error: no owner will be asked for it again."""
+        for number in list(self._open):
+            self._fail(number, f"{why} What the call was to change may be stored or not.")
+        self._open.clear()
+        self.begin_anew(None)
 
     def end(self) -> None:
         """Take the last line, though no line feed ends it."""
         if self._begun:
             self.hear(b"\n")
 
-    def rest(self) -> bytes:
-        """Return what waits to be passed on, with the line that the client has begun."""
-        return bytes(self.to_lead + self._begun)
+    def _fail(self, number: int | str | None, why: str) -> None:
+        error = {"code": -32000, "message": why}
+        self.to_client += json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
 
-    def _pass(self, line: bytes) -> None:
+    def _pass(self, line: bytes, call: int = 0) -> None:
+        """Pass a line on; `call` is the number of a call that was passed on before."""
+        self._has_more = True
         said = read_object(line)
         method, number, params = said.get("method"), _id(said), as_mapping(said.get("params"))
         uri = params.get("uri", "")
@@ -114,14 +144,18 @@ class WindowState:
             self._standing.pop(f"resources/subscribe {uri}", None)
         elif method == "notifications/cancelled":
             self._open.pop(_id(params, "requestId"), None)  # It is answered no more.
+        if method == "tools/call" and number is not None:
+            self._calls += not call
+            call = call or self._calls
+            self.to_owner += b"%b%d\n" % (CALL, call)
         self._send(line)
         if isinstance(method, str) and number is not None:
-            repeatable = method != "tools/call" or params.get("name") in _ONLY_READ
-            self._open[number] = _Sent(line, self._told, method, repeatable)
+            is_owed = method != "subscriptions/listen"
+            self._open[number] = _Sent(line, self._told, call, is_repeatable=True, is_owed=is_owed)
 
     def _send(self, line: bytes) -> None:
         self._told += line.endswith(b"\n")
-        self.to_lead += line
+        self.to_owner += line
 
 
 def take_lines(begun: bytearray, piece: bytes) -> list[bytes]:

@@ -1,16 +1,12 @@
-"""Sockets between a user's processes, in the data directory: folder, names, addresses. Imports nothing slow.
+"""Sockets between a user's processes, in a private folder of the data directory. Imports nothing slow."""
 
-A name says which settings, version and folder a server has, so that a process asks the right one first.
-"""
-
+import contextlib
 import os
 import socket
 import sys
 
-from mcp_memory.locations import digest
+from mcp_memory.locations import LIVE_FOLDER as FOLDER
 
-FOLDER = "live"
-"""Folder in the data directory; short, because the path of a socket may have 103 bytes."""
 WAITING = 16
 """Connections that may wait to be taken in."""
 _LONGEST_ADDRESS = 103
@@ -26,18 +22,16 @@ def are_possible() -> bool:
     return hasattr(socket, "AF_UNIX") and sys.platform in ("linux", "darwin")
 
 
-def name_of(settings_digest: str, folder: "str | os.PathLike[str]") -> str:
-    """Return the beginning of the name of a server's socket: its settings', then its working directory's digest."""
-    return f"{settings_digest}-{digest(os.fsencode(os.path.realpath(folder)), 3)}-"
-
-
-def open_private(folder: str) -> int:
+def open_private(folder: str, *, repairs: bool = False) -> int:
     """Open the folder of sockets in a data directory; return its descriptor, which stays open.
 
-    Raises OSError where it is missing, is somebody else's, or others may look into it.
+    Raises OSError where it is missing, is somebody else's, or others may look into it; with `repairs` they may no more.
     """
     place = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(place)
+    if repairs and status.st_uid == os.getuid() and status.st_mode & 0o077:
+        os.fchmod(place, 0o700)
+        status = os.fstat(place)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         os.close(place)
         raise PermissionError("the folder of sockets is not private")
@@ -61,33 +55,39 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 def locked(name: str, place: int) -> int | None:
-    """Return the descriptor of the file, locked; None where another process has it.
-
-    Others remove files that nobody has locked, so the one that was locked must still have its name. Raises OSError.
-    """
+    """Return the descriptor of the file, locked; None where another process has it. Raises OSError."""
     import fcntl  # Windows has none, nor such sockets.
 
-    while True:
-        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=place)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock).st_ino == os.stat(name, dir_fd=place).st_ino:
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.close(lock)
-            raise
+    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
         os.close(lock)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return lock
+
+
+def is_free(name: str, place: int) -> bool:
+    """True where no process has the file locked, or there is none."""
+    import fcntl
+
+    try:
+        lock = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=place)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def listening(data_dir: str, place: int, name: str) -> socket.socket:
     """Return a socket of that name on which this process listens. Raises OSError."""
-    import contextlib  # Hooks, which listen nowhere, have not loaded it.
-
     with contextlib.suppress(FileNotFoundError):  # A process that was killed left its own.
         os.unlink(name, dir_fd=place)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,0 +1,251 @@
+"""The door of a memory: the kernel's lock that makes its one owner, and the socket where clients arrive.
+
+The lock falls with the process. So of several that start at once, or that lose their owner, only one opens the memory.
+The process that has the lock may pass it on to one that it forks.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+from mcp_memory import __version__
+from mcp_memory.bridge import private_sockets
+
+HERE: Final = b"\0here\n"
+"""The owner has heard a client, at its first words and whenever it asks STILL_HERE. No message begins with a zero."""
+STILL_HERE: Final = b"\0?\n"
+REFUSED: Final = b"\0no "
+"""The owner cannot serve this client; a sentence for its user follows."""
+PLACE: Final = b"\0place "
+"""The place of the window in the task tree follows, which its next owner gives it again."""
+BYE: Final = b"\0bye "
+"""The owner reads no more; the number of lines that it has read follows."""
+LOCK: Final = "owner.lock"
+SOCKET: Final = "owner.sock"
+PATIENCE_SECONDS: Final = 2.0
+"""Time for a client to say who it is, and for the owner to have heard it."""
+LOOK_SECONDS: Final = 0.02
+MOST_HELLO_BYTES: Final = 262_144
+MOST_NAME_BYTES: Final = 1_000
+
+
+def build() -> tuple[int, ...]:
+    """Return the version of the installed package and when it was installed: a later one is greater."""
+    try:
+        at = os.stat(__file__).st_mtime_ns
+    except OSError:
+        at = 0
+    return (*(int(part) if part.isdecimal() else 0 for part in __version__.split(".")), at)
+
+
+OWN_BUILD: Final = build()
+"""The build of what this process has loaded."""
+
+
+class Arrival(NamedTuple):
+    """A client that has come in: its connection, and what it said first."""
+
+    connection: socket.socket
+    hello: bytes
+
+
+class Door:
+    """The right to own a memory, and the socket where its clients arrive: the process that `open`s it lets them in."""
+
+    def __init__(self, data_dir: str, lock: int, listener: socket.socket) -> None:
+        self._data_dir = data_dir
+        self._lock = lock
+        self._listener = listener
+        self._is_closed = False
+        self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
+
+    @classmethod
+    def claim(cls, data_dir: str) -> "Door | None":
+        """Return the door of the memory in that directory, which is made; None where another process has it.
+
+        Raises OSError where there can be no lock or socket.
+        """
+        os.makedirs(data_dir, 0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(os.path.join(data_dir, private_sockets.FOLDER), 0o700)
+        place = private_sockets.open_private(data_dir, repairs=True)
+        try:
+            lock = private_sockets.locked(LOCK, place)
+            if lock is None:
+                return None
+            try:
+                os.ftruncate(lock, 0)  # What the last owner said of itself.
+                return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
+            except OSError:
+                os.close(lock)
+                raise
+        finally:
+            os.close(place)
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """The files of the lock and the socket."""
+        return self._lock, self._listener.fileno()
+
+    @property
+    def is_held(self) -> bool:
+        """False once the folder, the lock's file or the socket is gone: no client finds it any more."""
+        try:
+            place = private_sockets.open_private(self._data_dir)
+        except OSError:
+            return False
+        try:
+            os.stat(SOCKET, dir_fd=place)
+            return os.stat(LOCK, dir_fd=place).st_ino == os.fstat(self._lock).st_ino
+        except OSError:
+            return False
+        finally:
+            os.close(place)
+
+    def open(self, **said: object) -> None:
+        """Let clients in from now on. What the process says about itself stands in the lock's file, with its id."""
+        about = {"pid": os.getpid(), "version": __version__, "since": time.time(), **said}
+        os.write(self._lock, json.dumps(about).encode())
+        threading.Thread(target=self._accept, name="door", daemon=True).start()
+
+    def pass_on(self) -> None:
+        """Leave both to the forked process that has copies of them."""
+        self._listener.close()
+        os.close(self._lock)
+
+    def next_arrival(self) -> Arrival | None:
+        """Wait for a client; return None once nobody may arrive any more."""
+        return self._arrivals.get()
+
+    def close(self) -> None:
+        """Let nobody arrive any more, but keep the memory. It may be called twice, by two threads."""
+        self._is_closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it, and says that nobody comes.
+
+    def refuse_all(self, sentence: str) -> None:
+        """Refuse clients that arrive, and have arrived, with this sentence, until the door is closed."""
+        while arrival := self.next_arrival():
+            with arrival.connection, contextlib.suppress(OSError):
+                arrival.connection.sendall(refusal(sentence))
+
+    def release(self) -> None:
+        """Leave the memory to another process. It may be called twice. Both files stay: the next process uses them."""
+        self.close()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def _accept(self) -> None:
+        """Take clients in until the door is closed. Where files have run out, they wait at it."""
+        greeting: list[threading.Thread] = []
+        with self._listener:
+            while not self._is_closed:
+                try:
+                    client, _ = self._listener.accept()
+                except OSError:
+                    time.sleep(LOOK_SECONDS)
+                else:
+                    greeting = [each for each in greeting if each.is_alive()]
+                    greeting.append(threading.Thread(target=self._greet, args=(client,), name="arrival", daemon=True))
+                    greeting[-1].start()
+        for each in greeting:
+            each.join()
+        self._arrivals.put(None)
+
+    def _greet(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            if arrival := _greeted(client):
+                return self._arrivals.put(arrival)
+        return client.close()
+
+
+def refusal(sentence: str) -> bytes:
+    """Return the word that refuses a client."""
+    return REFUSED + " ".join(sentence.split()).encode("utf-8", "replace") + b"\n"
+
+
+def _greeted(client: socket.socket) -> Arrival | None:
+    """Read a client's first line, and let it know; None where it is none of this user's. Raises OSError.
+
+    It says no more than that before it is heard.
+    """
+    client.settimeout(PATIENCE_SECONDS)
+    told = b""
+    while private_sockets.is_same_user(client) and (piece := client.recv(65_536)):
+        told += piece
+        if told.endswith(b"\n"):
+            client.sendall(HERE)
+            client.settimeout(None)
+            return Arrival(client, told)
+        if len(told) > MOST_HELLO_BYTES:
+            break
+    return None
+
+
+def connect(data_dir: str) -> socket.socket:
+    """Return a connection with the owner of that memory. Raises OSError where none is there."""
+    place = private_sockets.open_private(data_dir)
+    try:
+        owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            owner.settimeout(PATIENCE_SECONDS)
+            owner.connect(private_sockets.address(data_dir, place, SOCKET))
+            if not private_sockets.is_same_user(owner):
+                raise PermissionError("the socket is another user's")
+        except OSError:
+            owner.close()
+            raise
+        return owner
+    finally:
+        os.close(place)
+
+
+def greet(data_dir: str, kind: str, told: Mapping[str, object], **said: object) -> socket.socket:
+    """Return a connection with the owner of that memory, which has heard who the client is.
+
+    `kind` is what it wants; `told` is its working directory (`folder`) and what its settings are read from
+    (`locations.as_told`); what else is `said` depends on the kind.
+
+    Raises:
+        TimeoutError: the owner does not answer in time; it may be stopped.
+        OSError: nobody is there.
+    """
+    own = OWN_BUILD if build() == OWN_BUILD else ()  # After an update its version says nothing.
+    hello = {"kind": kind, "build": own, **told, **said}
+    owner = connect(data_dir)
+    try:
+        owner.sendall(json.dumps(hello).encode() + b"\n")
+        if owner.recv(len(HERE), socket.MSG_WAITALL) != HERE:
+            raise ConnectionResetError("the owner is ending")
+    except OSError:
+        owner.close()
+        raise
+    return owner
+
+
+def owner_of(data_dir: str) -> Mapping[str, object]:
+    """Return what the process that owns a memory says about itself; empty where none does.
+
+    `pid`, `version`, `since` (seconds since 1970); `at` where it serves an address.
+    """
+    try:
+        place = private_sockets.open_private(data_dir)
+    except OSError:
+        return {}
+    try:
+        if private_sockets.is_free(LOCK, place):
+            return {}
+        with open(os.path.join(data_dir, private_sockets.FOLDER, LOCK), "rb") as file:
+            said: object = json.loads(file.read(MOST_NAME_BYTES))
+    except (OSError, ValueError):
+        return {}
+    finally:
+        os.close(place)
+    return cast("Mapping[str, object]", said) if isinstance(said, dict) else {}

@@ -1,0 +1,113 @@
+"""Lets the clients of an owner in, and gives each what it wants: a window its session, a hook its answer."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from mcp_memory.bridge.door import BYE, OWN_BUILD, Arrival, refusal
+from mcp_memory.entrypoints.hooks.answering import answer_hook
+from mcp_memory.entrypoints.server.mcp_server import build_server
+from mcp_memory.entrypoints.server.shared_server import SharedServer
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.bridge.door import Door
+
+logger = logging.getLogger(__name__)
+
+HOOKS_AT_ONCE: Final = 8
+"""Hooks answered side by side; further ones wait."""
+
+
+class Clients:
+    """The clients of one memory, from `serve` to `dismiss`."""
+
+    def __init__(self, app: "App", door: "Door") -> None:
+        self.should_end = threading.Event()
+        """Set when the process must end: a client is of a later build, or asks for it."""
+        self._app = app
+        self._door = door
+        self._windows = SharedServer(app, build_server(app, warm_up=True), self.should_end.set)
+        self._hooks = CapacityLimiter(HOOKS_AT_ONCE)
+        self._answering = 0
+        self._seen_at: float | None = None
+
+    @property
+    def are_present(self) -> bool:
+        """False where none is there, though the calls of one that has left may go on."""
+        return self._answering > 0 or self._windows.has_windows
+
+    @property
+    def seen_at(self) -> float | None:
+        """The time at which a client was last there, by the monotonic clock in seconds; None before the first."""
+        if self.are_present:
+            self._seen_at = time.monotonic()
+        return self._seen_at
+
+    async def serve(self) -> None:
+        """Let clients in until the door is closed."""
+        at_the_door = CapacityLimiter(1)  # Waiting takes none of the threads that calls need.
+        async with anyio.create_task_group() as tasks:
+            while arrival := await to_thread.run_sync(
+                self._door.next_arrival, abandon_on_cancel=True, limiter=at_the_door
+            ):
+                tasks.start_soon(self._let_in, arrival)
+
+    def dismiss(self, seconds: float) -> None:
+        """Let nobody in any more, and end the windows' sessions in an orderly way."""
+        self._door.close()
+        self._windows.dismiss(seconds)
+
+    async def _let_in(self, arrival: Arrival) -> None:
+        self._seen_at = time.monotonic()
+        hello = _read(arrival.hello)
+        if hello.get("kind") == "window" and _as_build(hello.get("build")) <= OWN_BUILD:
+            return await self._windows.receive(arrival.connection, hello)
+        self._answering += 1
+        try:
+            await self._answer(arrival, hello)
+        except OSError:
+            logger.info("A client left before its answer.")
+        except Exception as error:  # noqa: BLE001 - the edge: the others are served on
+            log_defect("A client", error)
+        finally:
+            self._answering -= 1
+            self._seen_at = time.monotonic()
+        return None
+
+    async def _answer(self, arrival: Arrival, hello: Mapping[str, object]) -> None:
+        kind = hello.get("kind")
+        if _as_build(hello.get("build")) > OWN_BUILD:
+            self.should_end.set()
+            with arrival.connection:  # It finds the next owner.
+                if kind == "window":
+                    arrival.connection.sendall(BYE + b"0\n")
+        elif kind == "hook":
+            await to_thread.run_sync(answer_hook, self._app, arrival.connection, hello, limiter=self._hooks)
+        else:
+            with arrival.connection:
+                if kind == "stop":
+                    self.should_end.set()
+                else:
+                    arrival.connection.sendall(refusal("This is no client of this version; update mcp-memory."))
+
+
+def _read(line: bytes) -> Mapping[str, object]:
+    """Return what a client says first; empty for what no client says."""
+    try:
+        said: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("Mapping[str, object]", said) if isinstance(said, dict) else {}
+
+
+def _as_build(said: object) -> tuple[int, ...]:
+    parts = cast("list[object]", said) if isinstance(said, list) else []
+    return tuple(part for part in parts if isinstance(part, int))

@@ -1,0 +1,97 @@
+"""Owns a memory and serves its clients: a process beside them, which ends some time after the last of them.
+
+The first client forks it off (`bridge.owner_start`). It takes a later version's place to nobody: a client of a later
+build than its own lets it finish the calls at work, close the memory, and leave it to one of that build.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from mcp_memory.bridge.door import OWN_BUILD, Door, build
+from mcp_memory.errors import McpMemoryError
+
+if TYPE_CHECKING:
+    from mcp_memory.entrypoints.owner.clients import Clients
+
+FIRST_SECONDS: Final = 5.0
+"""Time for the first client to arrive, however soon the settings let an owner end."""
+LOOK_SECONDS: Final = 0.2
+END_SECONDS: Final = 5.0
+"""Time that calls in flight may still take once the process is told to end."""
+
+
+def main() -> None:
+    """Own the memory by a door that was claimed before an update, in an interpreter that was started after it."""
+    data_dir, chosen, lock, listener = json.loads(sys.argv[1])
+    own(Door(data_dir, lock, socket.socket(fileno=listener)), data_dir, chosen)
+
+
+def own(door: Door, data_dir: str, chosen: Mapping[str, object]) -> NoReturn:
+    """Serve clients until nobody needs the memory, or the process is told to end; ends the process."""
+    door.open()
+    gc.disable()  # Until the warm-up has ended: what is loaded stays; to look through it takes a tenth of a start.
+    try:
+        _serve(door, {**chosen, "data_dir": data_dir})  # As it was claimed, whatever the file says by now.
+    except McpMemoryError as error:
+        door.close()
+        door.refuse_all(str(error))
+    except Exception:  # noqa: BLE001 - the edge: clients find the door closed
+        traceback.print_exc()
+    os._exit(0)
+
+
+def _serve(door: Door, chosen: Mapping[str, object]) -> None:
+    """Raises McpMemoryError where the memory cannot be opened."""
+    import anyio
+
+    from mcp_memory.app import open_app
+    from mcp_memory.bridge.process_end import leave
+    from mcp_memory.entrypoints.owner.clients import Clients
+    from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
+    from mcp_memory.entrypoints.server.upkeep import upkeep_for
+    from mcp_memory.settings import load_settings, of_memory
+
+    settings = of_memory(load_settings(**chosen))
+    log_to_stderr(settings.log_level)
+    app = open_app(settings, takes=False)
+    app.seats = ()
+    os.chdir("/")  # The folder of the first client may be removed.
+    clients = Clients(app, door)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: clients.should_end.set())
+    upkeep = upkeep_for(app, settings)
+    upkeep.start()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    anyio.run(_until_unneeded, door, clients, 60 * settings.idle_minutes)
+    upkeep.stop()
+    app.close()
+    door.release()  # Now another process may open the memory.
+    leave()
+
+
+async def _until_unneeded(door: Door, clients: "Clients", seconds: float) -> None:
+    """Serve until no client has been there for so long, or another must own the memory; end calls in an orderly way."""
+    import anyio
+
+    from mcp_memory.bridge.process_end import leave_within
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clients.serve)
+        begun = time.monotonic()
+        while door.is_held and build() == OWN_BUILD and not clients.should_end.is_set():
+            await anyio.sleep(LOOK_SECONDS)
+            seen_at = clients.seen_at
+            end = begun + max(FIRST_SECONDS, seconds) if seen_at is None else seen_at + seconds
+            if not clients.are_present and time.monotonic() >= end:
+                break
+        leave_within(2 * END_SECONDS)  # Whatever a call that goes on holds.
+        await anyio.to_thread.run_sync(clients.dismiss, END_SECONDS)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,202 @@
+"""The lock that makes a memory's one owner, and the socket by which its clients arrive."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.bridge import door, private_sockets
+from mcp_memory.bridge.door import HERE, Door, connect, greet, owner_of, refusal
+from tests.forked import run_forked
+
+pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> str:
+    return str(tmp_path / "data")
+
+
+def claimed(data_dir: str) -> Door:
+    """The door, open."""
+    taken = Door.claim(data_dir)
+    assert taken is not None
+    taken.open()
+    return taken
+
+
+def test_one_owns_and_the_next_when_it_is_released(data_dir: str) -> None:
+    first = claimed(data_dir)
+    assert Door.claim(data_dir) is None
+    first.close()
+    assert first.next_arrival() is None
+    assert Door.claim(data_dir) is None
+    first.release()
+    second = claimed(data_dir)
+    second.release()
+    second.release()
+    with pytest.raises(OSError, match=r"such file|refused"):
+        connect(data_dir)
+
+
+def test_only_one_of_many_that_claim_at_once_owns(data_dir: str) -> None:
+    for _ in range(20):
+        won: list[Door] = []
+        ready = threading.Barrier(6)
+
+        def claim(won: list[Door] = won, ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            if taken := Door.claim(data_dir):
+                won.append(taken)
+
+        threads = [threading.Thread(target=claim) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        won[0].open()
+        won[0].release()
+
+
+def test_who_owns_it_is_told(data_dir: str) -> None:
+    assert owner_of(data_dir) == {}
+    owned = claimed(data_dir)
+    assert owner_of(data_dir)["pid"] == os.getpid()
+    assert abs(float(str(owner_of(data_dir)["since"])) - time.time()) < 60
+    owned.release()
+    assert owner_of(data_dir) == {}
+
+
+def test_a_client_is_heard_once_it_has_said_who_it_is(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says nothing, or too much, keeps nobody waiting for long."""
+    monkeypatch.setattr(door, "PATIENCE_SECONDS", 0.2)
+    owned = claimed(data_dir)
+    with connect(data_dir), connect(data_dir) as endless, connect(data_dir) as client:
+        endless.settimeout(10)
+        endless.sendall(b"x" * (door.MOST_HELLO_BYTES + 1))
+        client.settimeout(10)
+        client.sendall(b"it is")
+        client.sendall(b" me\n")
+        assert client.recv(len(HERE)) == HERE
+        arrived = owned.next_arrival()
+        assert arrived is not None
+        assert arrived.hello == b"it is me\n"
+        with contextlib.suppress(ConnectionResetError):  # It was left with what it had said.
+            assert endless.recv(1) == b""
+        arrived.connection.close()
+    owned.release()
+
+
+def test_what_a_client_says_first_is_its_kind_and_where_it_works(data_dir: str) -> None:
+    owned = claimed(data_dir)
+    with greet(data_dir, "window", {"folder": "/here", "given": {}}, session="s1"):
+        arrived = owned.next_arrival()
+        assert arrived is not None
+        said = json.loads(arrived.hello)
+        assert (said["kind"], said["folder"], said["session"]) == ("window", "/here", "s1")
+        assert said["build"] == list(door.build())
+        arrived.connection.close()
+    owned.release()
+
+
+def test_an_owner_that_does_not_hear_is_told_from_one_that_is_not_there(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "PATIENCE_SECONDS", 0.2)
+    with pytest.raises(FileNotFoundError):
+        greet(data_dir, "window", {})
+    taken = Door.claim(data_dir)
+    assert taken is not None
+    with pytest.raises(TimeoutError):
+        greet(data_dir, "window", {})
+    taken.open()
+    taken.release()
+    with pytest.raises(ConnectionRefusedError):
+        greet(data_dir, "window", {})
+
+
+def test_what_a_killed_owner_left_is_used_by_the_next(data_dir: str) -> None:
+    folder = Path(data_dir, private_sockets.FOLDER)
+    folder.mkdir(mode=0o700, parents=True)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / door.SOCKET))
+    (folder / door.LOCK).touch(0o600)
+    claimed(data_dir).release()
+
+
+def test_where_there_can_be_no_socket_the_memory_is_left_free(data_dir: str) -> None:
+    folder = Path(data_dir, private_sockets.FOLDER)
+    (folder / door.SOCKET).mkdir(parents=True)
+    with pytest.raises(OSError, match=r"directory|permitted"):
+        Door.claim(data_dir)
+    (folder / door.SOCKET).rmdir()
+    claimed(data_dir).release()
+
+
+def test_a_folder_that_others_may_look_into_is_closed_to_them(data_dir: str) -> None:
+    folder = Path(data_dir, private_sockets.FOLDER)
+    folder.mkdir(mode=0o755, parents=True)
+    folder.chmod(0o755)
+    with pytest.raises(PermissionError):
+        connect(data_dir)
+    claimed(data_dir).release()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_owner_learns_that_its_folder_is_gone(data_dir: str) -> None:
+    owned = claimed(data_dir)
+    assert owned.is_held
+    Path(data_dir).rename(f"{data_dir}-gone")
+    assert not owned.is_held
+    other = claimed(data_dir)
+    assert not owned.is_held
+    assert other.is_held
+    owned.release()
+    assert other.is_held
+    other.release()
+
+
+def test_whoever_arrives_may_be_refused_with_a_sentence(data_dir: str) -> None:
+    owned = claimed(data_dir)
+    with connect(data_dir) as client:
+        client.sendall(b"{}\n")
+        assert client.recv(len(HERE)) == HERE
+        owned.close()
+        owned.refuse_all("Not today,\nnor tomorrow.")
+        assert client.recv(100) == refusal("Not today, nor tomorrow.")
+        assert client.recv(1) == b""
+    owned.release()
+
+
+WITHOUT_FILES = """
+import contextlib, os, resource, socket, sys, time
+from mcp_memory.bridge.door import HERE, SOCKET, Door
+
+owned = Door.claim(sys.argv[1])
+owned.open()
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+client, taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), []
+resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 20, most))
+with contextlib.suppress(OSError):
+    while True:
+        taken.append(os.dup(0))
+client.connect(os.path.join(sys.argv[1], "live", SOCKET))  # For this one the owner has taken a file before.
+client.sendall(b"hello\\n")
+time.sleep(0.5)
+for each in taken:
+    os.close(each)
+client.settimeout(10)
+print(client.recv(100) == HERE, Door.claim(sys.argv[1]) is None, flush=True)
+os._exit(0)
+"""
+
+
+def test_where_files_have_run_out_clients_wait_at_the_door(data_dir: str) -> None:
+    """In a process of its own: no other thread may take or leave a file meanwhile."""
+    assert run_forked(data_dir, code=WITHOUT_FILES, timeout=60).stdout == b"True True\n"
