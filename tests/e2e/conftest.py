@@ -111,6 +111,13 @@ class ServerProcess:
         """The process that owns the memory."""
         return psutil.Process(int(str(owner_of(str(self._data_dir))["pid"])))
 
+    def kill_owner(self) -> None:
+        """Kill the process that owns the memory, and this one: it would start another."""
+        self.process.kill()
+        owner = self.owner
+        owner.kill()
+        owner.wait(10)
+
     def send(self, message: Mapping[str, Any] | bytes) -> None:
         """Send a message, or a line as it is."""
         self._stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")

@@ -590,10 +590,11 @@ def test_a_person_sees_the_owner_and_ends_it(start: Start, tmp_path: Path, envir
     told = run_forked("stop", env=environment, timeout=60, check=True).stdout.decode()
     assert told == f"Process {owned.pid} has ended.\n"
     assert not owned.is_running() or owned.status() == psutil.STATUS_ZOMBIE
+    assert PORT in said(window.call("recall", query="staging database port"))
+    window.stop()
+    run_forked("stop", env=environment, timeout=60, check=True)
     again = run_forked("stop", env=environment, timeout=60)
     assert (again.returncode, b"No process serves" in again.stderr) == (1, True)
-    assert PORT in said(window.call("recall", query="staging database port"))
-    run_forked("stop", env=environment, timeout=60, check=True)
 
 
 def test_a_window_ends_with_its_client_also_while_nobody_owns_the_memory(start: Start, tmp_path: Path) -> None:

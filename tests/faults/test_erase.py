@@ -40,6 +40,8 @@ def traces(folder: Path, wanted: Sequence[bytes]) -> list[tuple[str, bytes]]:
     """Which of the byte strings are in which file, in whatever case."""
     files: dict[str, bytes] = {}
     for path in folder.rglob("*"):
+        if path.is_socket():
+            continue
         with suppress(FileNotFoundError, IsADirectoryError):  # A journal of the vector index comes and goes.
             files[path.relative_to(folder).as_posix()] = path.read_bytes()
     return [

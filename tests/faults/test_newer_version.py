@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -74,13 +75,15 @@ def test_a_running_server_refuses_a_newer_file_at_its_next_call(
     server = start(folder)
     server.call("remember", text="The port is 5432.")
     assert texts(server.call("recall", query="port")) == {"The port is 5432."}
-    later = start(folder, {**newer, "MCP_MEMORY_SHARE_SERVER": "false"}, command=PROGRAM, folder=tmp_path)
-    assert texts(later.call("recall", query="port")) == {"The port is 5432."}
+    migrating = [*PROGRAM, "list"]  # It opens the file beside the process that serves windows.
+    told = {**server_environment(folder), **newer}
+    subprocess.run(migrating, env=told, cwd=tmp_path, check=True, capture_output=True)
     for _ in range(2):
         assert refusal(server.call("remember", text="The port is 6543."))
         assert refusal(server.call("recall", query="port"))
         assert refusal(server.call("assemble_context", query="port"))
     assert server.process.poll() is None
+    later = start(folder, newer, command=PROGRAM, folder=tmp_path)
     assert not later.call("remember", text="The host is db1.")["isError"]
     assert texts(later.call("recall", query="port host")) == {"The port is 5432.", "The host is db1."}
     with closing(sqlite3.connect(folder / "memory.db")) as connection:

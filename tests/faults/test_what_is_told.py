@@ -14,7 +14,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
@@ -208,6 +207,7 @@ def test_a_log_without_its_database_is_not_thrown_away(data_dir: Path, start: St
     database, log = data_dir / "memory.db", data_dir / "memory.db-wal"
     server = start(data_dir)
     answered(server, "remember", text="Only in the log yet.")
+    server.kill_owner()
     server.stop()
     said = log.read_bytes()
     assert b"Only in the log yet." in said
@@ -248,7 +248,7 @@ def test_a_store_of_the_future_is_not_opened(data_dir: Path) -> None:
 def test_a_server_whose_index_process_is_killed_answers_and_has_another(data_dir: Path, start: Start) -> None:
     """S2.1, S2.2: kill -9 of the one child; no answer is worse for it, and nobody has to do anything."""
     server = start(data_dir, {"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
-    this = psutil.Process(server.process.pid)
+    this = server.owner
 
     def index_state() -> str:
         page = server.request("resources/read", {"uri": "memory://status"})["contents"][0]["text"]

@@ -147,7 +147,7 @@ def test_every_command_is_described() -> None:
         described = f"`mcp-memory {name}" in page or f"`{name} " in page
         assert described or each.hidden, name
         options = {option for parameter in each.params for option in parameter.opts}
-        assert "--json" in options or name in {"serve", "ui", "hook", "completion", "complete", "tokens"}, name
+        assert "--json" in options or name in {"serve", "ui", "hook", "completion", "complete", "tokens", "stop"}, name
 
 
 @pytest.mark.parametrize(
