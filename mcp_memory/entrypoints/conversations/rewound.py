@@ -28,6 +28,10 @@ class ChainLine:
     parent: str | None
     is_prompt: bool
 
+    def goes_back(self, last: str | None) -> bool:
+        """Return True for a prompt that follows another line than the `last` one before it; None is none."""
+        return self.is_prompt and self.parent != last
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branches:
@@ -53,7 +57,7 @@ def goes_back(before: bytes, lines: bytes) -> bool:
     """Return True where a prompt among the lines follows another one than that before it; `before` precedes them."""
     *_, last = [None, *(step.id for step in _steps(before.splitlines()))]
     for step in _steps(lines.splitlines()):
-        if step.is_prompt and step.parent != last:
+        if step.goes_back(last):
             return True
         last = step.id
     return False

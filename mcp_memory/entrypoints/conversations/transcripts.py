@@ -200,7 +200,7 @@ class Transcript:
 
     def _read(self, entry: FileEntry) -> list[NewRecord]:
         if step := step_of(entry):
-            self.goes_back |= step.is_prompt and step.parent != self._last
+            self.goes_back |= step.goes_back(self._last)
             self._last = step.id
         said = read_entry({**entry, "isSidechain": False} if self._is_subagents else entry)
         if isinstance(said, str):

@@ -26,8 +26,7 @@ class Forgotten:
     them, or words that many say. `purged` is True once the bytes are gone from the files too; until then other
     processes keep the files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the
     memory, from before a migration or a restore, that were deleted since they held an erased record. `change` numbers
-    the write, for an undo;
-    0 where there is none.
+    the write, for an undo; 0 where there is none.
     """
 
     done: tuple[str, ...]

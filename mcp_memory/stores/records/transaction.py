@@ -145,7 +145,6 @@ class SqliteTransaction(SqliteErasures):
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
-        self._run("part_line", {"id": record.id, "scope": record.scope})
         self._run("update_record", record_to_columns(record, change))
         self._run("drop_tags", (record.id,))
         self._run("put_tags", (record.id,))
@@ -294,6 +293,7 @@ class SqliteTransaction(SqliteErasures):
             record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
+            self._run("part_line", {"id": record.id})
         return record
 
     def _depend(

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,37 +11,18 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.app import App, open_app
+from mcp_memory.app import App
 from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
-from mcp_memory.settings import load_settings
 from mcp_memory.stores.records.projects import SqliteProjects
-from tests.conftest import Clock
 from tests.services.access.whole_projects import fill, plant, rows_with
 
 Open = Callable[..., App]
 At = Callable[[Path], App]
 PORT = NewRecord(text="The gateway listens on port 9090.", kind="decision")
-
-
-@pytest.fixture
-def at(tmp_path: Path, clock: Clock, embedder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:
-    """Opens the one memory for a process that works in a folder."""
-    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    opened: list[App] = []
-
-    def open_at(folder: Path) -> App:
-        folder.mkdir(parents=True, exist_ok=True)
-        opened.append(open_app(load_settings(data_dir=tmp_path / "data"), clock, embedder, folder=folder))
-        return opened[-1]
-
-    yield open_at
-    for each in opened:
-        each.close()
 
 
 def store(app: App, *items: NewRecord) -> list[str]:

@@ -1,12 +1,12 @@
 """Calls that are under way while another process renames their project: what they write is found, or they are told."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_memory.app import App, open_app
+from mcp_memory.app import App
 from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, RecallRequest
@@ -14,7 +14,6 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.entrypoints.server.identity import RequestSender, asking, visited_by
 from mcp_memory.errors import StoreBusy
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.settings import load_settings
 from tests.conftest import Clock
 from tests.services.access.whole_projects import fill, rows_with
 from tests.services.sessions.conversations import fed, session
@@ -109,22 +108,6 @@ def test_a_long_conversation_is_whole_once_it_is_told_again(open_memory: Open, t
 
 
 # A folder made anew at the path of a project that was moved and renamed
-
-
-@pytest.fixture
-def at(tmp_path: Path, clock: Clock, embedder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], App]]:
-    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    opened: list[App] = []
-
-    def open_at(folder: Path) -> App:
-        folder.mkdir(parents=True, exist_ok=True)
-        opened.append(open_app(load_settings(data_dir=tmp_path / "data"), clock, embedder, folder=folder))
-        return opened[-1]
-
-    yield open_at
-    for each in opened:
-        each.close()
 
 
 def test_a_new_folder_at_the_old_path_writes_in_its_own_memory_and_the_running_server_in_the_renamed(

@@ -184,14 +184,9 @@ ORDER BY name;
 
 -- name: readers_of_one
 -- Valid tokens that hold one of the two names, where the other one's project holds anything: they will read that, too.
-SELECT name FROM tokens, (
-    SELECT
-        EXISTS (SELECT 1 FROM sessions WHERE namespace = :new)
-        OR EXISTS (SELECT 1 FROM tasks WHERE namespace = :new)
-        OR EXISTS (SELECT 1 FROM records WHERE namespace = :new) AS is_two
-)
+SELECT name FROM tokens
 WHERE revoked_at IS NULL AND coalesce(expires_at > :at, TRUE)
-    AND NOT EXISTS (SELECT 1 FROM json_each(namespaces) WHERE value = :old AND NOT is_two)
+    AND NOT EXISTS (SELECT 1 FROM json_each(namespaces) WHERE value = :old AND NOT :is_two)
     AND (SELECT count(DISTINCT value) FROM json_each(namespaces) WHERE value IN (:old, :new)) = 1
 ORDER BY name;
 

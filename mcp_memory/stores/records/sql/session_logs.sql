@@ -165,7 +165,7 @@ WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.se
 -- name: part_line
 -- A line that gets another scope leaves the logs of other agents, who may not see it: they may tell it again.
 DELETE FROM shared_lines
-WHERE row = (SELECT row FROM records WHERE id = :id AND scope <> :scope)
+WHERE row = (SELECT row FROM records WHERE id = :id)
     AND agent <> (SELECT agent FROM records WHERE id = :id);
 
 -- name: lines_named
