@@ -79,7 +79,7 @@ class _Move:
         self._run("defer_foreign_keys")  # Replacements name their compaction by its namespace, too.
         ids = [row["id"] for row in self._run("records_of_namespace", (self._names["old"],))]
         scopes = list(self._scopes())
-        asked = {**self._names, "at": at, "is_two": _holds(self._db, self._names["new"])}
+        asked = {**self._names, "at": at, "is_two": holds_anything(self._db, self._names["new"])}
         readers = [row["name"] for row in self._run("readers_of_one", asked)]
         tokens = list(self._move_tokens())
         for pair in scopes:
