@@ -78,6 +78,12 @@ def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
     return {"file": config_file(), "given": named(chosen) | given, "keys": keys()}
 
 
+def screen_variables() -> dict[str, str]:
+    """Return those variables that say what a terminal's screen can show."""
+    names = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def keys() -> str:
     """Return a digest of this process's variables that libraries of others read, such as OPENAI_API_KEY."""
     read = sorted(pair for pair in os.environ.items() if pair[0].upper().endswith(_OF_LIBRARIES))

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, cast
 
 from mcp_memory import __version__
 from mcp_memory.bridge import private_sockets
+from mcp_memory.errors import StoreUnavailable
 
 HERE: Final = b"\0here\n"
 """The owner has heard a client, at its first words and whenever it asks STILL_HERE. No message begins with a zero."""
@@ -31,6 +32,8 @@ SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""
 LOOK_SECONDS: Final = 0.02
+LOST_SECONDS: Final = 20.0
+"""Time without an owner after which a client is told, and that an owner may take to leave the memory to the next."""
 MOST_HELLO_BYTES: Final = 262_144
 MOST_NAME_BYTES: Final = 1_000
 
@@ -88,6 +91,16 @@ class Door:
         finally:
             os.close(place)
 
+    @classmethod
+    def inherit(cls, data_dir: str, lock: int) -> "Door":
+        """Return the door of the memory whose lock another process has handed over. Raises OSError."""
+        place = private_sockets.open_private(data_dir)
+        try:
+            os.ftruncate(lock, 0)
+            return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
+        finally:
+            os.close(place)
+
     @property
     def descriptors(self) -> tuple[int, int]:
         """The files of the lock and the socket."""
@@ -135,6 +148,12 @@ class Door:
             with arrival.connection, contextlib.suppress(OSError):
                 arrival.connection.sendall(refusal(sentence))
 
+    def hand_over(self, successor: socket.socket) -> None:
+        """Leave the memory to the process at the other end, which called `take_over`, and to no other."""
+        with successor, contextlib.suppress(OSError):
+            socket.send_fds(successor, [b"\n"], [self._lock])
+        self.release()
+
     def release(self) -> None:
         """Leave the memory to another process. It may be called twice. Both files stay: the next process uses them."""
         self.close()
@@ -169,6 +188,11 @@ class Door:
 def refusal(sentence: str) -> bytes:
     """Return the word that refuses a client."""
     return REFUSED + " ".join(sentence.split()).encode("utf-8", "replace") + b"\n"
+
+
+def sentence_of(refused: bytes) -> str:
+    """Return the sentence of a word that refuses."""
+    return refused.removeprefix(REFUSED).decode("utf-8", "replace").strip()
 
 
 def _greeted(client: socket.socket) -> Arrival | None:
@@ -228,6 +252,43 @@ def greet(data_dir: str, kind: str, told: Mapping[str, object], **said: object) 
         owner.close()
         raise
     return owner
+
+
+def take_over(data_dir: str) -> Door | None:
+    """Return the door of that memory, whose owner leaves it to this process after the calls at work.
+
+    None where there can be none. Raises StoreUnavailable where the owner stays, or does not answer.
+    """
+    if not private_sockets.are_possible():
+        return None
+    until = time.monotonic() + LOST_SECONDS
+    while time.monotonic() < until:
+        try:
+            if taken := Door.claim(data_dir) or _handed_over(data_dir):
+                return taken
+        except (FileNotFoundError, ConnectionError, TimeoutError):  # It is ending, or has just begun.
+            pass
+        except OSError:
+            return None
+        time.sleep(LOOK_SECONDS)
+    raise StoreUnavailable(silence(data_dir))
+
+
+def _handed_over(data_dir: str) -> Door | None:
+    """Return the door that the owner hands over; None where it just ends. Raises StoreUnavailable and OSError."""
+    with greet(data_dir, "take", {}) as owner:
+        owner.settimeout(LOST_SECONDS)
+        said, handed, _, _ = socket.recv_fds(owner, MOST_NAME_BYTES, 1)
+    if said.startswith(REFUSED):
+        raise StoreUnavailable(sentence_of(said))
+    return Door.inherit(data_dir, handed[0]) if handed else None
+
+
+def silence(data_dir: str) -> str:
+    """Say that the owner of that memory does not answer, and what helps."""
+    owner = owner_of(data_dir)
+    who = f"The process that owns this memory (pid {owner['pid']})" if owner else "The process that owns this memory"
+    return f"{who} does not answer; it may be stopped or at its limit. Try again later; if it stays so, end it."
 
 
 def owner_of(data_dir: str) -> Mapping[str, object]:

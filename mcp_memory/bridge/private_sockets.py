@@ -99,3 +99,16 @@ def listening(data_dir: str, place: int, name: str) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def received(client: socket.socket, size: object, most: int) -> bytes:
+    """Return so many bytes of what the other end says. Raises OSError, and ValueError where it says less or more."""
+    if not isinstance(size, int) or size > most:
+        raise ValueError
+    pieces = bytearray()
+    while len(pieces) < size:
+        part = client.recv(65_536)
+        if not part:
+            raise ValueError
+        pieces += part
+    return bytes(pieces)

@@ -27,8 +27,6 @@ ASK_SECONDS: Final = 2.0
 """Silence of an owner that owes an answer, after which it is asked whether it lives."""
 SILENT_SECONDS: Final = 5.0
 """Silence after that, until it counts as stopped."""
-LOST_SECONDS: Final = 20.0
-"""Time without an owner after which the client is told, and that an owner may take to leave the memory to the next."""
 GRACE_SECONDS: Final = 5.0
 """Time that calls in flight may still take after the client's input has ended, once the owner has them."""
 START_SECONDS: Final = 1.0
@@ -151,8 +149,8 @@ class Relay:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._step(LOOK_SECONDS)
-        if time.monotonic() > self._lost_at + LOST_SECONDS:
-            self.window.give_up(_silent(door.owner_of(folder)))
+        if time.monotonic() > self._lost_at + door.LOST_SECONDS:
+            self.window.give_up(door.silence(folder))
 
     def _step(self, seconds: float = WATCH_SECONDS) -> bool:
         """Wait for either side, and move what it has; False once the owner has ended."""
@@ -227,7 +225,7 @@ class Relay:
     def _take(self, line: bytes) -> None:
         if line.startswith(door.REFUSED):
             self._is_trusted = False
-            return self.give_up(line[len(door.REFUSED) : -1].decode("utf-8", "replace"))
+            return self.give_up(door.sentence_of(line))
         self._has_heard = True
         if line.startswith(door.PLACE):
             self.window.place = line[len(door.PLACE) : -1].decode()
@@ -261,9 +259,3 @@ class Relay:
         elif self._owner is not None and window.is_owed and now > max(self._heard_at, self._said_at) + ASK_SECONDS:
             window.to_owner += door.STILL_HERE
             self._asked_at = now
-
-
-def _silent(owner: Mapping[str, object]) -> str:
-    """Say that the owner does not answer, and what helps."""
-    who = f"The process that owns this memory (pid {owner['pid']})" if owner else "The process that owns this memory"
-    return f"{who} does not answer; it may be stopped or at its limit. Try again later; if it stays so, end it."

@@ -26,9 +26,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from mcp_memory import __version__
-from mcp_memory.entrypoints.cli.console import visible
-from mcp_memory.entrypoints.cli.screens import STATUS_STYLES, listed, record_lines, task_screen
 from mcp_memory.entrypoints.clients.entries import running_command
+from mcp_memory.entrypoints.commands.console import visible
+from mcp_memory.entrypoints.commands.screens import STATUS_STYLES, listed, record_lines, task_screen
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.isolated_python import isolated_command
 

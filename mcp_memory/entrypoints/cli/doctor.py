@@ -1,38 +1,31 @@
 """The command that examines the memory and its surroundings: room, privacy, clients that find the server."""
 
+import json
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.entrypoints.cli.console import print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, opened, over_settings
+from mcp_memory.entrypoints.commands.examining import examine_copies, examine_memory, show
+from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.indexes import Finding
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from mcp_memory.domain.model.projects import TrustedFolder
-    from mcp_memory.settings import Settings
 
 LEAST_FREE_BYTES = 100_000_000
 """Below this a backup or a new index may not fit."""
 _OTHERS = 0o077
-_STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "repaired": "yellow"}
-_STATE_WIDTH = max(map(len, _STATE_STYLES))
 
 
-@over_settings("data_dir")
+@with_options("data_dir")
 def doctor(
-    settings: "Settings",
+    chosen: Mapping[str, Any],
+    context: typer.Context,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
     ] = False,
@@ -42,34 +35,14 @@ def doctor(
 
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not repaired.
     """
-    findings: list[Finding] = []
-    for finding in _examine(settings, repair=repair):
-        findings.append(finding)
-        if not as_json:
-            screen().print(_line(finding), soft_wrap=True)
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    if any(finding.state == "wrong" for finding in findings):
-        raise typer.Exit(1)
-
-
-def _examine(settings: "Settings", *, repair: bool) -> Iterator[Finding]:
-    """Examine the surroundings of the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.wiring import memory_exists
-
-    yield from examine_folder(settings.data_dir, repair=repair)
-    yield from examine_clients()
-    if not memory_exists(settings):
-        says = f"none at {settings.data_dir} yet; a server makes it, or `mcp-memory add`"
-        yield Finding(part="database", state="ok", says=says)
-        return
+    settings = local_settings(chosen)
+    surroundings = [*examine_folder(settings.data_dir, repair=repair), *examine_clients()]
+    found = [asdict(finding) for finding in surroundings]
     try:
-        with opened(settings, takes=False) as memory:
-            yield from memory.examine(repair=repair)
-            yield from examine_trust(memory.trust.folders())
-    except StoreUnavailable as error:
-        yield Finding(part="database", state="wrong", says=str(error))
-    yield from examine_copies(settings)
+        examine_memory(context, surroundings=json.dumps(found), repair=repair, as_json=as_json, **chosen)
+    except StoreUnavailable as error:  # Its owner cannot be asked.
+        unasked = Finding(part="database", state="wrong", says=str(error))
+        show([*surroundings, unasked, *examine_copies(settings)], as_json=as_json)
 
 
 def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:
@@ -91,33 +64,6 @@ def examine_clients() -> Iterator[Finding]:
         titles = ", ".join(dict.fromkeys(each.title for each in ours))
         says = f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` adds it"
         yield Finding(part="clients", state="ok", says=says)
-
-
-def examine_copies(settings: "Settings") -> Iterator[Finding]:
-    """Name the copies beside the memory, also where that cannot be opened; a damaged one may be what somebody saves."""
-    from mcp_memory.wiring import copies_beside
-
-    for copy in copies_beside(settings):
-        size = f"{copy.path} ({copy.size / 1e6:.1f} MB)"
-        if copy.schema is None:
-            yield Finding(part="copies", state="ok", says=f"{size}, damaged, is kept as it is")
-            continue
-        says = f"{size} is the memory of schema {copy.schema} as it was before a migration or `restore`"
-        remedy = (
-            f'Without servers, `mcp-memory restore "{copy.path}"` goes back to it and keeps the present one beside it.'
-        )
-        yield Finding(part="copies", state="ok", says=says, remedy=remedy)
-
-
-def examine_trust(folders: "Sequence[TrustedFolder]") -> Iterator[Finding]:
-    """Name the trusted folders that are gone: only a note, since a disk may be away, or a folder be made again."""
-    from mcp_memory.projects import folder_exists
-
-    if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
-        names = ", ".join(gone[:3]) + (", …" if len(gone) > 3 else "")
-        says = f"{len(gone)} of {len(folders)} trusted folders are gone ({names})"
-        remedy = "`mcp-memory trust --revoke FOLDER` forgets one that does not come back."
-        yield Finding(part="trust", state="ok", says=says, remedy=remedy)
 
 
 def _privacy(folder: Path, *, repair: bool) -> Finding:
@@ -164,11 +110,3 @@ def _room(folder: Path) -> Finding:
         return Finding(part="disk", state="ok", says=says)
     remedy = "Free some, or writes will be refused." if free < LEAST_FREE_BYTES else "Make the folder writable."
     return Finding(part="disk", state="wrong", says=says, remedy=remedy)
-
-
-def _line(finding: Finding) -> "Text":
-    from rich.text import Text
-
-    remedy = f". {finding.remedy}" if finding.remedy else ""
-    told = visible(" ".join(f"{finding.part}: {finding.says}{remedy}".split()))
-    return Text.assemble((finding.state.ljust(_STATE_WIDTH), _STATE_STYLES[finding.state]), f" {told}")

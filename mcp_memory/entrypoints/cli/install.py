@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE
-from mcp_memory.entrypoints.cli.console import print_json, screen, visible
-from mcp_memory.entrypoints.cli.options import AsJson, opened, settings_chosen, with_options
+from mcp_memory.entrypoints.commands.access import claim_folder
+from mcp_memory.entrypoints.commands.console import print_json, screen, visible
+from mcp_memory.entrypoints.commands.options import AsJson, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would ch
 @with_options("namespace", "agent", "data_dir", "url")
 def install(
     named: Mapping[str, Any],
+    context: typer.Context,
     client_name: Annotated[
         str | None, typer.Argument(metavar="CLIENT", help="claude-code, claude-desktop, cursor, vscode, and more.")
     ] = None,
@@ -61,7 +63,7 @@ def install(
     if project:
         client.project_file(places)  # Raises for a client that has none, before anything is written.
     if project and not ({"namespace", "url"} & chosen.keys() or client.starts_in_project or client.project_cwd):
-        chosen["namespace"] = _project_namespace(settings, places, dry_run)
+        chosen["namespace"] = _project_namespace(context, named, settings, places, dry_run)
     wanted = entries.Wanted(
         start=(command,) if command else entries.running_command(),
         name=_checked(name),
@@ -96,7 +98,9 @@ def uninstall(
     _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep using the server.",))
 
 
-def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) -> str:
+def _project_namespace(
+    context: typer.Context, named: Mapping[str, Any], settings: "Settings", places: "Places", dry_run: bool
+) -> str:
     """Return the project's namespace, for servers that start elsewhere; record it for this folder as a server would.
 
     Raises:
@@ -109,13 +113,7 @@ def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) ->
     project = read_project(places.project)
     if dry_run and not memory_exists(settings):
         return project.claim if project.is_proven and project.claim else project.own
-    with opened(settings, takes=not dry_run) as memory:
-        membership = memory.trust.membership(project, takes=not dry_run)
-    if membership.is_refused:
-        raise InvalidRequest(
-            f"This folder claims to be {project.claim}, whose memory it was not given; if it is, run `mcp-memory trust`"
-            " first, or name another with --namespace."
-        )
+    claim_folder(context, takes=not dry_run, data_dir=named.get("data_dir"))
     return project.claim or project.own
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from mcp_memory.bounded_files import MB, read_regular
-from mcp_memory.entrypoints.cli.console import output
-from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.options import AsJson, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:

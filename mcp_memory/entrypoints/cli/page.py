@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.entrypoints.cli.options import over_settings
+from mcp_memory.entrypoints.commands.options import over_settings
 from mcp_memory.errors import NotFound
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, over_settings, settings_chosen, with_options
+from mcp_memory.entrypoints.commands.console import print_json, screen
+from mcp_memory.entrypoints.commands.options import AsJson, over_settings, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:

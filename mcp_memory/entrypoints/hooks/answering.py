@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcp_memory.bridge.hook import END, FAILURE, MOST_BYTES, OUTPUT
+from mcp_memory.bridge.private_sockets import received
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 from mcp_memory.settings import load_settings, settings_of_client
 
@@ -33,25 +34,12 @@ def answer_hook(app: "App", connection: socket.socket, hello: Mapping[str, objec
     try:
         with connection:
             connection.settimeout(PATIENCE_SECONDS)
-            payload = _read(connection, hello.get("size"))
+            payload = received(connection, hello.get("size"), MOST_BYTES)
             answer = _answered(app, payload, hello)
             connection.sendall(answer.kind + answer.text.encode("utf-8", "replace").replace(END, b" ") + END)
             answer.taken()
     except (OSError, ValueError) as error:  # It left, or said nothing that a hook says.
         logger.info("A hook was not answered (%s).", type(error).__name__)
-
-
-def _read(hook: socket.socket, size: object) -> bytes:
-    """Return the payload. Raises OSError, and ValueError for what is none."""
-    if not isinstance(size, int) or size > MOST_BYTES:
-        raise ValueError
-    pieces = bytearray()
-    while len(pieces) < size:
-        part = hook.recv(65_536)
-        if not part:
-            raise ValueError
-        pieces += part
-    return bytes(pieces)
 
 
 def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer:

@@ -48,6 +48,7 @@ KEPT_FREE: Final = 128
 DESCRIPTORS_A_CALL: Final = 3
 """Descriptors that a call may hold at once: a connection to the database is two files, its log among them."""
 LOOK_SECONDS: Final = 0.5
+_STAYS: Final = "Process {pid} serves this memory at {address}; use it there, or end that process first."
 WARM_UP_DELAY_SECONDS: Final = 0.1
 """Head start of the first requests."""
 
@@ -82,28 +83,41 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
         InvalidRequest: nobody can listen there, or anybody could come in.
         StoreUnavailable: the memory cannot be opened.
     """
-    listener = _bind(listening)
-    log_to_stderr(settings.log_level)
-    from mcp_memory.app import open_app
+    from mcp_memory.bridge.door import take_over
+    from mcp_memory.entrypoints.commands.performing import perform
+    from mcp_memory.entrypoints.host.holding import held
 
-    app = open_app(settings, takes=listening.link is None)
+    with _bind(listening) as listener:
+        log_to_stderr(settings.log_level)
+        address, told = _address(listener), _until_told()
+        stays = _STAYS.format(pid=os.getpid(), address=address)
+        takes = listening.link is None
+        door = take_over(str(settings.data_dir))
+        with held(settings, door, perform, told, takes=takes, stays=stays, at=address) as app:
+            _serve(app, settings, listening, listener, told, lambda: announce(address))
+    leave()
+
+
+def _serve(
+    app: App,
+    settings: Settings,
+    listening: Listening,
+    listener: socket.socket,
+    told: threading.Event,
+    announce: Callable[[], None],
+) -> None:
+    """Serve the open memory until told to stop. Raises InvalidRequest."""
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
-    try:
-        _check_closed(app, listening, is_loopback=is_loopback)
-        limits = choose_limits(settings)
-    except InvalidRequest:
-        listener.close()
-        app.close()
-        raise
+    _check_closed(app, listening, is_loopback=is_loopback)
+    limits = choose_limits(settings)
     gate, server, steps = _make(app, listening, limits, is_loopback=is_loopback)
-    told = _until_told()
     upkeep = upkeep_for(app, settings)
     upkeep.start()
     sys.setswitchinterval(SWITCH_SECONDS)
     # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
     thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
     thread.start()
-    announce(_address(listener))
+    announce()
     threading.Thread(target=_warm_up, args=(told, steps), name="warm-up", daemon=True).start()
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
         pass
@@ -111,11 +125,9 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     server.should_exit = True
     if listening.link:
         listening.link.remove_file()
-    leave_within(CALLS_END_SECONDS)  # Whatever a call that goes on holds.
+    leave_within(2 * CALLS_END_SECONDS)  # Whatever a call that goes on holds.
     thread.join()
     upkeep.stop()
-    app.close()
-    leave()
 
 
 def _until_told() -> threading.Event:

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from mcp_memory.bridge.door import OWN_BUILD, Door, build
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.owner.clients import Clients
+    from mcp_memory.entrypoints.host.clients import Clients
 
 FIRST_SECONDS: Final = 5.0
 """Time for the first client to arrive, however soon the settings let an owner end."""
@@ -54,7 +55,8 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
 
     from mcp_memory.app import open_app
     from mcp_memory.bridge.process_end import leave
-    from mcp_memory.entrypoints.owner.clients import Clients
+    from mcp_memory.entrypoints.commands.performing import perform
+    from mcp_memory.entrypoints.host.clients import Clients
     from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
     from mcp_memory.entrypoints.server.upkeep import upkeep_for
     from mcp_memory.settings import load_settings, of_memory
@@ -64,20 +66,21 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     app = open_app(settings, takes=False)
     app.seats = ()
     os.chdir("/")  # The folder of the first client may be removed.
-    clients = Clients(app, door)
+    should_end = threading.Event()
+    clients = Clients(app, door, perform, should_end)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: clients.should_end.set())
+        signal.signal(number, lambda _number, _frame: should_end.set())
     upkeep = upkeep_for(app, settings)
     upkeep.start()
     sys.setswitchinterval(SWITCH_SECONDS)
-    anyio.run(_until_unneeded, door, clients, 60 * settings.idle_minutes)
+    anyio.run(_until_unneeded, door, clients, should_end, 60 * settings.idle_minutes)
     upkeep.stop()
     app.close()
-    door.release()  # Now another process may open the memory.
+    clients.leave()  # Now another process may open the memory.
     leave()
 
 
-async def _until_unneeded(door: Door, clients: "Clients", seconds: float) -> None:
+async def _until_unneeded(door: Door, clients: "Clients", should_end: threading.Event, seconds: float) -> None:
     """Serve until no client has been there for so long, or another must own the memory; end calls in an orderly way."""
     import anyio
 
@@ -86,7 +89,7 @@ async def _until_unneeded(door: Door, clients: "Clients", seconds: float) -> Non
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clients.serve)
         begun = time.monotonic()
-        while door.is_held and build() == OWN_BUILD and not clients.should_end.is_set():
+        while door.is_held and build() == OWN_BUILD and not should_end.is_set():
             await anyio.sleep(LOOK_SECONDS)
             seen_at = clients.seen_at
             end = begun + max(FIRST_SECONDS, seconds) if seen_at is None else seen_at + seconds

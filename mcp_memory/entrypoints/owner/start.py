@@ -9,6 +9,7 @@ from mcp_memory.bridge.relay import pass_on
 
 if TYPE_CHECKING:
     from mcp_memory.bridge.door import Door
+    from mcp_memory.settings import Settings
 
 
 def serve(chosen: Mapping[str, object]) -> NoReturn:
@@ -29,9 +30,31 @@ def serve(chosen: Mapping[str, object]) -> NoReturn:
         from mcp_memory.entrypoints.server.attach import attach
 
         attach(settings)
-    from mcp_memory.entrypoints.server import stdio
+    _serve_here(settings, taken.door)
 
-    stdio.serve(settings, taken.door)
+
+def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
+    """Own the memory in this process until its client leaves, where no process could be started beside it.
+
+    Raises InvalidRequest where there is no standard input or output, and McpMemoryError as the memory does.
+    """
+    from mcp_memory.bridge.process_end import check_standard_streams, leave
+    from mcp_memory.entrypoints.commands.performing import perform
+    from mcp_memory.entrypoints.host.holding import held
+    from mcp_memory.entrypoints.server.mcp_server import build_server
+    from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr, serve_stdio
+    from mcp_memory.entrypoints.server.upkeep import upkeep_for
+
+    check_standard_streams()
+    log_to_stderr(settings.log_level)
+    with held(settings, door, perform) as app:
+        upkeep = upkeep_for(app, settings)
+        upkeep.start()
+        # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in 5 ms.
+        sys.setswitchinterval(SWITCH_SECONDS)
+        serve_stdio(build_server(app, warm_up=True))
+        upkeep.stop()
+    leave()
 
 
 def run_hook(name: str, chosen: Mapping[str, object]) -> None:

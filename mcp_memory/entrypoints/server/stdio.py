@@ -6,16 +6,14 @@ The protocol library waits for calls in flight when its input ends, and for the 
 import io
 import logging
 import sys
-import threading
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from mcp_memory.bridge.process_end import (
     GRACE_SECONDS,
-    check_standard_streams,
     end_with_client,
     leave,
     leave_within,
@@ -26,45 +24,9 @@ from mcp_memory.entrypoints.server.pending_requests import PendingRequests
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from mcp_memory.bridge.door import Door
-    from mcp_memory.settings import Settings
-
 logger = logging.getLogger(__name__)
 
 SWITCH_SECONDS: Final = 0.0005
-_ALONE: Final = (
-    "Another client's server owns this memory alone, since no process could be started beside it; let that client end."
-)
-
-
-def serve(settings: "Settings", door: "Door | None") -> NoReturn:
-    """Open the memory and serve it until the client leaves; ends the process.
-
-    Others that come by the `door` are refused. For systems without sockets between a user's processes, or where nothing
-    can be forked.
-
-    Raises:
-        InvalidRequest: there is no standard input or output.
-        McpMemoryError: the memory cannot be opened.
-    """
-    check_standard_streams()
-    log_to_stderr(settings.log_level)
-    from mcp_memory.app import open_app
-    from mcp_memory.entrypoints.server.mcp_server import build_server
-    from mcp_memory.entrypoints.server.upkeep import upkeep_for
-
-    if door is not None:
-        door.open()
-        threading.Thread(target=door.refuse_all, args=(_ALONE,), daemon=True).start()
-    app = open_app(settings)
-    upkeep = upkeep_for(app, settings)
-    upkeep.start()
-    # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in Python's own 5 ms.
-    sys.setswitchinterval(SWITCH_SECONDS)
-    serve_stdio(build_server(app, warm_up=True))
-    upkeep.stop()
-    app.close()
-    leave()
 
 
 def serve_stdio(server: "MCPServer") -> None:

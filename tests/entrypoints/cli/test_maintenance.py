@@ -16,7 +16,7 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.entrypoints.cli.maintenance import backup_file
+from mcp_memory.entrypoints.commands.maintenance import backup_file
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.ports.text import Vectors

@@ -23,7 +23,7 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
+from mcp_memory.entrypoints.commands.transfer import IMPORT_BATCH
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered

@@ -1,9 +1,13 @@
-"""Options that several commands share, and the memories that they open."""
+"""Options that several commands share, and the memories that they work on.
+
+A command asks the process that owns the memory; where none does, it holds the memory itself.
+"""
 
 import inspect
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
@@ -12,10 +16,12 @@ import typer
 
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
-from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.entrypoints.commands.performing import ASKED, Asked, client_at_work, perform
+from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.bridge.door import Door
     from mcp_memory.settings import Settings
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="The folder that holds the memory.")]
@@ -47,10 +53,17 @@ _SETTINGS: Mapping[str, Any] = {"data_dir": DataDir, "namespace": Namespace, "ag
 """Settings that may stand before any command, and behind those that use them."""
 
 
+_SPECIAL = frozenset(("context", "named"))
+"""Parameters of a command that are no options."""
+_DOOR: ContextVar["Door | None"] = ContextVar("door", default=None)
+
+
 def settings_chosen(chosen: Mapping[str, Any]) -> "Settings":
     """Return the settings with those that the command line names. Raises InvalidRequest."""
     from mcp_memory.settings import load_settings
 
+    if client := client_at_work():
+        return client.settings
     try:
         return load_settings(**chosen)
     except InvalidRequest as error:
@@ -90,20 +103,36 @@ def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
 
 @contextmanager
 def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
-    """Open the memory, and close it; with `takes=False` claim no namespace for the folder.
+    """Open the memory, or take the one that is open; with `takes=False` claim no namespace for the folder.
 
     Raises StoreUnavailable, also in place of what a command makes of a damaged file.
     """
-    from mcp_memory.app import open_app
+    from mcp_memory.entrypoints.host.holding import held
 
-    memory = open_app(settings, takes=takes)
+    client = client_at_work()
+    whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
+    with whose as memory:
+        try:
+            yield memory
+        except (ValueError, LookupError, TypeError) as error:
+            memory.refuse_damage(error)
+            raise
+
+
+def _claimed(settings: "Settings") -> "Door | None":
+    """Return the memory's door; None where there can be none. Raises StoreUnavailable where another process has it."""
+    from mcp_memory.bridge import private_sockets
+    from mcp_memory.bridge.door import Door
+
+    if door := _DOOR.get():
+        return door
     try:
-        yield memory
-    except (ValueError, LookupError, TypeError) as error:
-        memory.refuse_damage(error)
-        raise
-    finally:
-        memory.close()
+        door = Door.claim(str(settings.data_dir)) if private_sockets.are_possible() else None
+    except OSError:
+        return None
+    if door is None and private_sockets.are_possible():
+        raise StoreUnavailable("Another process has opened this memory meanwhile; run the command again.")
+    return door
 
 
 @contextmanager
@@ -117,30 +146,52 @@ def opened_existing(settings: "Settings") -> Generator["App"]:
         yield memory
 
 
-def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], *names: str) -> Decorator:
+def _command(
+    first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]],
+    *names: str,
+    asks: bool = False,
+    needs_same: bool = False,
+) -> Decorator:
     """Turn a function into a command with the options of these names; `first` makes its first argument of them.
 
-    Options behind the command win over those before it. A last parameter `as_json` or `version` stays the last one. The
-    function gets the `context` where it has such a parameter.
+    Options behind the command win over those before it. A last parameter `as_json` or `version` stays the last one.
+    Where it has such a parameter, the function gets the `context`, or in `named` the names of the settings that the
+    command line gives. A command that `asks` works on a memory: its owner runs
+    it, unless it `needs_same` settings and they differ.
     """
 
     def decorate(act: Callable[..., None]) -> Callable[..., None]:
         _, *own = inspect.signature(act).parameters.values()
-        wants_context = any(each.name == "context" for each in own)
+        special = {each.name for each in own} & _SPECIAL
+
+        def perform(given: Mapping[str, Any]) -> None:
+            with first({}) as argument:
+                act(argument, **given)
+
+        if asks:
+            ASKED[act.__qualname__] = Asked(perform, needs_same)
 
         @wraps(act)
         def run(context: typer.Context, **given: Any) -> None:
+            if context.invoked_subcommand is not None and asks:
+                return  # The command that follows does it all.
             root = context.find_root().params
             both = [(name, root[name]) for name in _SETTINGS] + [(name, given.pop(name, None)) for name in names]
             chosen = {name: value for name, value in both if value is not None}
             if folder := chosen.get("data_dir"):  # On the command line a path is relative to the working directory.
                 chosen["data_dir"] = folder.expanduser().absolute()
-            meant = {name: _characters(value) for name, value in given.items()}
-            with first(chosen) as argument:
-                act(argument, **meant, **({"context": context} if wants_context else {}))
+            meant = {name: _characters(value) or root.get(name) or value for name, value in given.items()}
+            if "named" in special:
+                meant["named"] = list(chosen)
+            context_too = {"context": context} if "context" in special else {}
+            with ExitStack() as stack:
+                if asks and not stack.enter_context(_at_the_door(act.__qualname__, chosen, meant)):
+                    return
+                argument = stack.enter_context(first(chosen))
+                act(argument, **meant, **context_too)
 
         added = [inspect.Parameter(name, _BY_NAME, default=None, annotation=_SETTINGS[name]) for name in names]
-        mine = [each.replace(kind=_BY_NAME) for each in own if each.name != "context"]
+        mine = [each.replace(kind=_BY_NAME) for each in own if each.name not in _SPECIAL]
         at = len(mine) - sum(each.name in ("as_json", "version") for each in mine)
         context = inspect.Parameter("context", _BY_NAME, annotation=typer.Context)
         parameters = [context, *mine[:at], *added, *mine[at:]]
@@ -149,6 +200,33 @@ def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], 
         return run
 
     return decorate
+
+
+@contextmanager
+def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> Generator[bool]:
+    """Let the owner of the memory run the command, and yield False; True where this process is to run it.
+
+    Raises typer.Exit, InvalidRequest and StoreUnavailable.
+    """
+    from mcp_memory.bridge import private_sockets
+    from mcp_memory.entrypoints.commands.asking import door_or_answer, end_with
+
+    settings = local_settings(chosen)
+    if not settings.data_dir.is_dir() or not private_sockets.are_possible():
+        yield True
+        return
+    answer = door_or_answer(str(settings.data_dir), chosen, name, given)
+    if isinstance(answer, int):
+        end_with(answer)
+        yield False
+        return
+    token = _DOOR.set(answer)
+    try:
+        yield True
+    finally:
+        _DOOR.reset(token)
+        if answer is not None:
+            answer.release()
 
 
 def _characters(value: Any) -> Any:
@@ -163,11 +241,18 @@ def with_options(*names: str) -> Decorator:
     return _command(nullcontext, *names)
 
 
-def over_settings(*names: str) -> Decorator:
-    """Turn a function into a command; its first argument is the settings of a memory on this machine."""
-    return _command(lambda chosen: nullcontext(local_settings(chosen)), *names)
+def over_settings(*names: str, asks: bool = False) -> Decorator:
+    """Turn a function into a command; its first argument is the settings of the memory here, which it `asks`."""
+    return _command(lambda chosen: nullcontext(local_settings(chosen)), *names, asks=asks)
 
 
-def over_memory(*names: str) -> Decorator:
-    """Turn a function into a command; its first argument is an existing memory."""
-    return _command(lambda chosen: opened_existing(local_settings(chosen)), "data_dir", *names)
+def over_memory(*names: str, needs_same: bool = False) -> Decorator:
+    """Turn a function into a command; its first argument is an existing memory.
+
+    It `needs_same` where the memory must have the settings that its user has.
+    """
+
+    def first(chosen: Mapping[str, Any]) -> AbstractContextManager["App"]:
+        return opened_existing(local_settings(chosen))
+
+    return _command(first, "data_dir", *names, asks=True, needs_same=needs_same)

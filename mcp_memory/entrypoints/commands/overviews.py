@@ -6,8 +6,8 @@ import typer
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.cli.console import output
-from mcp_memory.entrypoints.cli.options import AsJson, Limit, over_memory
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.options import AsJson, Limit, over_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -21,7 +21,7 @@ def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
     """
     from dataclasses import replace
 
-    from mcp_memory.entrypoints.cli.screens import row_screen
+    from mcp_memory.entrypoints.commands.screens import row_screen
     from mcp_memory.services.tasks.branch_visibility import visible_to
 
     where = visible_to(memory.records, memory.caller())
@@ -48,7 +48,7 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
 
     `mcp-memory show ID` shows what went into one, what did not, and why.
     """
-    from mcp_memory.entrypoints.cli.screens import row_screen
+    from mcp_memory.entrypoints.commands.screens import row_screen
 
     known: list[dict[str, Json]] = [
         {
@@ -72,7 +72,7 @@ def graph(
     as_json: AsJson = False,
 ) -> None:
     """Show the connections of a thing and its dependents, or the path between two things."""
-    from mcp_memory.entrypoints.cli.screens import connection_screen
+    from mcp_memory.entrypoints.commands.screens import connection_screen
 
     caller = memory.caller()
     asked = memory.inspect

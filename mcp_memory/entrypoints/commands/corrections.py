@@ -1,16 +1,13 @@
-"""Commands by which a person corrects a memory: edit, supersede, pin, forget, restore."""
+"""Commands by which a person corrects a memory: edit, supersede, pin, forget, and restore for records."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.model.ids import RECORD, number_of
-from mcp_memory.entrypoints.cli.console import output
-from mcp_memory.entrypoints.cli.maintenance import restore_file
-from mcp_memory.entrypoints.cli.options import AsJson, opened, over_memory, over_settings
-from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings
+from mcp_memory.errors import NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -43,7 +40,7 @@ def edit(
 
     An earlier text is kept, and `mcp-memory show` shows it.
     """
-    from mcp_memory.entrypoints.cli.records import given_text
+    from mcp_memory.entrypoints.commands.records import given_text
 
     changes = {"text": given_text(text) if text is not None else None, "tags": tag or None}
     changes |= {"importance": importance, "confidence": confidence}
@@ -102,30 +99,18 @@ def forget(
     )
 
 
-@over_settings("data_dir", "namespace", "agent")
-def restore(
-    settings: "Settings",
-    targets: Annotated[list[str], typer.Argument(metavar="ID…|FILE", help="Records that were retired, or a backup.")],
-    as_json: AsJson = False,
-) -> None:
-    """Bring back records that were forgotten; or, given a backup's file, replace the whole memory by it.
-
-    For a file, stop the servers first. The former database is kept beside it.
-    """
-    if all(each.startswith(RECORD) and number_of(each) for each in targets):
-        with opened(settings) as memory:
-            restored = _move(memory, targets, "restore").done
-        output(as_json, {"restored": list(restored)}, f"Restored: {', '.join(restored)}.")
-        return
-    if len(targets) > 1:
-        raise InvalidRequest("Give the ids of records, or one backup's file.")
-    restore_file(settings, Path(targets[0]), as_json)
+@over_settings("data_dir", "namespace", "agent", asks=True)
+def restore_records(settings: "Settings", targets: list[str], as_json: AsJson = False) -> None:
+    """Bring back records that were forgotten."""
+    with opened(settings) as memory:
+        restored = _move(memory, targets, "restore").done
+    output(as_json, {"restored": list(restored)}, f"Restored: {', '.join(restored)}.")
 
 
 def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> None:
     """Apply the changes that are not None, checked as an agent's are, and show the record."""
     from mcp_memory.domain.model.requests import Revision
-    from mcp_memory.entrypoints.cli.screens import record_screen
+    from mcp_memory.entrypoints.commands.screens import record_screen
     from mcp_memory.entrypoints.server.arguments import read_arguments
     from mcp_memory.entrypoints.server.request_arguments import request_of
     from mcp_memory.entrypoints.server.wire import ReviseArguments

@@ -6,8 +6,8 @@ import typer
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.reviews import WAYS
-from mcp_memory.entrypoints.cli.console import output
-from mcp_memory.entrypoints.cli.options import AsJson, over_memory
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.options import AsJson, over_memory
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ review = typer.Typer(
 
 @review.callback(invoke_without_command=True)
 @over_memory("namespace", "agent")
-def list_groups(memory: "App", context: typer.Context, as_json: AsJson = False) -> None:
+def list_groups(memory: "App", as_json: AsJson = False) -> None:
     """Show the groups of records that wait for somebody to look at them together."""
-    if context.invoked_subcommand is not None:
-        return
-    from mcp_memory.entrypoints.cli.screens import review_screen
+    from mcp_memory.entrypoints.commands.screens import review_screen
     from mcp_memory.entrypoints.server.review_answers import show_group
 
     caller = memory.caller()

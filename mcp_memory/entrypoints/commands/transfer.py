@@ -3,7 +3,6 @@
 import os
 import secrets
 import shlex
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -18,20 +17,17 @@ import typer
 
 from mcp_memory.bounded_files import MB, open_regular, too_large
 from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.entrypoints.cli.console import (
+from mcp_memory.entrypoints.commands.asking import STREAM
+from mcp_memory.entrypoints.commands.console import (
     complain,
     interruptible,
     output,
     print_json,
     progress_bar,
     screen,
+    terminal,
 )
-from mcp_memory.entrypoints.cli.options import (
-    AsJson,
-    opened,
-    opened_existing,
-    over_settings,
-)
+from mcp_memory.entrypoints.commands.options import AsJson, opened, opened_existing, over_settings
 from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from mcp_memory.ports.transfer import Piece
     from mcp_memory.settings import Settings
 
-STREAM = "-"
 _STREAM_NAME = "Standard input"
 _RUN_AGAIN_TO_GO_ON = "Run the same command again: what is here already is not stored twice."
 _OUTCOMES: Mapping[str, str] = {
@@ -60,11 +55,10 @@ IMPORT_BATCH = 200
 """Items of another server that are stored in one write."""
 
 
-@over_settings("data_dir")
+@over_settings("data_dir", asks=True)
 def export(
     settings: "Settings",
-    context: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
     namespace: Annotated[
         str | None, typer.Option("--namespace", metavar="NAME", help="Export this project only; by default all.")
     ] = None,
@@ -85,21 +79,20 @@ def export(
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
-        project = namespace or context.find_root().params["namespace"]
-        written = write_memory(memory.records.transfer(), file, project, progress)
+        written = write_memory(memory.records.transfer(), file, namespace, progress)
         if target != STREAM:
-            memory.attachments.copy_to(files_beside(Path(target)), project)
+            memory.attachments.copy_to(files_beside(target), namespace)
     if as_json:
-        print_json({"path": target, "pieces": written, "bytes": Path(target).stat().st_size})
+        print_json({"path": str(target), "pieces": written, "bytes": target.stat().st_size})
     elif target != STREAM:
         screen().print(f"{target} ({written} pieces)", soft_wrap=True)
 
 
-@over_settings("data_dir", "namespace", "agent")
+@over_settings("data_dir", "namespace", "agent", asks=True)
 def import_memory(
     settings: "Settings",
-    context: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
+    named: list[str],
+    source: Annotated[Path, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
     server: Annotated[
         str | None,
         typer.Option("--from", metavar="SERVER", help="Another memory server: reference, basic-memory or claude-mem."),
@@ -115,13 +108,13 @@ def import_memory(
     An exported one comes into an empty memory as it was; into another what it knows is added, once. What is another
     server's becomes part of the project.
     """
-    if server is None and (project or context.params["namespace"] or context.params["agent"]):
+    if server is None and (project or {"namespace", "agent"} & set(named)):
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
     with interruptible(f"Interrupted. {_RUN_AGAIN_TO_GO_ON}"):
         if server is None:
             outcome = _import_exported(source, settings)
         else:
-            outcome = _import_foreign(Path(source), server, project, settings)
+            outcome = _import_foreign(source, server, project, settings)
     places = visible(_places_in_words(outcome))
     output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.{places}")
 
@@ -160,7 +153,7 @@ def _counted(pieces: "Iterable[Piece]", projects: Counter[str]) -> "Iterator[Pie
         yield piece
 
 
-def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
+def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
     from mcp_memory.services.memory.merge import Merger
@@ -168,7 +161,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
 
     projects = Counter[str]()
     with _lines(source) as lines:
-        file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
+        file = MemoryFile(lines, _STREAM_NAME if source == STREAM else str(source))
         with opened(settings) as memory:
             with progress_bar("Storing") as progress, file.located():
                 if memory.records.transfer().is_empty():
@@ -178,7 +171,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
                     merger = Merger(memory.records, memory.now, memory.caller().agent, memory.trust.present_unless_used)
                     outcome = asdict(merger(_counted(file.pieces(progress), projects)))
             if source != STREAM:
-                memory.attachments.take_from(files_beside(Path(source)))
+                memory.attachments.take_from(files_beside(source))
             places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}
             return {**outcome, "embedded": _embed(memory), **places}
 
@@ -240,12 +233,12 @@ def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -
 
 
 @contextmanager
-def _new_file(target: str) -> Generator[BinaryIO]:
+def _new_file(target: Path) -> Generator[BinaryIO]:
     """Yield a new private file, which appears under its name once it is complete. Raises InvalidRequest."""
     if target == STREAM:
-        yield sys.stdout.buffer
+        yield terminal().stdout.buffer
         return
-    path = Path(target)
+    path = target
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # Another may export to the same name.
     if path.exists():
         raise InvalidRequest(f"{path} exists already; name a new file.")
@@ -268,14 +261,14 @@ def _new_file(target: str) -> Generator[BinaryIO]:
 
 
 @contextmanager
-def _lines(source: str) -> Generator[BinaryIO]:
+def _lines(source: Path) -> Generator[BinaryIO]:
     """Open the source. Raises InvalidRequest."""
     if source == STREAM:
-        with _kept_aside(sys.stdin.buffer) as file:
+        with _kept_aside(terminal().stdin.buffer) as file:
             yield file
         return
     try:
-        file = open_regular(Path(source))
+        file = open_regular(source)
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}); name an exported memory, or pipe it in and name -."
         raise InvalidRequest(message) from error

@@ -9,22 +9,23 @@ from typing import Annotated, Any
 import typer
 
 from mcp_memory import __version__
-from mcp_memory.entrypoints.cli.access import tokens, trust
 from mcp_memory.entrypoints.cli.completion import complete, completion
-from mcp_memory.entrypoints.cli.console import OneLineErrors, prepare_streams
-from mcp_memory.entrypoints.cli.corrections import edit, forget, pin, restore, supersede
 from mcp_memory.entrypoints.cli.doctor import doctor
 from mcp_memory.entrypoints.cli.install import install, uninstall
-from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.measuring import compress, count
-from mcp_memory.entrypoints.cli.options import with_options
-from mcp_memory.entrypoints.cli.overviews import contexts, graph, sessions
 from mcp_memory.entrypoints.cli.page import ui
-from mcp_memory.entrypoints.cli.projects import projects
-from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
-from mcp_memory.entrypoints.cli.review import review, undo
+from mcp_memory.entrypoints.cli.restore import restore
 from mcp_memory.entrypoints.cli.serve import demo, hook, serve, stop
-from mcp_memory.entrypoints.cli.transfer import export, import_memory
+from mcp_memory.entrypoints.commands.access import tokens, trust
+from mcp_memory.entrypoints.commands.console import OneLineErrors, prepare_streams
+from mcp_memory.entrypoints.commands.corrections import edit, forget, pin, supersede
+from mcp_memory.entrypoints.commands.maintenance import backup, maintain, reindex
+from mcp_memory.entrypoints.commands.options import with_options
+from mcp_memory.entrypoints.commands.overviews import contexts, graph, sessions
+from mcp_memory.entrypoints.commands.projects import projects
+from mcp_memory.entrypoints.commands.records import add, list_records, search, show, status, tasks
+from mcp_memory.entrypoints.commands.review import review, undo
+from mcp_memory.entrypoints.commands.transfer import export, import_memory
 
 app = typer.Typer(
     name="mcp-memory",

@@ -1,7 +1,6 @@
 """Commands over records and tasks: status, search, show, list, tasks, add."""
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,8 @@ from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
 from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.cli.console import complain, output, print_json
-from mcp_memory.entrypoints.cli.options import (
+from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
+from mcp_memory.entrypoints.commands.options import (
     AsJson,
     Inactive,
     KindOptions,
@@ -28,6 +27,7 @@ from mcp_memory.entrypoints.cli.options import (
     over_memory,
     over_settings,
 )
+from mcp_memory.entrypoints.commands.performing import is_served
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ _WHAT_BECAME: dict[str, str] = {
 def status(memory: "App", as_json: AsJson = False) -> None:
     """Show what is stored, and the current task."""
     from mcp_memory.bridge.door import owner_of
-    from mcp_memory.bridge.private_sockets import are_possible
-    from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
 
     caller = memory.caller()
@@ -62,7 +61,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
         # Of all projects together: who opens the file may know.
         "index_directories": [asdict(each) for each in memory.index_examiner().directories()],
         "unembedded": memory.records.count_unembedded(),
-        "owner": dict(owner_of(str(memory.settings.data_dir))) if are_possible() else dict[str, object](),
+        "owner": dict(owner_of(str(memory.settings.data_dir))) if is_served() else dict[str, object](),
     }
     parts = (screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
     output(as_json, shown, *parts)
@@ -92,7 +91,7 @@ def search(
     Ranked as for agents. Looking does not count as opening, so that it changes no ranking.
     """
     from mcp_memory.domain.model.requests import RecallRequest
-    from mcp_memory.entrypoints.cli.screens import result_screen
+    from mcp_memory.entrypoints.commands.screens import result_screen
 
     if not query.strip():
         raise InvalidRequest("QUERY is empty; say what to look for, or use `mcp-memory list`.")
@@ -140,7 +139,7 @@ def list_records(
     Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
     """
     from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
-    from mcp_memory.entrypoints.cli.screens import result_screen
+    from mcp_memory.entrypoints.commands.screens import result_screen
     from mcp_memory.services.retrieval.results import result_of
     from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
@@ -169,7 +168,7 @@ def tasks(memory: "App", as_json: AsJson = False) -> None:
 
     Agents push and pop them.
     """
-    from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import show_place, task_tree
 
     caller = memory.caller()
@@ -188,7 +187,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all of one record, task or context, or of a summary in a session's log."""
-    from mcp_memory.entrypoints.cli.screens import record_screen
+    from mcp_memory.entrypoints.commands.screens import record_screen
 
     shown = _describe(memory, record_id)
     output(as_json, shown, *record_screen(shown))
@@ -220,7 +219,7 @@ def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     return {**stand_in_result(entries[some_id]), "covers": list(entries[some_id].covers)}
 
 
-@over_settings("data_dir", "namespace", "agent")
+@over_settings("data_dir", "namespace", "agent", asks=True)
 def add(
     settings: "Settings",
     text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to remember; - reads it from standard input.")],
@@ -257,7 +256,7 @@ def add(
     if as_json:
         print_json(asdict(remembered))
         return
-    typer.echo(remembered.id)
+    say(remembered.id)
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
     if remembered.added:
@@ -268,7 +267,7 @@ def given_text(text: str) -> str:
     """Return the text, or what standard input holds for `-`. Raises InvalidRequest."""
     if text != STDIN:
         return text
-    given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
+    given = terminal().stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
     if len(given) > _MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS:
         raise InvalidRequest(f"Standard input holds more than {MAX_TEXT_CHARS:,} characters; add it in parts.")
     try:

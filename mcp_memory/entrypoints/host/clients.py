@@ -1,10 +1,11 @@
-"""Lets the clients of an owner in, and gives each what it wants: a window its session, a hook its answer."""
+"""Lets the clients of an owner in, and gives each what it wants: a window its session, a hook or command its answer."""
 
 import json
 import logging
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
@@ -24,18 +25,30 @@ logger = logging.getLogger(__name__)
 
 HOOKS_AT_ONCE: Final = 8
 """Hooks answered side by side; further ones wait."""
+COMMANDS_AT_ONCE: Final = 8
+
+Perform = Callable[["App", socket.socket, Mapping[str, object]], None]
+"""Runs a command of the client at the other end, which has said this."""
 
 
 class Clients:
-    """The clients of one memory, from `serve` to `dismiss`."""
+    """The clients of one memory, from `serve` to `leave`."""
 
-    def __init__(self, app: "App", door: "Door") -> None:
-        self.should_end = threading.Event()
-        """Set when the process must end: a client is of a later build, or asks for it."""
+    def __init__(
+        self, app: "App", door: "Door", perform: Perform, should_end: threading.Event, stays: str = ""
+    ) -> None:
+        """`should_end` is set when the process must end: a client asks for it or for the memory, or is of a later build.
+
+        A process that `stays` ends for the first of these only; the others are told this sentence.
+        """
         self._app = app
         self._door = door
-        self._windows = SharedServer(app, build_server(app, warm_up=True), self.should_end.set)
-        self._hooks = CapacityLimiter(HOOKS_AT_ONCE)
+        self._perform = perform
+        self._should_end = should_end
+        self._stays = stays
+        self._successor: socket.socket | None = None
+        self._windows = SharedServer(app, build_server(app, warm_up=True), should_end.set)
+        self._hooks, self._commands = CapacityLimiter(HOOKS_AT_ONCE), CapacityLimiter(COMMANDS_AT_ONCE)
         self._answering = 0
         self._seen_at: float | None = None
 
@@ -51,10 +64,12 @@ class Clients:
             self._seen_at = time.monotonic()
         return self._seen_at
 
-    async def serve(self) -> None:
-        """Let clients in until the door is closed."""
+    async def serve(self, first: Arrival | None = None) -> None:
+        """Let clients in until the door is closed, and before them the `first` that has arrived."""
         at_the_door = CapacityLimiter(1)  # Waiting takes none of the threads that calls need.
         async with anyio.create_task_group() as tasks:
+            if first is not None:
+                tasks.start_soon(self._let_in, first)
             while arrival := await to_thread.run_sync(
                 self._door.next_arrival, abandon_on_cancel=True, limiter=at_the_door
             ):
@@ -64,6 +79,12 @@ class Clients:
         """Let nobody in any more, and end the windows' sessions in an orderly way."""
         self._door.close()
         self._windows.dismiss(seconds)
+
+    def leave(self) -> None:
+        """Leave the closed memory to the process that asked for it, else to any."""
+        if self._successor is not None:
+            self._door.hand_over(self._successor)
+        self._door.release()
 
     async def _let_in(self, arrival: Arrival) -> None:
         self._seen_at = time.monotonic()
@@ -83,20 +104,29 @@ class Clients:
         return None
 
     async def _answer(self, arrival: Arrival, hello: Mapping[str, object]) -> None:
-        kind = hello.get("kind")
-        if _as_build(hello.get("build")) > OWN_BUILD:
-            self.should_end.set()
-            with arrival.connection:  # It finds the next owner.
+        kind, connection = hello.get("kind"), arrival.connection
+        is_later = _as_build(hello.get("build")) > OWN_BUILD
+        if self._stays and (is_later or kind == "take"):
+            with connection:
+                connection.sendall(refusal(self._stays))
+        elif is_later:
+            self._should_end.set()
+            with connection:  # It finds the next owner.
                 if kind == "window":
-                    arrival.connection.sendall(BYE + b"0\n")
+                    connection.sendall(BYE + b"0\n")
         elif kind == "hook":
-            await to_thread.run_sync(answer_hook, self._app, arrival.connection, hello, limiter=self._hooks)
+            await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
+        elif kind == "command":
+            await to_thread.run_sync(self._perform, self._app, connection, hello, limiter=self._commands)
+        elif kind == "take" and self._successor is None:
+            self._successor = connection
+            self._should_end.set()
         else:
-            with arrival.connection:
+            with connection:
                 if kind == "stop":
-                    self.should_end.set()
-                else:
-                    arrival.connection.sendall(refusal("This is no client of this version; update mcp-memory."))
+                    self._should_end.set()
+                elif kind != "take":
+                    connection.sendall(refusal("This is no client of this version; update mcp-memory."))
 
 
 def _read(line: bytes) -> Mapping[str, object]:

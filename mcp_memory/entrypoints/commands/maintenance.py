@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import interruptible, output, progress_bar
-from mcp_memory.entrypoints.cli.options import AsJson, over_memory
-from mcp_memory.errors import NotFound
+from mcp_memory.entrypoints.commands.console import interruptible, output, progress_bar
+from mcp_memory.entrypoints.commands.options import AsJson, over_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.settings import Settings
 
 _RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
 _MAINTAINED: Mapping[str, str] = {
@@ -25,7 +23,7 @@ _MAINTAINED: Mapping[str, str] = {
 }
 
 
-@over_memory()
+@over_memory(needs_same=True)
 def reindex(memory: "App", as_json: AsJson = False) -> None:
     """Embed everything again with this embedder.
 
@@ -81,18 +79,6 @@ def backup(
     memory.attachments.copy_to(files_beside(file))
     size = file.stat().st_size
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
-
-
-def restore_file(settings: "Settings", file: Path, as_json: bool) -> None:
-    """Replace the memory by a backup, and say where the former database is. Raises NotFound."""
-    from mcp_memory.wiring import restore_backup
-
-    if not file.exists():
-        raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
-    kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    former = f" The former database is {kept}." if kept else ""
-    shown = {"restored": str(file), "kept": str(kept) if kept else None}
-    output(as_json, shown, f"{file} is now the memory.{former}")
 
 
 def backup_file(target: Path, now: datetime) -> Path:

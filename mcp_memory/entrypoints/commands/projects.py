@@ -6,8 +6,8 @@ import typer
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.entrypoints.cli.console import output
-from mcp_memory.entrypoints.cli.options import AsJson, over_memory
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.options import AsJson, over_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -19,12 +19,10 @@ Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project
 
 @projects.callback(invoke_without_command=True)
 @over_memory("namespace", "agent")
-def list_projects(memory: "App", context: typer.Context, as_json: AsJson = False) -> None:
+def list_projects(memory: "App", as_json: AsJson = False) -> None:
     """Show the projects (namespaces) that hold shared records, how many each holds, and the folder it is in."""
-    if context.invoked_subcommand is not None:
-        return
     from mcp_memory.domain.model.scopes import RecordFilter, scope_key
-    from mcp_memory.entrypoints.cli.screens import row_screen
+    from mcp_memory.entrypoints.commands.screens import row_screen
 
     here, folders = memory.caller().namespace, memory.projects.folders()
     known: list[dict[str, Json]] = [

@@ -1,12 +1,17 @@
-"""Output of all commands: streams that fail on no character, JSON, progress, one-line errors. Knows no command."""
+"""Input and output of all commands: streams that fail on no character, JSON, progress, one-line errors.
+
+Knows no command. The streams are the process's, or those of a client whose command the process runs.
+"""
 
 import io
 import json
 import re
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
@@ -14,6 +19,7 @@ from typer.core import TyperGroup
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import McpMemoryError
+from mcp_memory.locations import screen_variables
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,6 +34,40 @@ _FOR_PEOPLE: Mapping[str, str] = {"call `recall` to find ids": "`mcp-memory sear
 """Next steps that messages name for agents, and the same for people who run a command."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """What a command reads from and writes to, and where it runs."""
+
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    environment: Mapping[str, str]
+    """The variables that say what the screen can show."""
+    folder: str = ""
+    """The client's working directory; "" for this process's own."""
+    check: Callable[[], None] = lambda: None
+    """Raises KeyboardInterrupt once the user has interrupted the command."""
+
+
+_CLIENT: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
+
+
+def terminal() -> Terminal:
+    """Return the terminal of the command at work: a client's, or this process's own."""
+    own = Terminal(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environment=screen_variables())
+    return _CLIENT.get() or own
+
+
+@contextmanager
+def at(client: Terminal) -> Generator[None]:
+    """Run a command at this terminal as long as the context lasts."""
+    token = _CLIENT.set(client)
+    try:
+        yield
+    finally:
+        _CLIENT.reset(token)
+
+
 def prepare_streams() -> None:
     """Replace characters that a console cannot show; write UTF-8 into a file or pipe on Windows."""
     for stream in (sys.stdout, sys.stderr):
@@ -40,9 +80,10 @@ def screen(*, on_stderr: bool = False) -> "Console":
     """Return the console for people. Stored text is never taken for markup; no line in a file ends in spaces."""
     from rich.console import Console
 
-    stream = sys.stderr if on_stderr else sys.stdout
-    file = None if stream.isatty() else cast("TextIO", _Unpadded(stream))
-    return Console(file=file, stderr=on_stderr, highlight=False, markup=False, emoji=False)
+    here = terminal()
+    stream = here.stderr if on_stderr else here.stdout
+    file = stream if stream.isatty() else cast("TextIO", _Unpadded(stream))
+    return Console(file=file, highlight=False, markup=False, emoji=False, _environ=here.environment)
 
 
 class _Unpadded:
@@ -60,8 +101,13 @@ class _Unpadded:
 
 def print_json(value: object) -> None:
     """Print a value as indented JSON; escape it where the stream is not Unicode, so that nothing is lost."""
-    text = json.dumps(value, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
-    typer.echo(text.encode("utf-8", "replace").decode("utf-8"))
+    text = json.dumps(value, indent=2, ensure_ascii=not _is_unicode(terminal().stdout))
+    say(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def say(line: str) -> None:
+    """Print one line as it is."""
+    typer.echo(line, file=terminal().stdout)
 
 
 def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
@@ -76,7 +122,7 @@ def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
 
 def complain(message: str) -> None:
     """Print one line for people on stderr."""
-    typer.echo(f"mcp-memory: {visible(message)}", err=True)
+    typer.echo(f"mcp-memory: {visible(message)}", file=terminal().stderr)
 
 
 class OneLineErrors(TyperGroup):
@@ -84,14 +130,21 @@ class OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the command line names."""
-        try:
+        with one_line_errors():
             return super().invoke(ctx)
-        except McpMemoryError as error:
-            message = str(error)
-            for to_agents, to_people in _FOR_PEOPLE.items():
-                message = message.replace(to_agents, to_people)
-            complain(message)
-            raise typer.Exit(1) from error
+
+
+@contextmanager
+def one_line_errors() -> Generator[None]:
+    """Turn an error that the caller can act on into a line on stderr and exit code 1."""
+    try:
+        yield
+    except McpMemoryError as error:
+        message = str(error)
+        for to_agents, to_people in _FOR_PEOPLE.items():
+            message = message.replace(to_agents, to_people)
+        complain(message)
+        raise typer.Exit(1) from error
 
 
 @contextmanager
@@ -113,12 +166,14 @@ def progress_bar(doing: str) -> "Generator[Progress]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=screen(on_stderr=True), disable=not sys.stderr.isatty())
+    here = terminal()
+    bar = Progress(*columns, console=screen(on_stderr=True), disable=not here.stderr.isatty())
     task = bar.add_task(doing, total=None)
     shown_at: float | None = None
 
     def progress(done: int, total: int) -> None:
         nonlocal shown_at
+        here.check()
         if shown_at is None and total:
             bar.start()
         elif done < total and time.monotonic() - (shown_at or 0.0) <= _BETWEEN_UPDATES_SECONDS:

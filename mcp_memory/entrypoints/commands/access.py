@@ -12,8 +12,15 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.scopes import RIGHTS, Grant
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.cli.console import output, print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, opened, opened_existing, over_memory, over_settings
+from mcp_memory.entrypoints.commands.console import output, print_json, screen
+from mcp_memory.entrypoints.commands.options import (
+    AsJson,
+    opened,
+    opened_existing,
+    over_memory,
+    over_settings,
+)
+from mcp_memory.entrypoints.commands.performing import working_folder
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import folder_exists, read_project
 
@@ -28,7 +35,7 @@ tokens = typer.Typer(name="tokens", no_args_is_help=True, help="Manage access to
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.")]
 
 
-@over_settings("data_dir")
+@over_settings("data_dir", asks=True)
 def trust(
     settings: "Settings",
     folder: Annotated[
@@ -56,7 +63,7 @@ def trust(
 def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:
     if folder is not None and not folder_exists(folder):
         raise InvalidRequest(f"{folder} is not a folder; name an existing one.")
-    project = read_project(folder)
+    project = read_project(folder or working_folder())
     with opened(settings, takes=False) as memory:
         trusted = memory.trust.trust(project)
         others = [each for each in memory.trust.folders() if each.namespace == trusted.namespace]
@@ -73,7 +80,7 @@ def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> 
     """Withdraw trust from a folder; its path finds one that is gone, or is another repository by now."""
     from mcp_memory.entrypoints.hooks.session_notes import forget_namespaces
 
-    path = os.path.realpath(folder or Path.cwd())
+    path = os.path.realpath(folder or working_folder() or Path.cwd())
     with opened_existing(settings) as memory:
         known = {each.folder for each in memory.trust.folders()}
         revoked = memory.trust.revoke(path if path in known else read_project(Path(path)).root)
@@ -87,7 +94,7 @@ def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> 
 def _list_folders(settings: "Settings", as_json: bool) -> None:
     with opened_existing(settings) as memory:
         known = [_shown_folder(each) for each in memory.trust.folders()]
-    from mcp_memory.entrypoints.cli.screens import folder_lines
+    from mcp_memory.entrypoints.commands.screens import folder_lines
 
     nothing = "No folder is trusted yet; the first to use a project's memory will be."
     output(as_json, known, *(folder_lines(known) or (nothing,)))
@@ -97,8 +104,25 @@ def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
     return asdict(trusted) | {"since": iso(trusted.since), "exists": folder_exists(Path(trusted.folder))}
 
 
+@over_settings("data_dir", asks=True)
+def claim_folder(settings: "Settings", takes: bool = True) -> None:
+    """Record the namespace that the working directory claims for it, as a server would; with `takes=False` only look.
+
+    Raises:
+        InvalidRequest: it was refused that namespace.
+    """
+    project = read_project(working_folder())
+    with opened(settings, takes=takes) as memory:
+        membership = memory.trust.membership(project, takes=takes)
+    if membership.is_refused:
+        raise InvalidRequest(
+            f"This folder claims to be {project.claim}, whose memory it was not given; if it is, run `mcp-memory trust`"
+            " first, or name another with --namespace."
+        )
+
+
 @tokens.command("add")
-@over_settings("data_dir")
+@over_settings("data_dir", asks=True)
 def add_token(
     settings: "Settings",
     name: TokenName,
@@ -139,7 +163,7 @@ def add_token(
 @over_memory()
 def list_tokens(memory: "App", as_json: AsJson = False) -> None:
     """Show the tokens, revoked and expired ones too; never a secret."""
-    from mcp_memory.entrypoints.cli.screens import token_lines
+    from mcp_memory.entrypoints.commands.screens import token_lines
 
     known = [_shown_token(token, time.time()) for token in memory.tokens.all()]
     output(as_json, known, *(token_lines(known) if known else ("No tokens yet; `mcp-memory tokens add` makes one.",)))

@@ -1,0 +1,53 @@
+"""The command that brings back forgotten records, or goes back to a backup of the whole memory."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcp_memory.bridge.door import take_over
+from mcp_memory.domain.model.ids import RECORD, number_of
+from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.corrections import restore_records
+from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.settings import Settings
+
+
+@with_options("data_dir", "namespace", "agent")
+def restore(
+    chosen: Mapping[str, Any],
+    context: typer.Context,
+    targets: Annotated[list[str], typer.Argument(metavar="ID…|FILE", help="Records that were retired, or a backup.")],
+    as_json: AsJson = False,
+) -> None:
+    """Bring back records that were forgotten; or, given a backup's file, replace the whole memory by it.
+
+    The former database is kept beside it. Clients go on with the memory that is restored.
+    """
+    if all(each.startswith(RECORD) and number_of(each) for each in targets):
+        return restore_records(context, targets=targets, as_json=as_json, **chosen)
+    if len(targets) > 1:
+        raise InvalidRequest("Give the ids of records, or one backup's file.")
+    settings, file = local_settings(chosen), Path(targets[0])
+    if not file.exists():
+        raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
+    door = take_over(str(settings.data_dir))
+    try:
+        return _restore(settings, file, as_json)
+    finally:
+        if door is not None:
+            door.release()
+
+
+def _restore(settings: "Settings", file: Path, as_json: bool) -> None:
+    from mcp_memory.wiring import restore_backup
+
+    kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    former = f" The former database is {kept}." if kept else ""
+    shown = {"restored": str(file), "kept": str(kept) if kept else None}
+    output(as_json, shown, f"{file} is now the memory.{former}")

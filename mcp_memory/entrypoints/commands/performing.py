@@ -1,0 +1,207 @@
+"""Runs commands of other processes over the memory that this one owns, with their streams, folders and names.
+
+What `options` decorates fills ASKED, once the package is loaded.
+"""
+
+import json
+import logging
+import os
+import select
+import socket
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
+
+import typer
+
+from mcp_memory.bridge.door import refusal
+from mcp_memory.bridge.private_sockets import received
+from mcp_memory.entrypoints.commands.asking import PATH_KEY
+from mcp_memory.entrypoints.commands.console import INTERRUPTED, Terminal, at, complain, one_line_errors
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.settings import settings_of_client
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App, Seat
+    from mcp_memory.domain.model.records import Json
+    from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS: Final = 5.0
+"""Time for a client to hand over its streams and arguments."""
+MOST_BYTES: Final = 4_194_304
+
+
+class Asked(NamedTuple):
+    """A command that asks the memory, as the memory's owner runs it."""
+
+    run: Callable[[Mapping[str, Any]], None]
+    """Runs it with these arguments."""
+    needs_same: bool
+    """True where it makes no sense with settings of the memory other than the client's."""
+
+
+ASKED: dict[str, Asked] = {}
+"""Commands that ask the memory, by the names of their functions."""
+
+
+class Served(NamedTuple):
+    """The client of the memory's owner whose command is at work."""
+
+    app: "App"
+    settings: "Settings"
+    folder: Path
+    differing: tuple[str, ...]
+
+    @contextmanager
+    def memory(self, *, takes: bool) -> "Generator[App]":
+        """Yield the memory as the client is in it."""
+        from mcp_memory.app import Seat
+
+        seat = Seat(self.app, self.settings, self.folder, takes=takes, differing=self.differing)
+        with self.app.seated(seat):
+            yield cast("App", _AtSeat(self.app, seat))
+
+
+class _AtSeat:
+    """The memory, asked from a client's seat."""
+
+    def __init__(self, app: "App", seat: "Seat") -> None:
+        self.settings = seat.settings
+        self._app = app
+        self._seat = seat
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._app, name)
+
+    def status(self, caller: "Caller") -> "dict[str, Json]":
+        return self._app.status(caller, self._seat)
+
+    def caller(self, session_id: str | None = None) -> "Caller":
+        return self._app.caller(session_id, seat=self._seat)
+
+
+_SERVED: ContextVar[Served | None] = ContextVar("served", default=None)
+
+
+def working_folder() -> Path | None:
+    """Return the working directory of the client whose command is at work; None for this process's own."""
+    client = _SERVED.get()
+    return client.folder if client else None
+
+
+def client_at_work() -> Served | None:
+    """Return the client whose command is at work; None where the command is the process's own."""
+    return _SERVED.get()
+
+
+def is_served() -> bool:
+    """True in the process that owns the memory, while it runs another's command."""
+    return _SERVED.get() is not None
+
+
+@contextmanager
+def served(client: Served) -> Generator[None]:
+    """Run a command of this client as long as the context lasts."""
+    token = _SERVED.set(client)
+    try:
+        yield
+    finally:
+        _SERVED.reset(token)
+
+
+def perform(app: "App", connection: socket.socket, hello: Mapping[str, object]) -> None:
+    """Run the command of the client at the other end, which has said this; tell its exit code, and close."""
+    try:
+        with connection, ExitStack() as streams:
+            connection.settimeout(PATIENCE_SECONDS)
+            _, lent, _, _ = socket.recv_fds(connection, 1, 3)
+            terminal = _terminal(connection, lent, hello, streams)
+            given = _arguments(received(connection, hello.get("size"), MOST_BYTES))
+            try:
+                settings, differing = settings_of_client(app.settings, hello)
+                if not (command := ASKED.get(str(hello.get("name")))):
+                    raise InvalidRequest("There is no such command in the version that has this memory open.")
+                if differing and command.needs_same:
+                    raise InvalidRequest(_OTHERWISE.format(names=", ".join(differing)))
+            except InvalidRequest as error:
+                return connection.sendall(refusal(str(error)))
+            with at(terminal), served(Served(app, settings, Path(terminal.folder), differing)):
+                if differing:
+                    complain(
+                        f"Settings that do not count, since the memory is open with others: {', '.join(differing)}."
+                    )
+                code = _run(terminal, lambda: command.run(given))
+            return connection.sendall(b"%d\n" % code)
+    except (OSError, ValueError, TypeError, KeyError) as error:  # It left, or said nothing that a command says.
+        logger.info("A command was not answered (%s).", type(error).__name__)
+
+
+_OTHERWISE: Final = "This memory is open with other settings ({names}). Run `mcp-memory stop`, then this command again."
+
+
+def _run(terminal: Terminal, command: Callable[[], object]) -> int:
+    """Return the exit code of a command, which has said all that it says."""
+    code = _code_of(command)
+    try:
+        for stream in (terminal.stdout, terminal.stderr):
+            stream.flush()
+    except OSError:  # Nobody reads it any more.
+        return 1
+    return code
+
+
+def _code_of(command: Callable[[], object]) -> int:
+    try:
+        with one_line_errors():
+            command()
+        return 0
+    except typer.Exit as end:
+        return end.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return 1
+    except Exception as error:  # noqa: BLE001 - the edge: other clients are served on
+        from mcp_memory.entrypoints.server.strict_tool import log_defect
+
+        log_defect("A command", error)
+        complain(f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
+        return 1
+
+
+def _terminal(connection: socket.socket, lent: list[int], hello: Mapping[str, object], streams: ExitStack) -> Terminal:
+    """Return the terminal of a client's descriptors, which are closed with `streams`. Raises ValueError."""
+    for each in lent:
+        streams.callback(_close, each)
+    read, write, tell = lent
+    encodings = cast("list[str]", hello["encodings"])
+    source, out, err = (
+        streams.enter_context(cast("TextIO", os.fdopen(each, mode, encoding=encoding, errors="replace", closefd=False)))
+        for each, mode, encoding in zip((read, write, tell), ("r", "w", "w"), encodings, strict=True)
+    )
+
+    def check() -> None:
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        if poll.poll(0):  # It says nothing more, but that it was interrupted; or it has left.
+            raise KeyboardInterrupt
+
+    return Terminal(
+        stdin=source, stdout=out, stderr=err, folder=str(hello["folder"]),
+        environment=cast("Mapping[str, str]", hello["screen"]), check=check,
+    )  # fmt: skip
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
+
+
+def _arguments(content: bytes) -> Mapping[str, Any]:
+    """Raises ValueError for what is no JSON."""
+    return json.loads(content, object_hook=lambda each: Path(each[PATH_KEY]) if each.keys() == {PATH_KEY} else each)

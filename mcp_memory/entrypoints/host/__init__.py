@@ -1,0 +1,1 @@
+"""What serves the clients of a memory, in the process that owns it."""

@@ -1,0 +1,111 @@
+"""Holds a memory in a process that has other work: a command, a server over HTTP, a window that could start nothing.
+
+It owns the memory meanwhile, and serves whoever arrives.
+"""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.bridge.door import Door
+    from mcp_memory.entrypoints.host.clients import Clients, Perform
+    from mcp_memory.settings import Settings
+
+BRIEF_SECONDS: Final = 1.0
+"""Time that the first client waits before what serves it is loaded: most commands have ended by then."""
+END_SECONDS: Final = 5.0
+"""Time that the clients' calls in flight may still take at the end."""
+
+
+@contextmanager
+def held(
+    settings: "Settings",
+    door: "Door | None",
+    perform: "Perform",
+    should_end: threading.Event | None = None,
+    *,
+    takes: bool = True,
+    stays: str = "",
+    **said: Any,
+) -> Generator["App"]:
+    """Open the memory of the door, which is `said` about, and leave it at the end; serve its clients meanwhile.
+
+    Without a door, as where there can be none, nobody arrives. For the other arguments see `Clients`; `takes=False`
+    claims no namespace for the folder. Raises StoreUnavailable.
+    """
+    from mcp_memory.app import open_app
+
+    if door is None:
+        app = open_app(settings, takes=takes)
+        try:
+            yield app
+        finally:
+            app.close()
+        return
+    reception: _Reception | None = None
+    try:
+        app = open_app(settings, takes=takes)
+        try:
+            reception = _Reception(app, door, perform, should_end, stays)
+            door.open(**said)
+            yield app
+        finally:
+            if reception is not None:
+                reception.end()
+            app.close()
+    finally:
+        if reception is not None:
+            reception.leave()
+        door.release()
+
+
+class _Reception:
+    """Lets clients in beside the process's own work, from the first that arrives."""
+
+    def __init__(
+        self, app: "App", door: "Door", perform: "Perform", should_end: threading.Event | None, stays: str
+    ) -> None:
+        self._app = app
+        self._door = door
+        self._perform = perform
+        self._should_end = should_end or threading.Event()
+        self._stays = stays
+        self._clients: Clients | None = None
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._receive, name="reception", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Let nobody in any more, and end the windows' sessions in an orderly way."""
+        with self._lock:
+            self._ended.set()
+        self._door.close()
+        if self._clients is not None:
+            self._clients.dismiss(END_SECONDS)
+        self._thread.join(END_SECONDS)
+
+    def leave(self) -> None:
+        """Leave the closed memory to the process that asked for it, if one did."""
+        if self._clients is not None:
+            self._clients.leave()
+
+    def _receive(self) -> None:
+        first = self._door.next_arrival()
+        if first is None:
+            return None
+        if not self._stays and self._ended.wait(BRIEF_SECONDS):
+            return first.connection.close()
+        import anyio
+
+        from mcp_memory.entrypoints.host.clients import Clients
+
+        clients = Clients(self._app, self._door, self._perform, self._should_end, self._stays)
+        with self._lock:
+            if self._ended.is_set():
+                return first.connection.close()
+            self._clients = clients
+        return anyio.run(clients.serve, first)
