@@ -206,6 +206,9 @@ class Relay:
         to_owner = self.window.to_owner
         try:
             del to_owner[: self._owner.send(to_owner[:PIECE])]
+            self._heard_at = time.monotonic()  # Of a long line it says nothing before the end.
+            if self._asked_at is not None:
+                self._asked_at = self._heard_at
         except BlockingIOError:
             pass
         except OSError:
