@@ -65,7 +65,7 @@ class Door:
         self._data_dir = data_dir
         self._lock = lock
         self._listener = listener
-        self._is_closed = False
+        self._is_open = self._is_closed = False
         self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
 
     @classmethod
@@ -125,6 +125,7 @@ class Door:
         """Let clients in from now on. What the process says about itself stands in the lock's file, with its id."""
         about = {"pid": os.getpid(), "version": __version__, "since": time.time(), **said}
         os.write(self._lock, json.dumps(about).encode())
+        self._is_open = True
         threading.Thread(target=self._accept, name="door", daemon=True).start()
 
     def pass_on(self) -> None:
@@ -157,6 +158,8 @@ class Door:
     def release(self) -> None:
         """Leave the memory to another process. It may be called twice. Both files stay: the next process uses them."""
         self.close()
+        if not self._is_open:
+            self._listener.close()
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
