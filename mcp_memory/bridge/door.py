@@ -124,7 +124,7 @@ class Door:
     def open(self, **said: object) -> None:
         """Let clients in from now on. What the process says about itself stands in the lock's file, with its id."""
         about = {"pid": os.getpid(), "version": __version__, "since": time.time(), **said}
-        os.write(self._lock, json.dumps(about).encode())
+        os.pwrite(self._lock, json.dumps(about).encode(), 0)
         self._is_open = True
         threading.Thread(target=self._accept, name="door", daemon=True).start()
 

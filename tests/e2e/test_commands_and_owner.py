@@ -1,0 +1,195 @@
+"""Commands and servers beside the process that owns a memory (L1.2, S1.1): it runs commands, and leaves the memory."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from mcp_memory.bridge import private_sockets
+from tests.e2e.conftest import Lines
+from tests.forked import ForkedProcess, run_forked
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import ServerProcess
+
+pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
+
+HARBOUR = "The harbour crane lifts forty tonnes."
+LOADS_NOTHING = """
+import sys
+from mcp_memory.__main__ import main
+try:
+    main()
+finally:
+    assert "mcp_memory.app" not in sys.modules, "it opened the memory itself"
+"""
+
+
+@pytest.fixture
+def window(start_server: "Callable[..., ServerProcess]", tmp_path: Path) -> "ServerProcess":
+    """A window whose memory holds one fact, in a process that owns it."""
+    started = start_server(tmp_path / "data", folder=tmp_path)
+    started.call("remember", items=[{"text": HARBOUR}])
+    return started
+
+
+@pytest.fixture
+def run(environment: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs a command beside the owner, in the folder of the test; it fails where it loads the memory."""
+
+    def run_one(*arguments: str, text: bytes = b"", **variables: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-c", LOADS_NOTHING, *arguments]
+        env = {**environment, **variables}
+        return subprocess.run(command, input=text, env=env, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+
+    return run_one
+
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@contextmanager
+def over_http(environment: dict[str, str], *arguments: str) -> Iterator[tuple[ForkedProcess, str]]:
+    """A server over HTTP, and the first line that it says."""
+    options = {"env": environment, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with ForkedProcess("serve", "--http", "--port", "0", *arguments, **options) as process:
+        try:
+            yield process, Lines(process.stderr).next().decode()
+        finally:
+            process.terminate()
+
+
+def test_the_owner_runs_a_command(window: "ServerProcess", run: Run, tmp_path: Path) -> None:
+    """With the streams, the folder and the exit code of the process that asks."""
+    status = json.loads(run("status", "--json").stdout)
+    assert status["owner"]["pid"] == window.owner.pid
+    assert "named by      you" in run("status").stdout.decode()
+    [found] = json.loads(run("search", "crane", "--json").stdout)["results"]
+    assert found["text"] == HARBOUR
+    added = run("add", "-", text="Der Kran hält bei Böen über 20 m/s an.".encode())
+    record_id = added.stdout.decode().strip()
+    assert json.loads(run("show", record_id, "--json").stdout)["text"].startswith("Der Kran hält")
+    assert record_id in json.dumps(window.call("recall", query="Böen"))
+    run("export", "memory.jsonl")
+    streamed = run("export", "-")
+    assert (tmp_path / "memory.jsonl").read_bytes() == streamed.stdout
+    unknown = run("show", "r999999")
+    assert (unknown.returncode, unknown.stdout) == (1, b"")
+    assert unknown.stderr.startswith(b"mcp-memory: No record 'r999999'")
+
+
+def test_a_command_has_names_of_its_own(window: "ServerProcess", run: Run) -> None:
+    run("add", "Only for the yard.", "--namespace", "yard")
+    run("add", "Only for the night watch.", "--visibility", "private", MCP_MEMORY_AGENT="watch")
+    assert b"yard" not in run("list").stdout
+    assert b"night watch" not in run("list").stdout
+    assert b"the yard" in run("list", "--namespace", "yard").stdout
+    assert b"night watch" in run("--agent", "watch", "list").stdout
+
+
+def test_doctor_tells_what_is_around_a_memory_and_in_it(window: "ServerProcess", run: Run) -> None:
+    parts = [each["part"] for each in json.loads(run("doctor", "--json").stdout)]
+    assert (parts[0], "database" in parts, "vectors" in parts) == ("folder", True, True)
+
+
+def test_settings_that_do_not_count_are_told(window: "ServerProcess", run: Run) -> None:
+    """A command that would make no sense with the others is refused."""
+    other = {"MCP_MEMORY_ENCODING": "cl100k_base"}
+    listed = run("list", **other)
+    assert (listed.returncode, b"MCP_MEMORY_ENCODING" in listed.stderr) == (0, True)
+    refused = run("reindex", **other)
+    assert refused.returncode == 1
+    assert b"MCP_MEMORY_ENCODING" in refused.stderr
+    assert b"mcp-memory stop" in refused.stderr
+
+
+def test_an_owner_that_stands_still_is_told_of(window: "ServerProcess", run: Run) -> None:
+    """Nobody opens the file beside it."""
+    stopped = window.owner
+    stopped.suspend()
+    try:
+        listed = run("list")
+    finally:
+        stopped.resume()
+    assert (listed.returncode, listed.stdout) == (1, b"")
+    assert f"(pid {stopped.pid}) does not answer".encode() in listed.stderr
+
+
+def test_an_interrupted_command_says_what_became_of_it(window: "ServerProcess", environment: dict[str, str]) -> None:
+    for number in range(30):
+        window.call("remember", items=[{"text": f"Gauge {number * 20 + each} is read."} for each in range(20)])
+    command = [sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+               "from mcp_memory.__main__ import main; main()", "export", "-"]  # fmt: skip
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.read(10)  # It writes into a full pipe now.
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, len(out) > 0) == (130, True)
+    assert b"Interrupted" in err
+
+
+def test_a_server_over_http_takes_the_memory_and_serves_the_windows(
+    window: "ServerProcess", environment: dict[str, str], run: Run
+) -> None:
+    former = window.owner.pid
+    with over_http(environment) as (server, line):
+        address = re.search(r"http://\S+", line)
+        assert address, line
+        assert not psutil.pid_exists(former) or psutil.Process(former).status() == psutil.STATUS_ZOMBIE
+        assert HARBOUR in json.dumps(window.call("recall", query="crane"))
+        assert window.owner.pid == server.pid
+        assert json.loads(run("status", "--json").stdout)["owner"]["at"] in address[0]
+        second = run_forked("serve", "--http", "--port", "0", env=environment, timeout=60)
+        assert second.returncode == 1
+        assert f"Process {server.pid} serves this memory at http://".encode() in second.stderr
+        window.call("remember", items=[{"text": "The crane was painted in May."}])
+    assert "painted" in json.dumps(window.call("recall", query="painted crane"))
+    assert window.owner.pid not in (former, server.pid)
+
+
+def test_stop_ends_a_server_over_http(environment: dict[str, str], run: Run) -> None:
+    with over_http(environment) as (server, _line):
+        assert run("stop").returncode == 0
+        assert server.wait(10) == 0
+
+
+def test_windows_go_on_with_a_memory_that_was_restored(
+    window: "ServerProcess", run: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert run("backup", "copy.db").returncode == 0
+    window.call("remember", items=[{"text": "The second crane is on order."}])
+    former = window.owner.pid
+    restored = run_forked("restore", "copy.db", env=environment, cwd=tmp_path, timeout=60)
+    assert restored.returncode == 0, restored.stderr
+    answer = json.dumps(window.call("recall", query="crane"))
+    assert (HARBOUR in answer, "second crane" in answer) == (True, False)
+    assert window.owner.pid != former
+
+
+def test_a_window_is_served_by_a_command_that_holds_the_memory(
+    start_server: "Callable[..., ServerProcess]", environment: dict[str, str], tmp_path: Path
+) -> None:
+    """And goes on with an owner of its own when the command has ended."""
+    exported = tmp_path / "memory.jsonl"
+    run_forked("add", HARBOUR, "--data-dir", str(tmp_path / "other"), env=environment, timeout=60)
+    run_forked("export", str(exported), "--data-dir", str(tmp_path / "other"), env=environment, timeout=60)
+    first, rest = exported.read_bytes().split(b"\n", 1)
+    options = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    run_forked("add", "The yard closes at six.", env=environment, timeout=60)
+    with ForkedProcess("import", "-", **options) as importing:
+        importing.stdin.write(first + b"\n")
+        importing.stdin.flush()
+        started = start_server(tmp_path / "data", folder=tmp_path)
+        assert "closes at six" in json.dumps(started.call("recall", query="When does the yard close?"))
+        importing.communicate(rest, timeout=60)
+        assert importing.returncode == 0
+    assert HARBOUR in json.dumps(started.call("recall", query="crane"))
