@@ -329,8 +329,8 @@ class App(Wiring):
         """Raise StoreUnavailable where the store's files are damaged, which then explains another error."""
         if defects := self.records.defects():
             raise StoreUnavailable(
-                f"The memory is damaged and was left as it is ({defects[0]}); stop the servers and run `mcp-memory"
-                " restore` with the newest backup, which keeps the damaged file beside it."
+                f"The memory is damaged and was left as it is ({defects[0]}); run `mcp-memory restore`"
+                " with the newest backup, which keeps the damaged file beside it."
             ) from error
 
     def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:

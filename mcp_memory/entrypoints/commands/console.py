@@ -36,7 +36,7 @@ _FOR_PEOPLE: Mapping[str, str] = {"call `recall` to find ids": "`mcp-memory sear
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """What a command reads from and writes to, and where it runs."""
+    """The streams of a command, and the place where it runs."""
 
     stdin: TextIO
     stdout: TextIO

@@ -16,7 +16,7 @@ import typer
 
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
-from mcp_memory.entrypoints.commands.performing import ASKED, Asked, client_at_work, perform
+from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
 from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _command(
                 act(argument, **given)
 
         if asks:
-            ASKED[act.__qualname__] = Asked(perform, needs_same)
+            ASKED[act.__qualname__] = AskedCommand(perform, needs_same)
 
         @wraps(act)
         def run(context: typer.Context, **given: Any) -> None:

@@ -36,7 +36,7 @@ PATIENCE_SECONDS: Final = 5.0
 MOST_BYTES: Final = 4_194_304
 
 
-class Asked(NamedTuple):
+class AskedCommand(NamedTuple):
     """A command that asks the memory, as the memory's owner runs it."""
 
     run: Callable[[Mapping[str, Any]], None]
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     """True where it makes no sense with settings of the memory other than the client's."""
 
 
-ASKED: dict[str, Asked] = {}
+ASKED: dict[str, AskedCommand] = {}
 """Commands that ask the memory, by the names of their functions."""
 
 

@@ -1,1 +1,1 @@
-"""What serves the clients of a memory, in the process that owns it."""
+"""Serves the clients of a memory, in the process that owns it."""

@@ -1,6 +1,6 @@
 """Holds a memory in a process that has other work: a command, a server over HTTP, a window that could start nothing.
 
-It owns the memory meanwhile, and serves whoever arrives.
+It owns the memory meanwhile, and serves the clients that arrive.
 """
 
 import threading

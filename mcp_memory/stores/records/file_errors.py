@@ -40,7 +40,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _OF_CONTENT = (0, sqlite3.SQLITE_ERROR)
 """Codes of errors that a wrong statement causes, or a right one over content that nobody wrote."""
 DAMAGED = (
-    "{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest backup,"
+    "{path} is damaged and was left as it is; run `mcp-memory restore` with the newest backup,"
     " which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
 )
 UNREADABLE = "SELECT count(*) FROM records WHERE NOT (json_valid(tags) AND json_valid(details)) OR instr(id, char(0))"
