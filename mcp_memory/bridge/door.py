@@ -282,9 +282,7 @@ def _handed_over(data_dir: str) -> Door | None:
     with greet(data_dir, "take", {}) as owner:
         owner.settimeout(LOST_SECONDS)
         said, handed, _, _ = socket.recv_fds(owner, MOST_NAME_BYTES, 1)
-    if said.startswith(REFUSED) and "at" in owner_of(
-        data_dir
-    ):  # Else it just ends, as one that cannot open the memory.
+    if said.startswith(REFUSED) and "at" in owner_of(data_dir):  # Else it ends, as it cannot open the memory.
         raise StoreUnavailable(sentence_of(said))
     return Door.inherit(data_dir, handed[0]) if handed else None
 

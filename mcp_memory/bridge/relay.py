@@ -259,6 +259,10 @@ class Relay:
             self._heard_at, self._asked_at = now, None
         if self._asked_at is not None:
             self._is_trusted = now < self._asked_at + SILENT_SECONDS
-        elif self._owner is not None and window.is_owed and now > max(self._heard_at, self._said_at) + ASK_SECONDS:
+        elif (
+            self._owner is not None
+            and window.asks_between_lines
+            and now > max(self._heard_at, self._said_at) + ASK_SECONDS
+        ):
             window.to_owner += door.STILL_HERE
             self._asked_at = now

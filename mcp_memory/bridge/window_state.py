@@ -50,6 +50,7 @@ class WindowState:
         self._open: dict[int | str | None, _Sent] = {}
         self._begun = bytearray()
         self._told = 0
+        self._is_amid_line = False
         self.was_answered = False
         """True once the client has had a word of an owner's."""
         self._calls = 0
@@ -69,6 +70,11 @@ class WindowState:
     def is_owed(self) -> bool:
         """True where an answer is due."""
         return any(sent.is_owed for sent in self._open.values())
+
+    @property
+    def asks_between_lines(self) -> bool:
+        """True where an answer is due, and no line is passed on in part."""
+        return self.is_owed and not self._is_amid_line
 
     def hear(self, piece: bytes) -> None:
         """Take what the client says, and pass on whole lines.
@@ -97,6 +103,7 @@ class WindowState:
         """
         opened, self._open, self._told, self._has_more = self._open, {}, 0, False
         self.to_owner.clear()
+        self._is_amid_line = False
         self.repeated.clear()
         for line in list(self._standing.values()):
             number = _id(read_object(line))
@@ -154,7 +161,8 @@ class WindowState:
             self._open[number] = _Sent(line, self._told, call, is_repeatable=True, is_owed=is_owed)
 
     def _send(self, line: bytes) -> None:
-        self._told += line.endswith(b"\n")
+        self._is_amid_line = not line.endswith(b"\n")
+        self._told += not self._is_amid_line
         self.to_owner += line
 
 
@@ -186,7 +194,7 @@ def read_object(line: str | bytes) -> Mapping[str, Any]:
 def _id(said: Mapping[str, Any], name: str = "id") -> int | str | None:
     """Return the id of a request; None where there is none, or one that no request can have."""
     number = said.get(name)
-    return number if isinstance(number, int | str) else None
+    return number if isinstance(number, int | str) and not isinstance(number, bool) else None
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:

@@ -238,3 +238,20 @@ def test_an_id_that_no_request_can_have_is_for_the_server_to_refuse(window: Wind
     assert not window.is_owed
     window.begin_anew(None)
     assert told(window) == [odd, READY]
+
+
+def test_an_owner_is_asked_whether_it_lives_between_two_lines_alone() -> None:
+    """A word amid a line of several parts would tear it."""
+    window = WindowState()
+    window.hear(REQUEST)
+    assert window.asks_between_lines
+    window.hear(b"x" * (MOST_BYTES + 1))
+    assert (window.is_owed, window.asks_between_lines) == (True, False)
+    window.hear(b"x\n")
+    assert window.asks_between_lines
+
+
+def test_a_request_whose_id_is_none_is_owed_no_answer() -> None:
+    window = WindowState()
+    window.hear(b'{"jsonrpc":"2.0","id":true,"method":"ping"}\n')
+    assert not window.is_owed

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -59,8 +59,10 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 @contextmanager
 def over_http(environment: dict[str, str], *arguments: str) -> Iterator[tuple[ForkedProcess, str]]:
     """A server over HTTP, and the first line that it says."""
-    options = {"env": environment, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    options: dict[str, Any] = {"env": environment, **streams}
     with ForkedProcess("serve", "--http", "--port", "0", *arguments, **options) as process:
+        assert process.stderr is not None
         try:
             yield process, Lines(process.stderr).next().decode()
         finally:
@@ -183,9 +185,15 @@ def test_a_window_is_served_by_a_command_that_holds_the_memory(
     run_forked("add", HARBOUR, "--data-dir", str(tmp_path / "other"), env=environment, timeout=60)
     run_forked("export", str(exported), "--data-dir", str(tmp_path / "other"), env=environment, timeout=60)
     first, rest = exported.read_bytes().split(b"\n", 1)
-    options = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options: dict[str, Any] = {
+        "env": environment,
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     run_forked("add", "The yard closes at six.", env=environment, timeout=60)
     with ForkedProcess("import", "-", **options) as importing:
+        assert importing.stdin is not None
         importing.stdin.write(first + b"\n")
         importing.stdin.flush()
         started = start_server(tmp_path / "data", folder=tmp_path)

@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,9 @@ from tests.forked import PROGRAM, run_forked
 from tests.stores.records.test_copies import memory_of
 
 NEWEST = len(migrations())
+OPENING = (
+    "from mcp_memory.app import open_app; from mcp_memory.settings import load_settings; open_app(load_settings())"
+)
 MIGRATION = "CREATE TABLE of_the_future (value TEXT);\nINSERT INTO of_the_future SELECT text FROM records;"
 Start = Callable[..., ServerProcess]
 
@@ -62,7 +66,7 @@ def test_without_room_for_the_copy_nothing_is_changed(tmp_path: Path) -> None:
     after = 'small=$1; shift; "$@"; ls -A "$small"; sha256sum < "$small/memory.db"'
     ended = run(small, "list", through=[*through, "sh", "-c", after, "sh", str(small)])
     assert documented("full-disk-of-a-migration").fullmatch(ended.stderr), ended.stderr
-    assert ended.stdout.split() == ["memory.db", hashlib.sha256(data).hexdigest(), "-"]
+    assert ended.stdout.split() == ["live", "memory.db", hashlib.sha256(data).hexdigest(), "-"]
 
 
 def test_a_running_server_refuses_a_newer_file_at_its_next_call(
@@ -75,7 +79,7 @@ def test_a_running_server_refuses_a_newer_file_at_its_next_call(
     server = start(folder)
     server.call("remember", text="The port is 5432.")
     assert texts(server.call("recall", query="port")) == {"The port is 5432."}
-    migrating = [*PROGRAM, "list"]  # It opens the file beside the process that serves windows.
+    migrating = [sys.executable, "-c", OPENING]  # Beside the process that owns the memory, as no program of ours does.
     told = {**server_environment(folder), **newer}
     subprocess.run(migrating, env=told, cwd=tmp_path, check=True, capture_output=True)
     for _ in range(2):

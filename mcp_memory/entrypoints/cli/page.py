@@ -3,21 +3,25 @@
 import signal
 import sys
 import threading
+import time
 import webbrowser
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
-from mcp_memory.entrypoints.commands.options import over_settings
+from mcp_memory.entrypoints.commands.options import local_settings, with_options
+from mcp_memory.entrypoints.http.showing import show_page
 from mcp_memory.errors import NotFound
 
-if TYPE_CHECKING:
-    from mcp_memory.settings import Settings
+LOOK_SECONDS: Final = 0.05
 
 
-@over_settings("data_dir", "namespace", "agent")
+@with_options("data_dir", "namespace", "agent")
 def ui(
-    settings: "Settings",
+    chosen: Mapping[str, Any],
+    context: typer.Context,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; any free one if not given.")] = 0,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", "--no-open", help="Only print the link; it lets one browser in, once.")
@@ -27,28 +31,33 @@ def ui(
 
     Serves this machine until Ctrl-C.
     """
-    from mcp_memory.entrypoints.http.server import Listening, serve
-    from mcp_memory.entrypoints.page.doors import LINK_FOLDER, OneTimeLink
+    from mcp_memory.entrypoints.page.doors import new_link_file
     from mcp_memory.wiring import memory_exists
 
+    settings = local_settings(chosen)
     if not memory_exists(settings):
         raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")
-    link = OneTimeLink(settings.data_dir / LINK_FOLDER)
+    _end_as_interrupted()
+    file = new_link_file(settings.data_dir)
+    if not no_browser:
+        threading.Thread(target=_open_browser, args=(file,), name="browser", daemon=True).start()
+    show_page(context, port=port, link_file=file, gives_file=not no_browser, **chosen)
 
-    def show(address: str) -> None:
-        sys.stdout.write(f"The memory is at {link.at(address)}\nThe link works once. End with Ctrl-C.\n")
-        sys.stdout.flush()
-        if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # The terminal closes.
-            signal.signal(signal.SIGHUP, lambda _number, _frame: signal.raise_signal(signal.SIGTERM))
-        if no_browser:
-            return
-        try:
-            file = link.file_for(address).as_uri()  # Other users of the machine read arguments of programs.
-        except OSError as error:
-            sys.stderr.write(f"No browser was opened ({error}). Open the link above.\n")
-            sys.stderr.flush()
-            return
-        # Some browsers end with their last window alone, and signals come to the present thread.
-        threading.Thread(target=webbrowser.open, args=(file,), name="browser", daemon=True).start()
 
-    serve(settings, Listening(port=port, link=link), show)
+def _end_as_interrupted() -> None:
+    """Let the process end as by Ctrl-C where it is told to, and where its terminal closes."""
+    signals = [signal.SIGTERM]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    for number in signals:
+        signal.signal(number, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+
+
+def _open_browser(file: Path) -> None:
+    """Open the file once it is there. Some browsers end with their last window alone, and signals come to the main thread.
+
+    Other users of the machine read the arguments of programs, so the browser is given no link.
+    """
+    while not file.exists():
+        time.sleep(LOOK_SECONDS)
+    webbrowser.open(file.as_uri())

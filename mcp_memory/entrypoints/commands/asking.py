@@ -71,7 +71,10 @@ def _told(chosen: Mapping[str, object]) -> dict[str, object]:
 
 
 def _answer(owner: socket.socket, content: bytes, streams: Sequence[int] | None) -> int:
-    """Hand over the arguments and the streams; return the exit code. Raises StoreUnavailable."""
+    """Hand over the arguments and the streams; return the exit code.
+
+    Raises ConnectionError where the owner ended before it began, and StoreUnavailable where it ended after that.
+    """
     owner.settimeout(None)
     said = b""
     try:
@@ -81,12 +84,17 @@ def _answer(owner: socket.socket, content: bytes, streams: Sequence[int] | None)
             while part := owner.recv(door.MOST_NAME_BYTES):
                 said += part
     except OSError as error:
-        raise StoreUnavailable(_IN_DOUBT) from error
+        if said:
+            raise StoreUnavailable(_IN_DOUBT) from error
+        raise
     if said.startswith(door.REFUSED):
         raise StoreUnavailable(door.sentence_of(said))
-    if not said.endswith(b"\n"):
+    if not said:
+        raise ConnectionResetError("the owner has ended before it began")
+    code = said.removeprefix(door.HERE)
+    if not code.endswith(b"\n"):
         raise StoreUnavailable(_IN_DOUBT)
-    return int(said)
+    return int(code)
 
 
 @contextlib.contextmanager

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
 
 import typer
 
-from mcp_memory.bridge.door import refusal
+from mcp_memory.bridge.door import HERE, refusal
 from mcp_memory.bridge.private_sockets import received
 from mcp_memory.entrypoints.commands.asking import PATH_KEY
 from mcp_memory.entrypoints.commands.console import INTERRUPTED, Terminal, at, complain, one_line_errors
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.settings import settings_of_client
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
@@ -123,6 +122,8 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object]) 
             terminal = _terminal(connection, lent, hello, streams)
             given = _arguments(received(connection, hello.get("size"), MOST_BYTES))
             try:
+                from mcp_memory.settings import settings_of_client
+
                 settings, differing = settings_of_client(app.settings, hello)
                 if not (command := ASKED.get(str(hello.get("name")))):
                     raise InvalidRequest("There is no such command in the version that has this memory open.")
@@ -130,6 +131,7 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object]) 
                     raise InvalidRequest(_OTHERWISE.format(names=", ".join(differing)))
             except InvalidRequest as error:
                 return connection.sendall(refusal(str(error)))
+            connection.sendall(HERE)  # From here on it is done.
             with at(terminal), served(Served(app, settings, Path(terminal.folder), differing)):
                 if differing:
                     complain(

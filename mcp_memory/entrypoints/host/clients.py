@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from mcp_memory.bridge.door import BYE, OWN_BUILD, Arrival, refusal
+from mcp_memory.bridge.door import BYE, LOOK_SECONDS, OWN_BUILD, Arrival, refusal
 from mcp_memory.entrypoints.hooks.answering import answer_hook
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.shared_server import SharedServer
@@ -37,7 +37,7 @@ class Clients:
     def __init__(
         self, app: "App", door: "Door", perform: Perform, should_end: threading.Event, stays: str = ""
     ) -> None:
-        """`should_end` is set when the process must end: a client asks for it or for the memory, or is of a later build.
+        """`should_end` is set when the process must end: a client wants that or the memory, or is of a later build.
 
         A process that `stays` ends for the first of these only; the others are told this sentence.
         """
@@ -76,9 +76,12 @@ class Clients:
                 tasks.start_soon(self._let_in, arrival)
 
     def dismiss(self, seconds: float) -> None:
-        """Let nobody in any more, and end the windows' sessions in an orderly way."""
+        """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands at work."""
+        until = time.monotonic() + seconds
         self._door.close()
         self._windows.dismiss(seconds)
+        while self._answering and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
 
     def leave(self) -> None:
         """Leave the closed memory to the process that asked for it, else to any."""

@@ -87,50 +87,55 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.holding import held
 
-    with _bind(listening) as listener:
+    with bind(listening) as listener:
         log_to_stderr(settings.log_level)
-        address, told = _address(listener), _until_told()
+        address, told = address_of(listener), until_told()
         stays = _STAYS.format(pid=os.getpid(), address=address)
-        takes = listening.link is None
         door = take_over(str(settings.data_dir))
-        with held(settings, door, perform, told, takes=takes, stays=stays, at=address) as app:
-            _serve(app, settings, listening, listener, told, lambda: announce(address))
+        with held(settings, door, perform, told, stays=stays, at=address) as app:
+            upkeep = upkeep_for(app, settings)
+            upkeep.start()
+            sys.setswitchinterval(SWITCH_SECONDS)
+            serve_memory(app, listening, listener, told, lambda: announce(address))
+            leave_within(2 * CALLS_END_SECONDS)  # Whatever a call that goes on holds.
+            upkeep.stop()
     leave()
 
 
-def _serve(
+def serve_memory(
     app: App,
-    settings: Settings,
     listening: Listening,
     listener: socket.socket,
     told: threading.Event,
     announce: Callable[[], None],
+    look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve the open memory until told to stop. Raises InvalidRequest."""
+    """Serve the open memory until `told` to stop; `announce` is called once it is served, `look` now and then.
+
+    Raises InvalidRequest as `serve` does, and what `look` raises, after the end.
+    """
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
     _check_closed(app, listening, is_loopback=is_loopback)
-    limits = choose_limits(settings)
+    limits = choose_limits(app.settings)
     gate, server, steps = _make(app, listening, limits, is_loopback=is_loopback)
-    upkeep = upkeep_for(app, settings)
-    upkeep.start()
-    sys.setswitchinterval(SWITCH_SECONDS)
     # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
     thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
     thread.start()
     announce()
     threading.Thread(target=_warm_up, args=(told, steps), name="warm-up", daemon=True).start()
-    while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
-        pass
-    gate.close(CALLS_END_SECONDS)
-    server.should_exit = True
-    if listening.link:
-        listening.link.remove_file()
-    leave_within(2 * CALLS_END_SECONDS)  # Whatever a call that goes on holds.
-    thread.join()
-    upkeep.stop()
+    try:
+        while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
+            look()
+    finally:
+        told.set()
+        gate.close(CALLS_END_SECONDS)
+        server.should_exit = True
+        if listening.link:
+            listening.link.remove_file()
+        thread.join(2 * CALLS_END_SECONDS)
 
 
-def _until_told() -> threading.Event:
+def until_told() -> threading.Event:
     """Return what the first signal to stop sets; the second ends the process at once."""
     told = threading.Event()
 
@@ -216,7 +221,7 @@ def _protocol(app: App, security: TransportSecuritySettings) -> Starlette:
     return web
 
 
-def _bind(listening: Listening) -> socket.socket:
+def bind(listening: Listening) -> socket.socket:
     """The socket, listening already: who calls before the server is up waits. Of several addresses IPv4 comes first."""
     host, port = listening.host, listening.port
     try:
@@ -236,7 +241,7 @@ def _is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

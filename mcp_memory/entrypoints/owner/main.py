@@ -53,6 +53,7 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     """Raises McpMemoryError where the memory cannot be opened."""
     import anyio
 
+    import mcp_memory.entrypoints.http.showing  # noqa: F401 - it is one of the commands
     from mcp_memory.app import open_app
     from mcp_memory.bridge.process_end import leave
     from mcp_memory.entrypoints.commands.performing import perform

@@ -104,16 +104,21 @@ def _digest(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
 
 
+def new_link_file(data_dir: Path) -> Path:
+    """Return a path for the file by which a browser is given the link, which nobody can guess."""
+    return data_dir / LINK_FOLDER / f"open-{secrets.token_hex(8)}.html"
+
+
 class OneTimeLink:
     """The link by which `mcp-memory ui` lets one browser in. A file redirects to it: arguments of programs are public.
 
     Thread-safe.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` is private to the user."""
+    def __init__(self, file: Path) -> None:
+        """`file` is for `file_for`, in a folder that is private to the user; `new_link_file` names one."""
         self._key = secrets.token_urlsafe(32)
-        self._file = folder / f"open-{secrets.token_hex(8)}.html"
+        self._file = file
         self._is_used = False
         self._using = threading.Lock()
 
@@ -135,9 +140,10 @@ class OneTimeLink:
                 if time.time() - old.lstat().st_mtime > LEFT_SECONDS:
                     old.unlink()
         content = _REDIRECT.format(link=html.escape(self.at(address))).encode()
-        descriptor = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        part = self._file.with_suffix(".part")  # Who waits for the file finds it whole.
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)
+        part.rename(self._file)
         return self._file
 
     def use(self, key: str) -> bool:

