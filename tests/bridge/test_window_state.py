@@ -243,9 +243,9 @@ def test_an_id_that_no_request_can_have_is_for_the_server_to_refuse(window: Wind
 def test_an_owner_is_asked_whether_it_lives_between_two_lines_alone() -> None:
     """A word amid a line of several parts would tear it."""
     window = WindowState()
-    window.hear(REQUEST)
+    window.hear(line("ping", 7))
     assert window.asks_between_lines
-    window.hear(b"x" * (MOST_BYTES + 1))
+    window.hear(b"x" * (window_state.MOST_BYTES + 1))
     assert (window.is_owed, window.asks_between_lines) == (True, False)
     window.hear(b"x\n")
     assert window.asks_between_lines

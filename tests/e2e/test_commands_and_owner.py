@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @contextmanager
-def over_http(environment: dict[str, str], *arguments: str) -> Iterator[tuple[ForkedProcess, str]]:
+def over_http(environment: dict[str, str], *arguments: str) -> Generator[tuple[ForkedProcess, str]]:
     """A server over HTTP, and the first line that it says."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     options: dict[str, Any] = {"env": environment, **streams}

@@ -13,6 +13,7 @@ import typer
 
 from mcp_memory.entrypoints.commands.options import local_settings, with_options
 from mcp_memory.entrypoints.http.showing import show_page
+from mcp_memory.entrypoints.owner.start import ensure_owner
 from mcp_memory.errors import NotFound
 
 LOOK_SECONDS: Final = 0.05
@@ -38,6 +39,7 @@ def ui(
     if not memory_exists(settings):
         raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")
     _end_as_interrupted()
+    ensure_owner(str(settings.data_dir), chosen)  # The page would end with another command that holds the memory.
     file = new_link_file(settings.data_dir)
     if not no_browser:
         threading.Thread(target=_open_browser, args=(file,), name="browser", daemon=True).start()
@@ -54,7 +56,7 @@ def _end_as_interrupted() -> None:
 
 
 def _open_browser(file: Path) -> None:
-    """Open the file once it is there. Some browsers end with their last window alone, and signals come to the main thread.
+    """Open the file once it is there: beside the main thread, as some browsers end with their last window alone.
 
     Other users of the machine read the arguments of programs, so the browser is given no link.
     """

@@ -77,8 +77,8 @@ class _AtSeat:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)
 
-    def status(self, caller: "Caller") -> "dict[str, Json]":
-        return self._app.status(caller, self._seat)
+    def status(self, caller: "Caller", *, of_all: bool = False) -> "dict[str, Json]":
+        return self._app.status(caller, self._seat, of_all=of_all)
 
     def caller(self, session_id: str | None = None) -> "Caller":
         return self._app.caller(session_id, seat=self._seat)

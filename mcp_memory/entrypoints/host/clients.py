@@ -76,7 +76,7 @@ class Clients:
                 tasks.start_soon(self._let_in, arrival)
 
     def dismiss(self, seconds: float) -> None:
-        """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands at work."""
+        """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands."""
         until = time.monotonic() + seconds
         self._door.close()
         self._windows.dismiss(seconds)

@@ -24,6 +24,7 @@ from mcp_memory.entrypoints.page.doors import (
     SESSIONS_A_DOOR,
     OneTimeLink,
     PageSessions,
+    new_link_file,
 )
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
@@ -556,7 +557,7 @@ def test_who_signs_in_again_and_again_ends_no_session_of_another() -> None:
 
 
 def test_the_file_of_a_link_goes_with_its_first_use(tmp_path: Path) -> None:
-    link = OneTimeLink(tmp_path / "page")
+    link = OneTimeLink(new_link_file(tmp_path))
     file = link.file_for("http://127.0.0.1:1")
     assert not link.use("wrong")
     assert not link.use("\udcff")
@@ -569,9 +570,9 @@ def test_the_file_of_a_link_goes_with_its_first_use(tmp_path: Path) -> None:
 
 
 def test_files_that_a_killed_process_left_are_removed_and_those_of_others_are_not(tmp_path: Path) -> None:
-    left, others = (OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1") for _ in range(2))
+    left, others = (OneTimeLink(new_link_file(tmp_path)).file_for("http://127.0.0.1:1") for _ in range(2))
     os.utime(left, (1.0, 1.0))
-    own = OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1")
+    own = OneTimeLink(new_link_file(tmp_path)).file_for("http://127.0.0.1:1")
     assert {*own.parent.iterdir()} == {own, others}
 
 
@@ -580,7 +581,7 @@ def test_a_file_for_the_browser_is_written_to_no_folder_of_others(tmp_path: Path
     (tmp_path / "open").mkdir(mode=0o777)
     (tmp_path / "page").symlink_to(tmp_path / "open")
     with pytest.raises(NotADirectoryError):
-        OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1")
+        OneTimeLink(new_link_file(tmp_path)).file_for("http://127.0.0.1:1")
     assert [*(tmp_path / "open").iterdir()] == []
 
 
