@@ -25,8 +25,6 @@ from tests.stores.records.test_copies import memory_of
 
 NEWEST = len(migrations())
 OPENING = "from mcp_memory import app, settings; app.open_app(settings.load_settings())"
-    "from mcp_memory.app import open_app; from mcp_memory.settings import load_settings; open_app(load_settings())"
-)
 MIGRATION = "CREATE TABLE of_the_future (value TEXT);\nINSERT INTO of_the_future SELECT text FROM records;"
 Start = Callable[..., ServerProcess]
 

@@ -53,11 +53,11 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     """Raises McpMemoryError where the memory cannot be opened."""
     import anyio
 
-    import mcp_memory.entrypoints.http.showing  # noqa: F401 - it is one of the commands
     from mcp_memory.app import open_app
     from mcp_memory.bridge.process_end import leave
     from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.clients import Clients
+    from mcp_memory.entrypoints.http import showing as _  # noqa: F401 - it is one of the commands
     from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
     from mcp_memory.entrypoints.server.upkeep import upkeep_for
     from mcp_memory.settings import load_settings, of_memory
