@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave unread, where the long tests alone are asked for, each file that marks none: nearly all of them."""
     is_asked_for = config.option.markexpr == "long" and collection_path.match("test_*.py")
-    return is_asked_for and "mark.long" not in collection_path.read_text("utf-8") or None
+    return (is_asked_for and "mark.long" not in collection_path.read_text("utf-8")) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
