@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from mcp_memory.app import App, open_app
@@ -57,6 +58,21 @@ OWNERS_END_SECONDS = 30.0
 """An owner ends soon after its last client, but finishes the calls at work."""
 COMPLETE = {"domain", "services", "compaction", "retrieval", "summarizers"}
 """The folders whose tests have to take every branch of domain and services."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Stop what pytest-cov starts too early in a worker, and leaves running beside the measurement that it keeps.
+
+    It would trace each test that is not to be counted, for nothing: three times as long.
+    """
+    if hasattr(config, "workerinput") and (early := Coverage.current()):
+        early.stop()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave unread, where the long tests alone are asked for, each file that marks none: nearly all of them."""
+    is_asked_for = config.option.markexpr == "long" and collection_path.match("test_*.py")
+    return (is_asked_for and "mark.long" not in collection_path.read_text("utf-8")) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

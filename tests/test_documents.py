@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "plugin").rglob("*.md"))]
@@ -23,15 +21,16 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_names_a_file_and_every_anchor_a_heading(page: Path) -> None:
+def test_every_link_names_a_file_and_every_anchor_a_heading() -> None:
     """U3.2."""
-    for target, anchor in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
-        file = (page.parent / target).resolve() if target else page
-        assert file.exists(), target
-        assert file.is_relative_to(ROOT), target
-        if anchor:
-            assert anchor in headings(file), f"{target}#{anchor}"
+    dead: list[str] = []
+    for page in PAGES:
+        for target, anchor in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+            file = (page.parent / target).resolve() if target else page
+            there = file.exists() and file.is_relative_to(ROOT)
+            if not there or (anchor and anchor not in headings(file)):
+                dead.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert not dead
 
 
 def test_the_index_names_every_page_once_in_one_of_four_parts() -> None:

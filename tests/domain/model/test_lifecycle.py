@@ -80,40 +80,43 @@ def reachable(kind: Kind, start: Status) -> set[Status]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("before", STATUSES)
-def test_a_record_moves_as_the_table_says_and_no_other_way(make_record: MakeRecord, kind: Kind, before: Status) -> None:
+def test_a_record_moves_as_the_table_says_and_no_other_way(make_record: MakeRecord, kind: Kind) -> None:
     """C8.6: a refusal names what is possible, and a status the kind does not have counts as its first."""
-    record = make_record(kind=kind, status=before, outcome="success", superseded_by="r000009")
-    allowed = LIFECYCLES[kind].get(before, LIFECYCLES[kind][first_status(kind)])
-    assert moved_to(record, before) is record
-    for after in allowed:
-        moved = moved_to(record, after)
-        assert moved.status == after
-        assert (moved.superseded_by is None) == (after not in PAST)
-    for after in set(STATUSES) - allowed.keys() - {before}:
-        with pytest.raises(Conflict, match=f"A {kind} that is {before} cannot become {after}") as refused:
-            moved_to(record, after)
-        assert str(refused.value).split("it can be ")[1].rstrip(".").split(", ") == sorted(allowed)
+    for before in STATUSES:
+        record = make_record(kind=kind, status=before, outcome="success", superseded_by="r000009")
+        allowed = LIFECYCLES[kind].get(before, LIFECYCLES[kind][first_status(kind)])
+        assert moved_to(record, before) is record
+        for after in allowed:
+            moved = moved_to(record, after)
+            assert moved.status == after
+            assert (moved.superseded_by is None) == (after not in PAST)
+        for after in set(STATUSES) - allowed.keys() - {before}:
+            with pytest.raises(Conflict) as refused:
+                moved_to(record, after)
+            said, _, possible = str(refused.value).partition("it can be ")
+            assert f"A {kind} that is {before} cannot become {after}" in said
+            assert possible.rstrip(".").split(", ") == sorted(allowed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("before", STATUSES)
-def test_nothing_that_happens_moves_a_record_off_the_table(make_record: MakeRecord, kind: Kind, before: Status) -> None:
+def test_nothing_that_happens_moves_a_record_off_the_table(make_record: MakeRecord, kind: Kind) -> None:
     """C8.6: for each kind, each status and each event; what cannot be is refused."""
-    outcome = "success" if before == "reviewed" else None
-    record = make_record(kind=kind, status=before, outcome=outcome)
-    refused: set[str] = set()
-    for event, happen in EVENTS.items():
-        try:
-            after = happen(record)
-        except Conflict:
-            refused.add(event)
-            continue
-        moves = LIFECYCLES[kind]
-        last = "summarized" if event == "90 days" and stage_of(record) == "active" else stage_of(record)
-        assert after.status == before or after.status in moves[last], event
-    is_waited_for = kind == "decision" and before == "reviewed"
-    assert refused == ({"wrong"} if before == "retired" else {"outcome pending"} if is_waited_for else set())
+    for before in STATUSES:
+        outcome = "success" if before == "reviewed" else None
+        record = make_record(kind=kind, status=before, outcome=outcome)
+        refused: set[str] = set()
+        for event, happen in EVENTS.items():
+            try:
+                after = happen(record)
+            except Conflict:
+                refused.add(event)
+                continue
+            moves = LIFECYCLES[kind]
+            last = "summarized" if event == "90 days" and stage_of(record) == "active" else stage_of(record)
+            assert after.status == before or after.status in moves[last], (before, event)
+        is_waited_for = kind == "decision" and before == "reviewed"
+        wrong = ["wrong"] if before == "retired" else ["outcome pending"] if is_waited_for else []
+        assert (before, sorted(refused)) == (before, wrong)
 
 
 @given(
@@ -327,24 +330,23 @@ def test_a_censor_restored_does_what_it_did_before_its_escalation(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("before", STATUSES)
-def test_by_hand_a_record_is_only_ended_restored_promoted_or_made_core(
-    make_record: MakeRecord, kind: Kind, before: Status
-) -> None:
+def test_by_hand_a_record_is_only_ended_restored_promoted_or_made_core(make_record: MakeRecord, kind: Kind) -> None:
     """C8.6: what its use, its outcome and its age decide is not for anybody to say."""
-    record = make_record(kind=kind, status=before, counters=Counters(confirmed=1), outcome="success")
-    chosen = {*PAST, *(["core"] if kind == "fact" else [])}
-    chosen |= {restored(record).status} if before in PAST else set()
-    for after in STATUSES:
-        if after == before:
-            assert moved_by_hand(record, after) is record
-        elif after in chosen & LIFECYCLES[kind][stage_of(record)].keys():
-            assert moved_by_hand(record, after) == moved_to(record, after)
-        elif before == NOTED and after == first_status(kind) and after in LIFECYCLES[kind][stage_of(record)]:
-            assert moved_by_hand(record, after) == promoted(record)
-        else:
-            with pytest.raises(Conflict, match=f"This {kind} is {before} and cannot be set to {after} by hand; it can"):
-                moved_by_hand(record, after)
+    for before in STATUSES:
+        record = make_record(kind=kind, status=before, counters=Counters(confirmed=1), outcome="success")
+        chosen = {*PAST, *(["core"] if kind == "fact" else [])}
+        chosen |= {restored(record).status} if before in PAST else set()
+        for after in STATUSES:
+            if after == before:
+                assert moved_by_hand(record, after) is record
+            elif after in chosen & LIFECYCLES[kind][stage_of(record)].keys():
+                assert moved_by_hand(record, after) == moved_to(record, after)
+            elif before == NOTED and after == first_status(kind) and after in LIFECYCLES[kind][stage_of(record)]:
+                assert moved_by_hand(record, after) == promoted(record)
+            else:
+                with pytest.raises(Conflict) as refused:
+                    moved_by_hand(record, after)
+                assert f"This {kind} is {before} and cannot be set to {after} by hand; it can" in str(refused.value)
 
 
 def test_an_archived_episode_is_restored_as_such(make_record: MakeRecord) -> None:

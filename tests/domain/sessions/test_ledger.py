@@ -82,10 +82,9 @@ def test_few_things_are_found_that_nobody_planted() -> None:
     assert len(extra) <= 0.15 * len(PLANTED), extra
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_what_is_found_stands_in_the_text_to_the_letter(snippet: dict[str, Any]) -> None:
+def test_what_is_found_stands_in_the_text_to_the_letter() -> None:
     """D6.1: no value is paraphrased."""
-    assert all(each in snippet["text"] for each in found(snippet["text"]))
+    assert [each for one in SNIPPETS for each in found(one["text"]) if each not in one["text"]] == []
 
 
 def test_values_that_a_block_lists_are_found_in_it_again() -> None:

@@ -196,10 +196,10 @@ def test_joiners_break_up_a_row_of_accents_that_no_letter_bears() -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("accents", ["\u0301\u0323", "\uff9e\u0301", "\u0f73\u0301"])
-def test_a_letter_with_a_million_accents_is_read_in_linear_time(accents: str) -> None:
-    """X3.1: Python would sort them for a quarter of an hour."""
-    text = f"e{accents * (1_000_000 // len(accents))}"
-    assert content_hash(text) == content_hash(text)
+def test_a_letter_with_many_accents_is_read_in_linear_time(accents: str) -> None:
+    """X3.1: Python would sort them for a minute and a half, a million of them for a quarter of an hour."""
+    text = f"e{accents * (300_000 // len(accents))}"
+    assert content_hash(text)
     assert len(split_words(text)) < 100
 
 

@@ -350,7 +350,7 @@ class TestWhatIsAnswered:
 
 
 class TestItsBudget:
-    @pytest.mark.parametrize("max_tokens", [500, 700, 1_000, 2_000, 4_000, 8_000])
+    @pytest.mark.parametrize("max_tokens", [500, 2_000, 8_000])
     @pytest.mark.parametrize("info", [None, CLAUDE])
     async def test_the_whole_answer_keeps_max_tokens(
         self, app: App, server: MCPServer, max_tokens: int, info: Implementation | None

@@ -93,14 +93,13 @@ def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock
     assert context.text.count("Continue with shard 4.") == 1
 
 
-@BUDGETS
-@pytest.mark.parametrize("prefix", ["mcp__mcp-memory__", "mcp__plugin_mcp-memory_mcp-memory__", "mcp_memory_", ""])
-def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock", prefix: str, budget: int) -> None:
+def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock") -> None:
     """F9.1: neither are the client's; each decision is there once."""
     decide(app, 3)
     clock.advance(days=1)
     say(app, ASKED)
-    for n in range(40):
+    prefixes = "mcp__mcp-memory__", "mcp__plugin_mcp-memory_mcp-memory__", "mcp_memory_", ""
+    for n, prefix in enumerate(prefixes * 10):
         use(app, "ToolSearch", f'{{"query":"select:{prefix}recall"}}', "found 1 tool")
         use(app, f"{prefix}remember", f'{{"items":[{{"text":"Decided {n}"}}]}}', f"stored r{n:06}")
         use(app, f"{prefix}recall", f'{{"query":"invoices {n}"}}', "Service number 1 keeps its invoices")
@@ -108,12 +107,13 @@ def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock", prefi
         clock.advance(seconds=60)
     use(app, "Bash", "make shards", "shard 3: done")
     clock.advance(hours=14)
-    context = first_block(app, budget)
-    for word in ("ToolSearch", "remember", "recall", "pop_task"):
-        assert word not in context.text
-    assert "make shards" in context.text
-    assert context.text.count("invoices_1,") == 1
-    assert {omission.reason for omission in context.report.omitted} >= {"the memory's own traffic"}
+    for budget in (300, 1_000, 4_000):
+        context = first_block(app, budget)
+        for word in ("ToolSearch", "remember", "recall", "pop_task"):
+            assert word not in context.text
+        assert "make shards" in context.text
+        assert context.text.count("invoices_1,") == 1
+        assert {omission.reason for omission in context.report.omitted} >= {"the memory's own traffic"}
 
 
 def test_another_servers_tools_are_candidates(app: App, clock: "Clock") -> None:
@@ -233,16 +233,16 @@ def test_where_only_tools_left_something_it_is_told(app: App, clock: "Clock") ->
     assert lines == ["make shard-2 → not known: the session ended while it ran", "make shard-1 → succeeded"]
 
 
-@BUDGETS
-def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock", budget: int) -> None:
+def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock") -> None:
     """F9.1: nobody asked for it."""
     decide(app, 120)
     clock.advance(days=1)
     say(app, ASKED, ANSWERED)
     clock.advance(days=1)
-    context = first_block(app, budget)
-    learnt = [each.tokens for each in context.report.components if each.kind == "decision"]
-    assert 0.3 * budget <= sum(learnt) <= budget / 2
+    for budget in (300, 1_000, 4_000):
+        context = first_block(app, budget)
+        learnt = [each.tokens for each in context.report.components if each.kind == "decision"]
+        assert 0.3 * budget <= sum(learnt) <= budget / 2
 
 
 @pytest.mark.parametrize("query", ["what next?", "carry on", "go on"])
@@ -254,16 +254,16 @@ def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "C
     assert "Nothing stored" not in first_block(app, query=query).text
 
 
-@BUDGETS
-def test_very_long_last_words_leave_room(app: App, clock: "Clock", budget: int) -> None:
+def test_very_long_last_words_leave_room(app: App, clock: "Clock") -> None:
     decide(app)
     say(app, f"{ASKED} {'And mind the log of each. ' * 900}", f"{'Shard 3 took its time. ' * 900} {ANSWERED}")
     clock.advance(days=1)
-    context = first_block(app, budget)
-    lines = section(context, "Last Exchange").splitlines()
-    assert len(lines) == 2
-    assert "invoices_" in context.text
-    assert context.report.token_count <= budget
+    for budget in (300, 1_000, 4_000):
+        context = first_block(app, budget)
+        lines = section(context, "Last Exchange").splitlines()
+        assert len(lines) == 2
+        assert "invoices_" in context.text
+        assert context.report.token_count <= budget
 
 
 def test_an_answer_of_some_length_is_whole_where_there_is_room(app: App, clock: "Clock") -> None:
