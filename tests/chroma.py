@@ -115,7 +115,8 @@ class Memory:
         embedder = place.pop("embedder", EMBEDDER)
         idle_seconds = place.pop("idle_seconds", math.inf)
         self.folder = folder
-        self.index_folder = folder / "index"
+        self.index_folder = folder / "chroma"
+        self.directory = self.index_folder / "index"
         self.links: list[Link] = []
 
         def connecting() -> Link:
