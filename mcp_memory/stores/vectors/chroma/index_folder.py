@@ -135,7 +135,7 @@ class IndexFolder:
         self._root = root
         self.directory = root / "index"
         self.copy = root / "copy"
-        """What a check-up compares. The next process that erases or takes the index deletes what one left of it."""
+        """A check-up compares this copy. The next process that erases or takes the index deletes what is left of it."""
 
     @property
     def state(self) -> FolderState | None:

@@ -69,7 +69,7 @@ class ChromaVectorStore:
         self._place = place
         self._identity = identity
         self._connect = connect or self._begun
-        idle = math.inf if place.is_shared else idle_seconds  # A server costs this machine little.
+        idle = math.inf if place.is_shared else idle_seconds  # To come back compares all keys, over a network.
         self._follower = SyncThread(exact, self._own_place, self._connect, idle)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0

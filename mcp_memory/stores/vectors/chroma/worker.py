@@ -18,6 +18,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import psutil
 
+from mcp_memory.freed_memory import give_back_memory
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Holding, hold
@@ -50,7 +51,10 @@ class Worker:
             raise IndexFailure(f"There is no operation {fields['do']!r}.")
         if fields["do"] in _CHANGES:
             self._held.begin()
-        return {"result": operation(self._held, fields, body)}
+        result = operation(self._held, fields, body)
+        if fields["do"] == "rest":
+            give_back_memory()  # What a batch took: 10 MB of the 90 MB that this process has.
+        return {"result": result}
 
     def close(self) -> None:
         if self._held is not None:

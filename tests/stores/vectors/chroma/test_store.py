@@ -16,7 +16,7 @@ import pytest
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.stores.vectors.chroma import store, sync, sync_thread
+from mcp_memory.stores.vectors.chroma import store, sync, sync_thread, worker
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, drop_former_indexes, write_json
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from tests.chroma import (
@@ -256,6 +256,17 @@ def test_one_process_at_a_time_has_the_index(memory: Memory, opened: Open) -> No
     assert second.store.state().directory == str(memory.directory)
     assert second.store.state().reason == ""
     second.assert_chroma_answers()
+
+
+def test_what_a_filling_took_of_memory_is_given_back(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L2.2: by the index process at rest, and by the one that compared all keys; a search gives nothing back."""
+    given_back: list[str] = []
+    for module in (worker, sync_thread):
+        monkeypatch.setattr(module, "give_back_memory", lambda name=module.__name__: given_back.append(name))
+    memory.settle()
+    assert sorted(given_back) == [sync_thread.__name__, worker.__name__]
+    memory.assert_chroma_answers()
+    assert len(given_back) == 2
 
 
 def test_no_process_is_started_while_another_has_the_index(memory: Memory) -> None:
