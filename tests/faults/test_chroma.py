@@ -140,6 +140,22 @@ def test_a_server_killed_while_it_fills_its_index_leaves_nothing_behind(memory: 
     memory.assert_chroma_answers()
 
 
+def test_an_index_process_that_outlives_its_server_keeps_the_next_one_out(memory: Memory) -> None:
+    """S1.1, S2.1: it may still write, so the lock is its own; the next server answers exactly until it has ended."""
+    peer = Peer(memory.folder)
+    peer.ask("settle")
+    outliving = psutil.Process(peer.ask("index process"))
+    outliving.suspend()
+    peer.kill()
+    memory.store.start()
+    until(lambda: memory.store.state().state == "failed")
+    memory.assert_answers()
+    assert "Another process" in memory.store.state().reason
+    outliving.kill()
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
 def test_a_crash_while_it_is_asked_is_answered_exactly(memory: Memory) -> None:
     """S2.2: the answer is whole though the index process has just died; the index comes back."""
     memory.settle()
