@@ -30,7 +30,8 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.transaction import embedder_mismatch
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:

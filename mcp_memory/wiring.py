@@ -68,7 +68,8 @@ if TYPE_CHECKING:
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
-    from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
+    from mcp_memory.stores.vectors.chroma.location import IndexPlace
+    from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
@@ -167,7 +168,7 @@ class Wiring:
     @made_once
     def index(self) -> ChromaVectorStore:
         """Vector search, and the index behind it, which `warm` starts."""
-        from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+        from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
         return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity)
 
@@ -562,7 +563,7 @@ class Wiring:
 
     def _place(self) -> IndexPlace:
         """Return the place that the settings name for the vector index."""
-        from mcp_memory.stores.vectors.chroma import IndexPlace
+        from mcp_memory.stores.vectors.chroma.location import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
         return IndexPlace.named(

@@ -25,8 +25,9 @@ from mcp_memory.isolated_python import environment_for_child
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, record_of
+from mcp_memory.stores.vectors.chroma import store, sync_thread
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, record_of
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.chroma.worker import Worker
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore

@@ -12,9 +12,9 @@ import pytest
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import Finding
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.vectors.chroma import IndexPlace
 from mcp_memory.stores.vectors.chroma.index_folder import write_json
 from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import (
