@@ -127,9 +127,7 @@ class Memory:
         self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
-        where = IndexPlace(**given)
-        self.place = where.of_memory(self.records.identity)
-        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, idle_seconds)
+        self.store = ChromaVectorStore(self.exact, IndexPlace(**given), self.records.identity, connecting, idle_seconds)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""
