@@ -30,7 +30,8 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.transaction import embedder_mismatch
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ def main() -> None:
         "by Chroma",
         "same 60",
         "index, CPU",
-        "RSS",
+        "private",
     )
     table = Table("vectors", *headings, title="a search for 60 candidates: median wall, mean processor time")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = load_settings(data_dir=Path(folder), namespace="benchmark", semantic_store="exact")
         with closing(open_app(settings, embedder=embedder)) as app:
             exact = ExactVectorStore(Follower(app.records), embedder.id, embedder_mismatch)
-            place = IndexPlace(mode="embedded", root=str(Path(folder) / "index"), embedder=embedder.id)
+            place = IndexPlace(mode="embedded", root=str(Path(folder) / "chroma"), embedder=embedder.id)
             with closing(ChromaVectorStore(exact, place, app.records.identity)) as indexed:
                 indexed.start()
                 present = 0
@@ -112,7 +113,7 @@ def _row(
     return [
         f"{size:,}", ms(wall[0]), ms(wall[1]), f"{wall[0] / wall[1]:.2f}", ms(cpu[0]), ms(cpu[1]),
         f"{cpu[0] / cpu[1]:.2f}", f"{answered} of {len(asked)}", f"{same:.4f}", f"{filled:.1f} s",
-        f"{sum(child.memory_info().rss for child in psutil.Process().children()) / 2**20:.0f} MiB",
+        f"{sum(child.memory_full_info().uss for child in psutil.Process().children()) / 2**20:.0f} MiB",
     ]  # fmt: skip
 
 

@@ -278,7 +278,7 @@ def note_sizes(figures: Figures, home: Path) -> None:
     children = psutil.Process(os.getpid()).children(recursive=True)
     figures.notes["index process"] = f"{sum(child.memory_info().rss for child in children) / 2**20:.0f} MiB"
     figures.notes["memory.db"] = f"{_bytes_in(home, 'memory.db*') / 2**20:.0f} MiB"
-    figures.notes["index on disk"] = f"{_bytes_in(home / 'index', '**/*') / 2**20:.0f} MiB"
+    figures.notes["index on disk"] = f"{_bytes_in(home / 'chroma', '**/*') / 2**20:.0f} MiB"
 
 
 def _bytes_in(folder: Path, pattern: str) -> int:

@@ -23,7 +23,7 @@ from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 

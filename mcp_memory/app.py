@@ -15,7 +15,7 @@ from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
-from mcp_memory.wiring import Wiring, made_once, model_factor, text_measure, token_counter
+from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
@@ -452,7 +452,7 @@ class App(Wiring):
         from mcp_memory.domain.text.intent import pick_strategy
 
         self.warm_search()
-        self.drop_former_files()
+        drop_former_files(self.settings)
         self.redactor.redact("warm")
         pick_strategy("warm")
         self.dates.read("3 May", self._clock())

@@ -20,6 +20,8 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from mcp_memory.errors import StoreUnavailable
 
 _CONFIG = "chromadb.config"
+_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+"""Chroma sends traces by it where settings name a collector, which ours do not: gRPC, 5 MB, 0.1 s of CPU."""
 _DEFAULTS = {"anonymized_telemetry": False}
 _importing = threading.Lock()
 
@@ -33,12 +35,17 @@ def import_chromadb() -> ModuleType:
     with _importing:
         finder = _ShieldingFinder()
         sys.meta_path.insert(0, finder)
+        stub = ModuleType(_EXPORTER)
+        stub.__dict__["OTLPSpanExporter"] = None
+        found = sys.modules.setdefault(_EXPORTER, stub)
         try:
             chromadb = importlib.import_module("chromadb")
         except (ImportError, RuntimeError) as error:  # Chroma raises RuntimeError for an SQLite that is too old.
             raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory-stack again.") from error
         finally:
             sys.meta_path.remove(finder)
+            if found is stub:
+                del sys.modules[_EXPORTER]
         _shield(sys.modules[_CONFIG])  # In case other code imported Chroma first.
         return chromadb
 

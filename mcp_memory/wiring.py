@@ -68,13 +68,14 @@ if TYPE_CHECKING:
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
-    from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
+    from mcp_memory.stores.vectors.chroma.location import IndexPlace
+    from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
-INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "index", "windows", "files"
-FORMER_FOLDER = "arrays"
-"""The folder in which earlier builds kept files of their indexes, which hold what was stored."""
+INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "chroma", "windows", "files"
+FORMER_FOLDER, FORMER_INDEX_FOLDER = "arrays", "index"
+"""The folders in which earlier builds kept files of their indexes, which hold what was stored."""
 Made = TypeVar("Made")
 
 
@@ -167,16 +168,16 @@ class Wiring:
     @made_once
     def index(self) -> ChromaVectorStore:
         """Vector search, and the index behind it, which `warm` starts."""
-        from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+        from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
         return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity)
 
     def index_examiner(self) -> IndexExaminer:
-        """Checks the stored indexes of all processes; starts none."""
+        """Checks the stored index; starts none."""
         from mcp_memory.stores.follower import Follower
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
-        exact = self._exact(Follower(self.records))  # Its own follower: it looks at every index, holds no request.
+        exact = self._exact(Follower(self.records))  # Its own follower: it looks at the index, holds no request.
         return ChromaExaminer(self.records, exact, self._place())
 
     @made_once
@@ -548,12 +549,8 @@ class Wiring:
             self.windows.close()
         self.records.close()
 
-    def drop_former_files(self) -> None:
-        """Delete what an earlier version derived: nobody erases from it any more."""
-        shutil.rmtree(self.settings.data_dir / FORMER_FOLDER, ignore_errors=True)
-
     def _erase_derived(self, record_ids: Collection[str]) -> None:
-        self.drop_former_files()
+        drop_former_files(self.settings)
         self.index.erase(record_ids)
         self._assemble.forget()
         self.attachments.sweep()
@@ -566,7 +563,7 @@ class Wiring:
 
     def _place(self) -> IndexPlace:
         """Return the place that the settings name for the vector index."""
-        from mcp_memory.stores.vectors.chroma import IndexPlace
+        from mcp_memory.stores.vectors.chroma.location import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
         return IndexPlace.named(
@@ -616,6 +613,14 @@ def copies_beside(settings: Settings) -> Sequence[Copy]:
     return copies(settings.data_dir / FILE_NAME)
 
 
+def drop_former_files(settings: Settings) -> None:
+    """Delete what an earlier version derived: nobody erases from it any more."""
+    from mcp_memory.stores.vectors.chroma.index_folder import drop_former_indexes
+
+    shutil.rmtree(settings.data_dir / FORMER_FOLDER, ignore_errors=True)
+    drop_former_indexes(settings.data_dir / FORMER_INDEX_FOLDER)
+
+
 def files_in(folder: Path) -> FileStore:
     """Return the files of a folder, named by their digests."""
     from mcp_memory.stores.kept_files import FileFolder
@@ -644,7 +649,7 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
-    shutil.rmtree(settings.data_dir / FORMER_FOLDER, ignore_errors=True)
+    drop_former_files(settings)
     # So do the offsets up to which hooks logged a session's transcript.
     shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
     return kept

@@ -25,8 +25,9 @@ from mcp_memory.isolated_python import environment_for_child
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, record_of
+from mcp_memory.stores.vectors.chroma import store, sync_thread
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, record_of
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.chroma.worker import Worker
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -115,7 +116,8 @@ class Memory:
         embedder = place.pop("embedder", EMBEDDER)
         idle_seconds = place.pop("idle_seconds", math.inf)
         self.folder = folder
-        self.index_folder = folder / "index"
+        self.index_folder = folder / "chroma"
+        self.directory = self.index_folder / "index"
         self.links: list[Link] = []
 
         def connecting() -> Link:
@@ -125,9 +127,7 @@ class Memory:
         self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
-        where = IndexPlace(**given)
-        self.place = where.of_memory(self.records.identity)
-        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, idle_seconds)
+        self.store = ChromaVectorStore(self.exact, IndexPlace(**given), self.records.identity, connecting, idle_seconds)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""

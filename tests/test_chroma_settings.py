@@ -7,7 +7,7 @@ import pytest
 
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.vectors.chroma import IndexPlace
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
 
 
 @pytest.fixture

@@ -31,6 +31,9 @@ assert not settings.allow_reset, settings
 for made in (settings, chromadb.get_settings(), chromadb.config.Settings()):
     assert not made.anonymized_telemetry, made
 assert chromadb.config.Settings(allow_reset=True).allow_reset, "arguments must still count"
+assert "grpc" not in sys.modules, "Chroma's exporter of traces takes 5 MB"
+import opentelemetry.exporter.otlp.proto.grpc.trace_exporter as exporter
+assert exporter.OTLPSpanExporter, "whoever else imports it gets it"
 """
 
 AFTER_OTHERS = "import chromadb\nfrom mcp_memory.shielded_chroma import import_chromadb\nimport os\n" + (

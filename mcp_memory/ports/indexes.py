@@ -63,7 +63,7 @@ class VectorIndex(Protocol):
         ...
 
     def erase(self, record_ids: Collection[str]) -> None:
-        """Remove every trace of erased records from the files of every index, of every process.
+        """Remove every trace of erased records from the files of the index, whichever process has it.
 
         A server's copies are deleted as soon as the server is reachable.
         """
@@ -89,23 +89,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDirectory:
-    """An index directory as it describes itself. Without `clean` it is being written, or was left half-written."""
+    """The index directory as it describes itself. Without `clean` it is being written, or was left half-written."""
 
-    name: str
     clean: bool
     applied: int
     bytes: int
 
 
 class IndexExaminer(Protocol):
-    """Examines the indexes of all processes of this memory, while no process uses them."""
+    """Examines the index of this memory, while no process uses it."""
 
-    def directories(self) -> Sequence[IndexDirectory]:
-        """Return every index directory, examined from outside."""
+    def directory(self) -> IndexDirectory | None:
+        """Return the index directory, examined from outside; None where there is none."""
         ...
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
-        """Compare every index with the truth; with `repair` drop what is wrong. Nothing else changes.
+        """Compare the index with the truth; with `repair` drop it where it is wrong. Nothing else changes.
 
         The next server rebuilds what is dropped, without embedding. Raises StoreUnavailable where the comparison is
         impossible, EmbedderMismatch where the truth's vectors are another embedder's.

@@ -22,7 +22,8 @@ from mcp_memory.ports.retrieval import UsualCosine, VectorStore
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
+from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import _BLOCK, ExactVectorStore  # pyright: ignore[reportPrivateUsage]
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 from tests.reloaded import ReloadingFollower

@@ -212,4 +212,4 @@ def test_options_before_and_behind_the_name_are_taken(session: Session, tmp_path
     assert ran == Ran(code=0, out=b"", err=b"")
     assert (tmp_path / "elsewhere" / "memory.db").exists()
     assert not (tmp_path / "data").exists()
-    assert not (tmp_path / "elsewhere" / "index").exists(), "no hook starts an index"
+    assert not (tmp_path / "elsewhere" / "chroma").exists(), "no hook starts an index"

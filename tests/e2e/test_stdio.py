@@ -248,7 +248,7 @@ def test_without_an_index_it_has_no_children(
     assert server.owner.children(recursive=True) == []
     assert psutil.Process(server.process.pid).children(recursive=True) == []
     server.stop()
-    assert not (tmp_path / "data" / "index").exists()
+    assert not (tmp_path / "data" / "chroma").exists()
 
 
 def test_output_is_the_protocol_alone_and_utf_8_whatever_the_console(

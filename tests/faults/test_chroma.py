@@ -78,18 +78,18 @@ def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
         memory = Memory(tmp_path, sync_threshold=100)
         memory.add(*(unit(n) for n in range(2500)))
         memory.store.start()
-        directory = memory.index_folder / "0"
-        killed: set[float] = set()  # When the states were written that the killed processes left.
+        directory = memory.directory
+        killed: set[int] = set()  # The directories that the killed processes left.
         for kills in range(1, 3):
             graph_files = min(rng.randrange(1, 6), 4)
 
             def is_being_filled(files: int = graph_files) -> bool:
                 state = read_state(directory)
-                is_new = state is not None and not state.clean and state.used_at not in killed
+                is_new = state is not None and not state.clean and directory.stat().st_ino not in killed
                 return is_new and len(list(directory.rglob("*.bin"))) >= files
 
             until(is_being_filled)
-            killed.add(state_of(directory)["used_at"])
+            killed.add(directory.stat().st_ino)
             os.kill(memory.process_id, signal.SIGKILL)
             memory.assert_answers((kills,))
         memory.settle()
@@ -108,7 +108,7 @@ def test_killed_while_keys_that_are_there_are_written_again(tmp_path: Path, monk
         memory = Memory(tmp_path, sync_threshold=100)
         ids = memory.add(*(unit(n) for n in range(300)))
         memory.settle()
-        directory, process_id = memory.index_folder / "0", memory.process_id
+        directory, process_id = memory.directory, memory.process_id
         monkeypatch.setattr(sync_thread, "FIRST_PAUSE_SECONDS", PATIENCE_SECONDS)  # This process is no witness.
         with writing_again(memory):
             graph = next(directory.rglob("data_level0.bin"))
@@ -129,14 +129,30 @@ def test_a_server_killed_while_it_fills_its_index_leaves_nothing_behind(memory: 
     """S2.1: no process, no lock, nothing to repair; the next one answers at once and has its index again."""
     peer = Peer(memory.folder)
     peer.tell("start")
-    until((memory.index_folder / "0" / "chroma.sqlite3").exists)
+    until((memory.directory / "chroma.sqlite3").exists)
     assert peer.hear() is None
     index_process = psutil.Process(peer.ask("index process"))
     peer.kill()
     memory.assert_answers()
     index_process.wait(PATIENCE_SECONDS)
     memory.settle()
-    assert memory.store.state().directory == str(memory.index_folder / "0")
+    assert memory.store.state().directory == str(memory.directory)
+    memory.assert_chroma_answers()
+
+
+def test_an_index_process_that_outlives_its_server_keeps_the_next_one_out(memory: Memory) -> None:
+    """S1.1, S2.1: it may still write, so the lock is its own; the next server answers exactly until it has ended."""
+    peer = Peer(memory.folder)
+    peer.ask("settle")
+    outliving = psutil.Process(peer.ask("index process"))
+    outliving.suspend()
+    peer.kill()
+    memory.store.start()
+    until(lambda: memory.store.state().state == "failed")
+    memory.assert_answers()
+    assert "Another process" in memory.store.state().reason
+    outliving.kill()
+    memory.settle()
     memory.assert_chroma_answers()
 
 
@@ -155,7 +171,7 @@ def test_a_garbled_directory_is_made_anew(memory: Memory, seed: int) -> None:
     """S2.2: whichever file was damaged while nobody looked."""
     memory.settle()
     memory.close()
-    garble(memory.index_folder / "0", seed)
+    garble(memory.directory, seed)
     again = Memory(memory.folder)
     again.assert_answers()
     again.settle()
@@ -167,7 +183,7 @@ def test_a_garbled_directory_is_made_anew(memory: Memory, seed: int) -> None:
 def test_a_database_garbled_under_the_running_index_is_made_anew(memory: Memory) -> None:
     """S2.2: noticed at the next write; answers are right all along."""
     memory.settle()
-    database = memory.index_folder / "0" / "chroma.sqlite3"
+    database = memory.directory / "chroma.sqlite3"
     database.write_bytes(b"\x55" * database.stat().st_size)
     memory.add(unit(50_001))
     until(lambda: len(memory.links) > 1)
@@ -194,7 +210,7 @@ def test_a_directory_deleted_while_it_is_used_is_made_anew(memory: Memory) -> No
     asking.start()
     for deletions in range(1, 3):
         memory.add(unit(60_000 + deletions))
-        shutil.rmtree(memory.index_folder / "0", ignore_errors=True)
+        shutil.rmtree(memory.directory, ignore_errors=True)
         until(lambda deletions=deletions: len(memory.links) > deletions)
         memory.settle()
     is_over.set()
@@ -244,40 +260,55 @@ def test_settings_of_the_working_directory_do_not_matter(
 
 @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.long)])
 def test_processes_that_start_at_once_agree(memory: Memory, start_peer: Callable[..., Peer], count: int) -> None:
-    """S1.1, S1.2: each with a directory of its own; also of what one of them stores in the end."""
+    """S1.1, S1.2: one has Chroma, the others answer exactly; also what one of them stores in the end."""
     peers = [start_peer() for _ in range(count)]
     for peer in peers:
-        peer.tell("settle")
-    for peer in peers:
-        peer.hear()
-    assert len({peer.ask("state")["directory"] for peer in peers}) == count
+        peer.ask("start")
+    having: list[Peer] = []
+    until(lambda: having.extend(peer for peer in peers if peer.ask("state")["state"] == "ready") or having)
+    having[0].ask("settle")
     (new,) = peers[2].ask("add", 50_001, 1)
     wanted = [memory.exact.search(unit(seed)[0], [SCOPE], 10) for seed in (1, 2, 50_001)]
     assert next(iter(wanted[2])) == new
     for peer in peers:
         for found, exact in zip(peer.ask("answers", 1, 2, 50_001), wanted, strict=True):
             assert found == pytest.approx(dict(exact), abs=1e-5)
-        assert peer.ask("state")["answered"] == 3
+        assert (peer.ask("state")["answered"] > 0) == (peer is having[0])
+    assert [path.name for path in memory.index_folder.iterdir() if path.is_dir()] == ["index"]
 
 
-def test_an_erased_record_is_in_no_index_of_any_process(memory: Memory, start_peer: Callable[..., Peer]) -> None:
-    """R9: own, another process's, and one that nobody has; all others follow by themselves and answer on."""
-    unused, busy = start_peer(), start_peer()
-    for peer in (unused, busy):
-        peer.ask("settle")
-    memory.settle()
-    unused.kill()
+def test_an_erased_record_is_in_no_file_of_the_index_of_another_process(
+    memory: Memory, start_peer: Callable[..., Peer]
+) -> None:
+    """R9: the process that has it follows by itself, and answers on."""
+    peer = start_peer()
     secret = unit(50_001, 3)
     (gone,) = memory.add(secret)
-    memory.settle()
-    busy.ask("settle")
+    peer.ask("settle")
     wanted = [row.tobytes() for row in secret] + [gone.encode()]
-    assert len({path.split("/")[1] for path in traces(memory.folder, wanted) if path.startswith("index/")}) == 2
+    assert any(path.startswith("chroma/index/") for path in traces(memory.folder, wanted))
     memory.erase([gone])
     assert traces(memory.index_folder, wanted) == []
     assert traces(memory.folder, wanted[:-1]) == []
-    busy.ask("settle")
-    assert gone not in busy.ask("answers", 50_001)[0]
+    peer.ask("settle")
+    assert gone not in peer.ask("answers", 50_001)[0]
+    assert peer.ask("state")["answered"] > 0
+    assert traces(memory.index_folder, wanted) == []
+
+
+def test_an_erased_record_is_not_in_an_index_that_nobody_has(memory: Memory, start_peer: Callable[..., Peer]) -> None:
+    """R9: as a killed process leaves it."""
+    secret = unit(50_001, 3)
+    (gone,) = memory.add(secret)
+    peer = start_peer()
+    peer.ask("settle")
+    index_process = psutil.Process(peer.ask("index process"))
+    peer.kill()
+    index_process.wait(PATIENCE_SECONDS)
+    wanted = [row.tobytes() for row in secret] + [gone.encode()]
+    assert traces(memory.index_folder, wanted)
+    memory.erase([gone])
+    assert traces(memory.folder, wanted[:-1]) == []
     memory.settle()
     memory.assert_chroma_answers()
     assert traces(memory.index_folder, wanted) == []
@@ -360,7 +391,7 @@ def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Pat
         app.close()
         for lose in (False, True):
             if lose:
-                shutil.rmtree(tmp_path / "data" / "index")
+                shutil.rmtree(tmp_path / "data" / "chroma")
             app, counting = opened()
             app.warm()
             assert app.index.settle(PATIENCE_SECONDS)
@@ -374,7 +405,7 @@ def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Pat
         app.warm()
         assert app.index.settle(PATIENCE_SECONDS)
         vector = embedder.embed("Quetzalcoatlus hoards xylophones")[0].tobytes()
-        assert {path.split("/")[0] for path in traces(tmp_path / "data", [vector])} >= {"index"}
+        assert {path.split("/")[0] for path in traces(tmp_path / "data", [vector])} >= {"chroma"}
         app.forget([gone.id], "erase", me)
         assert traces(tmp_path / "data", [vector]) == []
         app.close()

@@ -104,15 +104,16 @@ def test_files_of_an_earlier_version_hold_nothing_for_long(app: App, tmp_path: P
     """R9: it kept its indexes in files, in which nobody erases any more."""
     me = app.caller()
     (stored,) = app.remember([NewRecord(text=SECRET)], me)
-    former = tmp_path / "data" / "arrays" / "graph" / "000000000012-5e1f"
-    former.mkdir(parents=True)
-    (former / "keys.npy").write_text(SECRET)
+    for former in ("arrays/graph/000000000012-5e1f/keys.npy", "index/0/chroma.sqlite3"):
+        (tmp_path / "data" / former).parent.mkdir(parents=True)
+        (tmp_path / "data" / former).write_text(SECRET)
     if when == "erased":
         app.forget([stored.id], "erase", me)
         assert traces(tmp_path / "data", needles(app, SECRET)) == []
     else:
         app.warm()
-    assert not (tmp_path / "data" / "arrays").exists()
+    for folder in ("arrays", "index"):
+        assert not (tmp_path / "data" / folder).exists()
 
 
 def test_what_others_say_of_an_entity_stays_and_what_the_erased_said_goes(app: App, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erase
         app.warm()
         assert app.index.settle(60)
         wanted += [each for each in needles(app, SAID) if each.isascii() is False]
-        assert any(name.startswith("index/") for name, _ in traces(data, wanted))
+        assert any(name.startswith("chroma/") for name, _ in traces(data, wanted))
     app.records.backup(str(data / "memory.db.schema-1"))
     assert traces(data, [WORD.encode()])
     where = RecordFilter(scopes=app.caller().scopes, kinds=frozenset({"message"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 
 from mcp_memory.stores.records.data_folder import network_file_system
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.vectors.chroma.index_folder import read_json, translated_system_errors, write_json
+from mcp_memory.stores.vectors.chroma.index_folder import translated_system_errors, write_json
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 
 
@@ -61,11 +62,11 @@ def test_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path: Path, mo
 
     monkeypatch.setattr(Path, "replace", replace_later)
     write_json(tmp_path / "state.json", {"clean": True})
-    assert read_json(tmp_path / "state.json") == {"clean": True}
+    assert json.loads((tmp_path / "state.json").read_bytes()) == {"clean": True}
     refusals += [PermissionError(13, "Permission denied")] * 9
     with pytest.raises(IndexFailure, match="cannot be written: Permission denied"), translated_system_errors():
         write_json(tmp_path / "state.json", {"clean": False})
-    assert read_json(tmp_path / "state.json") == {"clean": True}
+    assert json.loads((tmp_path / "state.json").read_bytes()) == {"clean": True}
 
 
 def test_a_commit_reaches_the_disk_and_not_only_its_cache(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def data_dir(filled: Path, tmp_path: Path) -> Path:
     """A copy to be broken."""
-    return Path(shutil.copytree(filled, tmp_path / "data", ignore=shutil.ignore_patterns("index", "live")))
+    return Path(shutil.copytree(filled, tmp_path / "data", ignore=shutil.ignore_patterns("chroma", "live")))
 
 
 def refused(server: ServerProcess, tool: str, **arguments: object) -> str:

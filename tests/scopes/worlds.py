@@ -29,7 +29,7 @@ from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records import FILE_NAME
 
-FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directories", "unembedded", "says"})
+FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directory", "unembedded", "says"})
 """Of the file, and of this process and machine."""
 _DURATION = re.compile(r'"(?:assembly_ms|ms|seconds)":\s*[\d.]+|[\d.]+ m?s\b')
 

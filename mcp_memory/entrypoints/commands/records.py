@@ -53,13 +53,13 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
 
-    caller = memory.caller()
+    caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
     shown = memory.status(caller) | {
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.
-        "index_directories": [asdict(each) for each in memory.index_examiner().directories()],
+        "index_directory": asdict(directory) if directory else None,
         "unembedded": memory.records.count_unembedded(),
         "owner": dict(owner_of(str(memory.settings.data_dir))) if is_served() else dict[str, object](),
     }

@@ -68,7 +68,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
         "Served by": _owner(status["owner"]),
         "Embedder": (store["embedder"] or "none yet") + waiting,
-        "By meaning": f"{status['index']['says']}{_directories(status['index_directories'], store['revision'])}",
+        "By meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}",
         "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
         "Tokens": f"{tokens['encoding']}{factor}",
@@ -275,13 +275,9 @@ def _fields(rows: Mapping[str, str]) -> Table:
     return table
 
 
-def _directories(directories: Sequence[Mapping[str, Any]], revision: int) -> str:
-    """Describe the index directories, and the newest change applied, where there are any."""
-    if not directories:
-        return ""
-    size = sum(each["bytes"] for each in directories) / 1e6
-    newest = max(each["applied"] for each in directories)
-    return f" (change {newest} of {revision}; directories: {len(directories)}, {size:.1f} MB)"
+def _directory(directory: Mapping[str, Any] | None, revision: int) -> str:
+    """Describe the index directory, and the newest change applied, where there is one."""
+    return f" (change {directory['applied']} of {revision}; {directory['bytes'] / 1e6:.1f} MB)" if directory else ""
 
 
 def _contexts(contexts: Mapping[str, Any]) -> str:

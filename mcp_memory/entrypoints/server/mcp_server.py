@@ -37,8 +37,8 @@ from mcp_memory.entrypoints.server.identity import asking, is_local, require, se
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.strict_tool import failure, log_defect
-from mcp_memory.entrypoints.server.upkeep import give_back_memory
 from mcp_memory.errors import McpMemoryError
+from mcp_memory.freed_memory import give_back_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -1,14 +1,13 @@
 """Background maintenance of a server: a thread that takes small steps. Knows no transport, and delays no shutdown."""
 
-import ctypes
 import logging
-import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.freed_memory import give_back_memory
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -80,12 +79,6 @@ class Upkeep:
             if not self._stopped.is_set():  # After that the store may be closed under a step.
                 log_defect("Maintenance", error)
         return False
-
-
-def give_back_memory() -> None:
-    """Return freed memory to the system, where the C library can: glibc keeps it, e.g. 30 MB after a server's start."""
-    if sys.platform.startswith("linux") and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 def upkeep_for(app: "App", settings: "Settings") -> Upkeep:

@@ -99,21 +99,27 @@ def test_an_index_in_use_whole_and_damaged(
     memory = open_memory({"semantic_store": "chroma"})
     memory.index.start()
     assert memory.index.settle(SETTLE_SECONDS), memory.index.state()
-    assert run("doctor").out.splitlines()[-1] == "ok       index 0: in use by a server, which keeps it itself"
+    assert run("doctor").out.splitlines()[-1] == "ok       index directory: in use by a server, which keeps it itself"
     memory.close()
-    shown = run("status", "--json").json["index_directories"]
-    assert [(each["name"], each["clean"]) for each in shown] == [("0", True)]
+    shown = run("status", "--json").json["index_directory"]
+    assert shown["clean"]
     assert "Chroma, all 2 vectors indexed (change" in " ".join(run("status").out.split())
     before = digests(settings.data_dir)
-    assert run("doctor").out.splitlines()[-1] == f"ok       index 0: whole up to change {shown[0]['applied']}"
+    assert run("doctor").out.splitlines()[-1] == f"ok       index directory: whole up to change {shown['applied']}"
     assert digests(settings.data_dir) == before
-    (settings.data_dir / "index" / "0" / "chroma.sqlite3").write_bytes(b"garbled" * 1000)
+    (settings.data_dir / "chroma" / "index" / "chroma.sqlite3").write_bytes(b"garbled" * 1000)
     ran = run("doctor")
     assert ran.code == 1
-    assert ran.out.splitlines()[-1].startswith("wrong    index 0: its files are damaged. `mcp-memory doctor --repair`")
+    assert ran.out.splitlines()[-1].startswith(
+        "wrong    index directory: its files are damaged. `mcp-memory doctor --repair`"
+    )
     assert ran.out.splitlines()[-2].endswith("; a server has yet to fill the index of Chroma")
-    assert run("doctor", "--repair").out.splitlines()[-1].startswith("repaired index 0: its files are damaged; dropped")
-    assert not (settings.data_dir / "index" / "0").exists()
+    assert (
+        run("doctor", "--repair")
+        .out.splitlines()[-1]
+        .startswith("repaired index directory: its files are damaged; dropped")
+    )
+    assert not (settings.data_dir / "chroma" / "index").exists()
 
 
 @pytest.mark.usefixtures("memory")

@@ -229,7 +229,7 @@ def test_restoring_deletes_the_indexes_of_the_former_history(
     memory = open_memory()
     remember(memory, "one")
     run("backup", str(tmp_path / "copy.db"))
-    index = memory.settings.data_dir / "index" / "0"
+    index = memory.settings.data_dir / "chroma" / "index"
     index.mkdir(parents=True)
     (index / "state.json").write_text("{}")
     memory.close()

@@ -11,8 +11,9 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.server.upkeep import Upkeep, give_back_memory
+from mcp_memory.entrypoints.server.upkeep import Upkeep
 from mcp_memory.errors import StoreBusy
+from mcp_memory.freed_memory import give_back_memory
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

@@ -2,9 +2,5 @@
 
 store → sync_thread → sync → index → worker_client | worker → open_index → collections: what is left of the bar runs in
 the server, what is right of it in the index process.
+It exports nothing, so that the index process imports only what it needs (3 MB less).
 """
-
-from mcp_memory.stores.vectors.chroma.location import IndexPlace
-from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
-
-__all__ = ["ChromaVectorStore", "IndexPlace"]

@@ -28,10 +28,6 @@ _NEIGHBOURS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 500
 are named, also for questions about something else; with 200, 95 % of those (decision 86)."""
 
 
-def chroma_version() -> str:
-    return import_chromadb().__version__
-
-
 class ChromaCollections:
     """The collections whose names begin with the place's prefix. Not thread-safe."""
 

@@ -1,9 +1,9 @@
-"""Index directories: their owners, their trust, and the removal of erased data. Knows no Chroma.
+"""The folder of a memory's index: who has it, whether it is trusted, and the removal of erased data. Knows no Chroma.
 
-Each process has a directory for itself, guarded by a kernel lock that ends with the process. The lock file is beside
-the directory, so that the directory can be deleted whole. A directory is trusted only while its state says `clean` and
-its files are as they were then: Chroma killed during a write may leave files that it cannot open. On a Chroma server
-a lease says which of a memory's processes writes.
+One process at a time has the index, by a kernel lock that ends with it. The lock file is beside the directory, so that
+the directory can be deleted whole. A directory is trusted only while its state says `clean` and its files are as they
+were then: Chroma killed during a write may leave files that it cannot open. Of an index on a server, the directory
+holds the state alone.
 """
 
 import hashlib
@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ from filelock import FileLock, Timeout
 from mcp_memory.bounded_files import file_identity
 from mcp_memory.stores.vectors.chroma.location import FORMAT, IndexFailure, IndexPlace
 
-SLOTS = 32
-UNUSED_SECONDS = 14 * 86_400
 STATE_FILE = "state.json"
 _GONE_POLL_SECONDS = 0.02
 _REPLACE_PAUSES_SECONDS = (0.005, 0.02, 0.05, 0.1)
@@ -31,43 +30,51 @@ _REPLACE_PAUSES_SECONDS = (0.005, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Identifies the writer of an index; an index with any other stamp is useless."""
+    """Identifies the writer of an index, and its server; an index with any other stamp is useless."""
 
     embedder: str
     chroma: str
+    server: str = ""
     format: int = FORMAT
+
+    @classmethod
+    def of(cls, place: IndexPlace) -> "Stamp":
+        if not place.is_shared:
+            return cls(embedder=place.embedder, chroma=version("chromadb"))
+        named = "\0".join(part or "" for part in (place.mode, place.url, place.tenant, place.database, place.prefix))
+        server = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+        return cls(embedder=place.embedder, chroma="", server=server)  # Another version here changes nothing there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotState:
-    """The recorded state of a directory. `erased`: the newest erasure that it was emptied for, or created after."""
+class FolderState:
+    """The recorded state of an index. `erased`: the newest erasure that it was emptied for, or created after."""
 
     stamp: Stamp
     clean: bool
     erased: int
     applied: int
-    used_at: float
     files: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """Size and modification time of each file when it was last clean."""
 
 
-class Slot:
-    """A directory that belongs to this process until it is released."""
+class HeldFolder:
+    """The index's directory, which belongs to this process until it is released."""
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self._lock = lock
         self._identity: tuple[int, int] | None = None
-        self._state: SlotState | None = None
+        self._state: FolderState | None = None
 
     @property
-    def state(self) -> SlotState:
+    def state(self) -> FolderState:
         """The state as last written. Raises IndexFailure where the directory is not open."""
         if self._state is None:
             raise IndexFailure("The index directory is not open.")
         return self._state
 
-    def open(self, stamp: Stamp, *, fresh: bool, erased: int) -> SlotState | None:
+    def open(self, stamp: Stamp, *, fresh: bool, erased: int) -> FolderState | None:
         """Prepare the directory for that stamp. Return its kept state, or None where it was emptied for lack of trust.
 
         An emptied one holds nothing that was erased up to the change `erased`, if this process never held any of it.
@@ -86,13 +93,13 @@ class Slot:
         return state
 
     def mark_dirty(self) -> None:
-        """Record that the files are about to change; on disk before it returns."""
+        """Record that the index is about to change; on disk before it returns."""
         if self.state.clean:
             self._write(replace(self.state, clean=False))
 
     def mark_clean(self, applied: int) -> None:
-        """Record that the files are whole, and hold everything up to the change `applied`."""
-        self._write(replace(self.state, clean=True, applied=applied, used_at=time.time(), files=self._files()))
+        """Record that the index is whole, and holds everything up to the change `applied`."""
+        self._write(replace(self.state, clean=True, applied=applied, files=self._files()))
 
     def check(self) -> None:
         """Raise IndexFailure where the directory is no longer the one that was opened."""
@@ -108,9 +115,9 @@ class Slot:
                 shutil.rmtree(self.path)
             self.path.mkdir(mode=0o700)
             self._identity = file_identity(self.path)
-            self._write(SlotState(stamp=stamp, clean=False, erased=erased, applied=0, used_at=time.time()))
+            self._write(FolderState(stamp=stamp, clean=False, erased=erased, applied=0))
 
-    def _write(self, state: SlotState) -> None:
+    def _write(self, state: FolderState) -> None:
         with translated_system_errors():
             write_json(self.path / STATE_FILE, asdict(state))
         self._state = state
@@ -122,81 +129,92 @@ class Slot:
 
 
 class IndexFolder:
-    """All index directories of one memory. Thread-safe, and meant for many processes."""
+    """The index of one memory, as any of its processes sees it. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.directory = root / "index"
+        self.copy = root / "copy"
+        """A check-up compares this copy. The next process that erases or takes the index deletes what is left of it."""
 
-    def take(self) -> Slot:
-        """Take the first directory that no other process has. Raises IndexFailure where none is available."""
+    @property
+    def state(self) -> FolderState | None:
+        """The state that is recorded; None where there is none."""
+        return read_state(self.directory)
+
+    def take(self) -> HeldFolder:
+        """Take the index. Raises IndexFailure where another process has it, or the folder cannot be written."""
+        lock = self.lock()
+        if lock is None:
+            raise IndexFailure("Another process of this memory uses Chroma.", keep=True)
+        shutil.rmtree(self.copy, ignore_errors=True)
+        return HeldFolder(self.directory, lock)
+
+    def lock(self) -> FileLock | None:
+        """Return the index's kernel lock; None where another process has it. Raises IndexFailure where none works."""
+        file = self._root / "index.lock"
         with translated_system_errors():
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path in directories_in(self._root):
-                if lock := try_lock(lock_beside(path)):
-                    return Slot(path, lock)
-        raise IndexFailure(f"All {SLOTS} index directories are in use.", keep=True)
-
-    def prune(self) -> None:
-        """Delete the directories that no process has used for 14 days."""
-        for path in self._used():
-            state = read_state(path)
-            with suppress(OSError):
-                used_at = state.used_at if state else path.stat().st_mtime
-                if time.time() - used_at > UNUSED_SECONDS:
-                    self._delete_unused(path)
+        lock = FileLock(file, timeout=0, fallback_to_soft=False, thread_local=False, mode=0o600)
+        try:
+            lock.acquire()
+        except Timeout:
+            return None
+        except (NotImplementedError, OSError) as error:
+            raise IndexFailure(f"The index directory cannot be locked: {error}.", keep=True) from error
+        return lock
 
     def erase(self, erased: int, patience: float) -> None:
-        """Make sure that no directory holds anything that was erased up to the change `erased`.
+        """Make sure that the directory holds nothing that was erased up to the change `erased`.
 
-        Directories in use have `patience` seconds: their owners follow erasures by themselves. If an owner does not,
-        its files are deleted all the same, and it will find its directory gone.
+        Another process that has it follows erasures by itself. If it does not within `patience` seconds, its files are
+        deleted all the same, and it will find its directory gone.
         """
         deadline = time.monotonic() + patience
-        with translated_system_errors():
-            for path in self._used():
-                while not self._is_rid(path, erased):
-                    if time.monotonic() > deadline:
-                        shutil.rmtree(path, ignore_errors=True)
-                        break
-                    time.sleep(_GONE_POLL_SECONDS)
+        while not self._is_rid(erased):
+            if time.monotonic() > deadline:
+                shutil.rmtree(self.directory, ignore_errors=True)
+                shutil.rmtree(self.copy, ignore_errors=True)
+                break
+            time.sleep(_GONE_POLL_SECONDS)
 
-    def _is_rid(self, path: Path, erased: int) -> bool:
-        state = read_state(path)
-        return bool(state and state.erased >= erased) or self._delete_unused(path)
-
-    def _delete_unused(self, path: Path) -> bool:
-        """Delete a directory without an owner. True where it is gone; False where another process has it."""
-        lock = try_lock(lock_beside(path))
+    def delete_unused(self) -> bool:
+        """Delete the directory unless another process has it. True where it is gone."""
+        if not self._root.exists():
+            return True
+        lock = self.lock()
         if lock is None:
             return False
         try:
-            if path.exists():
-                shutil.rmtree(path)
+            with translated_system_errors():
+                for folder in (self.directory, self.copy):
+                    if folder.exists():
+                        shutil.rmtree(folder)
         finally:
             lock.release()
         return True
 
-    def _used(self) -> Iterator[Path]:
-        """Yield the directories that exist, or that a process may be about to make."""
-        return (path for path in directories_in(self._root) if path.exists() or lock_beside(path).exists())
+    def _is_rid(self, erased: int) -> bool:
+        state = self.state
+        if state is not None and state.stamp.server:
+            return True  # No vector is in the directory.
+        return bool(state and state.erased >= erased) or self.delete_unused()
 
 
-def directories_in(root: Path) -> Sequence[Path]:
-    """Return every possible index directory, in the order in which processes take them."""
-    return [root / str(number) for number in range(SLOTS)]
+def drop_former_indexes(root: Path) -> None:
+    """Delete the directories and locks of earlier versions, which had one of 32 for each process, and leave the rest.
 
-
-def lock_beside(path: Path) -> Path:
-    """Return the file whose lock guards the directory `path`."""
-    return path.with_name(f"{path.name}.lock")
-
-
-def applied_by_servers(place: IndexPlace) -> int:
-    """Return the newest change that any index of this memory says it holds; 0 where none says so."""
-    if place.is_shared:
-        return Lease(place).applied
-    states = map(read_state, directories_in(Path(place.root)))
-    return max((state.applied for state in states if state), default=0)
+    A process of such a version that runs finds its directory gone, as after any deletion.
+    """
+    if not root.is_dir():
+        return
+    for number in range(32):
+        shutil.rmtree(root / str(number), ignore_errors=True)
+    with suppress(OSError):
+        for pattern in ("[0-9].lock", "[0-9][0-9].lock", "server-*.lock", "server-*.json"):
+            for file in root.glob(pattern):
+                file.unlink(missing_ok=True)
+        root.rmdir()
 
 
 def size_of(directory: Path) -> int:
@@ -206,33 +224,13 @@ def size_of(directory: Path) -> int:
     return 0
 
 
-def try_lock(path: Path) -> FileLock | None:
-    """Return the kernel's lock on a file, or None where another process has it. IndexFailure: locks do not work."""
-    lock = FileLock(path, timeout=0, fallback_to_soft=False, thread_local=False, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        return None
-    except (NotImplementedError, OSError) as error:
-        raise IndexFailure(f"Index directories cannot be locked here: {error}.", keep=True) from error
-    return lock
-
-
-def read_state(directory: Path) -> SlotState | None:
+def read_state(directory: Path) -> FolderState | None:
     """Return the recorded state of a directory; None where there is no readable one."""
-    read: Any = read_json(directory / STATE_FILE)
     try:
+        read: Any = json.loads((directory / STATE_FILE).read_bytes())
         stamp = Stamp(**read.pop("stamp"))
-        return SlotState(stamp=stamp, **read)
-    except (AttributeError, TypeError, KeyError):
-        return None
-
-
-def read_json(path: Path) -> object:
-    """Return the content of a JSON file; None where there is none."""
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return FolderState(stamp=stamp, **read)
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return None
 
 
@@ -263,42 +261,4 @@ def translated_system_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise IndexFailure(f"Index directories cannot be written: {error.strerror}.", keep=True) from error
-
-
-class Lease:
-    """The right to write, for as long as the process lives; its holder publishes how far others can trust."""
-
-    def __init__(self, place: IndexPlace) -> None:
-        parts = (str(FORMAT), place.mode, place.url, place.tenant, place.database, place.prefix, place.embedder)
-        content = "\0".join(part or "" for part in parts)
-        name = f"server-{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
-        self._lock_file = lock_beside(Path(place.root) / name)
-        self._state_file = Path(place.root) / f"{name}.json"
-        self._lock: FileLock | None = None
-
-    def take(self) -> bool:
-        """True where this process holds the right to write. Raises IndexFailure where locks do not work."""
-        if self._lock is None:
-            with translated_system_errors():
-                self._lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = try_lock(self._lock_file)
-        return self._lock is not None
-
-    @property
-    def applied(self) -> int:
-        """The newest change that the server is known to hold; 0 where nothing is known."""
-        read: Any = read_json(self._state_file)
-        try:
-            return int(read["applied"])
-        except (TypeError, KeyError, ValueError):
-            return 0
-
-    def publish(self, applied: int) -> None:
-        with translated_system_errors():
-            write_json(self._state_file, {"applied": applied})
-
-    def release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        raise IndexFailure(f"The index directory cannot be written: {error.strerror}.", keep=True) from error

@@ -1,17 +1,17 @@
-"""Checks the indexes that no server is using, and compares them with the truth: implements `IndexExaminer`.
+"""Checks an index that no server is using, and compares it with the truth: implements `IndexExaminer`.
 
 Opening an index changes its files, and a damaged one may be emptied or crash its process. So an index process opens a
-copy, and a directory is left unchanged unless it is to be repaired.
+copy, and the directory is left unchanged unless it is to be repaired.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 
 from mcp_memory.ports.indexes import Finding, IndexDirectory
@@ -19,24 +19,22 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.stores.vectors.chroma.account import account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
-    Lease,
-    SlotState,
+    FolderState,
+    IndexFolder,
     Stamp,
-    directories_in,
-    lock_beside,
-    read_state,
     size_of,
     translated_system_errors,
-    try_lock,
 )
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import differences
-from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
+from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 _REPAIRING = "`mcp-memory doctor --repair` drops it, and the next server that needs it builds it again."
 _UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
 _DAMAGED, _INTERRUPTED = "its files are damaged", "left in the middle of a change"
+_IN_USE = "in use by a server, which keeps it itself"
+_DIRECTORY = "index directory"
 
 
 class ChromaExaminer:
@@ -52,67 +50,55 @@ class ChromaExaminer:
         self._records = records
         self._exact = exact
         self._place = place
-        self._connect = connect or process_of(place)
+        self._folder = IndexFolder(Path(place.root))
+        self._connect = connect or partial(ChromaProcess, Path(place.root).parent)
 
-    def directories(self) -> Sequence[IndexDirectory]:
-        states = [(path, read_state(path)) for path in self._paths()]
-        return [
-            IndexDirectory(
-                name=path.name,
-                clean=state is not None and state.clean,
-                applied=state.applied if state else 0,
-                bytes=size_of(path),
-            )
-            for path, state in states
-        ]
+    def directory(self) -> IndexDirectory | None:
+        path, state = self._folder.directory, self._folder.state
+        if self._place.is_shared or not path.exists():
+            return None
+        is_clean, applied = (state.clean, state.applied) if state else (False, 0)
+        return IndexDirectory(clean=is_clean, applied=applied, bytes=size_of(path))
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.catch_up()
-        found = {path: self._examine_directory(path, repair=repair) for path in self._paths()}
-        states = [read_state(path) for path, finding in found.items() if finding.state == "ok"]
-        if not self._place.is_shared:
-            yield self._account(max((state.applied for state in states if state), default=0))
-        yield from found.values()
-        if self._place.is_shared:
-            finding = self._examine_server(repair=repair)
-            lease = Lease(self._place.of_memory(self._records.identity))
-            yield self._account(lease.applied if finding.state == "ok" else 0)
+        examine = self._examine_server if self._place.is_shared else self._examine_directory
+        finding = examine(repair=repair)
+        state = self._folder.state if finding is not None and finding.state == "ok" else None
+        scopes = [*self._exact.live_ids()]
+        says = account(self._exact, self._place, scopes, "elsewhere", applied=state.applied if state else 0)
+        yield Finding(part="index", state="ok", says=says)
+        if finding is not None:
             yield finding
 
-    def _account(self, applied: int) -> Finding:
-        """Say which store answers, in all scopes together, where what is sound holds everything up to that change."""
-        scopes = [*self._exact.live_ids()]
-        says = account(self._exact, self._place, scopes, "elsewhere", applied=applied)
-        return Finding(part="index", state="ok", says=says)
-
-    def _paths(self) -> list[Path]:
-        return [path for path in directories_in(Path(self._place.root)) if path.exists()]
-
-    def _examine_directory(self, path: Path, *, repair: bool) -> Finding:
-        part = f"index {path.name}"
-        lock = try_lock(lock_beside(path))
-        if lock is None:
-            return Finding(part=part, state="ok", says="in use by a server, which keeps it itself")
+    def _examine_directory(self, *, repair: bool) -> Finding | None:
+        path = self._folder.directory
+        if not path.exists():
+            return None
+        lock = None
         try:
-            state = read_state(path)
+            lock = self._folder.lock()
+            if lock is None:
+                return Finding(part=_DIRECTORY, state="ok", says=_IN_USE)
+            state = self._folder.state
             wrong = self._distrust(state) or self._compare(path, state) if state else "its state cannot be read"
             if state and not wrong:
-                return Finding(part=part, state="ok", says=self._reach(state.applied))
+                return Finding(part=_DIRECTORY, state="ok", says=self._reach(state.applied))
             if not repair:
-                return Finding(part=part, state="wrong", says=wrong, remedy=_REPAIRING)
+                return Finding(part=_DIRECTORY, state="wrong", says=wrong, remedy=_REPAIRING)
             with translated_system_errors():
                 shutil.rmtree(path)
         except IndexFailure as failure:
-            return Finding(part=part, state="wrong", says=str(failure), remedy=_UNTOLD)
+            return Finding(part=_DIRECTORY, state="wrong", says=str(failure), remedy=_UNTOLD)
         finally:
-            lock.release()
-        return Finding(
-            part=part, state="repaired", says=f"{wrong}; dropped, and the next server that needs it builds it again"
-        )
+            if lock is not None:
+                lock.release()
+        dropped = f"{wrong}; dropped, and the next server that needs it builds it again"
+        return Finding(part=_DIRECTORY, state="repaired", says=dropped)
 
-    def _distrust(self, state: SlotState) -> str:
-        """Return the reason in its recorded state to distrust a directory; "" where there is none."""
-        stamp = Stamp(embedder=self._place.embedder, chroma=version("chromadb"))
+    def _distrust(self, state: FolderState) -> str:
+        """Return the reason in its recorded state to distrust the directory; "" where there is none."""
+        stamp = Stamp.of(replace(self._place, mode="embedded"))
         reasons = (
             (not state.clean, _INTERRUPTED),
             (state.stamp.embedder != stamp.embedder, "made for another embedder"),
@@ -122,8 +108,8 @@ class ChromaExaminer:
         )
         return next((reason for is_so, reason in reasons if is_so), "")
 
-    def _compare(self, path: Path, state: SlotState) -> str:
-        """Return how a directory's content differs from the truth; "" where it does not."""
+    def _compare(self, path: Path, state: FolderState) -> str:
+        """Return how the directory's content differs from the truth; "" where it does not."""
         if not state.applied:
             return ""  # It does not claim to hold anything.
         try:
@@ -141,36 +127,30 @@ class ChromaExaminer:
     def _copied(self, path: Path) -> Generator[Path]:
         """Yield a folder that holds a copy of the directory for as long as it is needed.
 
-        The copy takes the name of a later index directory, so that an erasure reaches it after this one. If this
-        process is killed, the next one that erases, prunes or begins a directory there deletes the rest.
+        The copy has the place where an erasure deletes it too.
         """
-        directories = directories_in(path.parent)
-        for spare in directories[directories.index(path) + 1 :]:
-            lock = None if spare.exists() else try_lock(lock_beside(spare))
-            if lock is not None:
-                try:
-                    with translated_system_errors():
-                        spare.mkdir(mode=0o700)
-                        shutil.copytree(path, spare / "0")
-                    yield spare
-                finally:
-                    shutil.rmtree(spare, ignore_errors=True)
-                    lock.release()
-                return
-        raise IndexFailure("There is no room for a copy to look into.", keep=True)
+        copy = self._folder.copy
+        try:
+            with translated_system_errors():
+                shutil.rmtree(copy, ignore_errors=True)
+                copy.mkdir(mode=0o700)
+                shutil.copytree(path, copy / path.name)
+            yield copy
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
 
     def _examine_server(self, *, repair: bool) -> Finding:
         part = f"Chroma {'Cloud' if self._place.mode == 'cloud' else 'server'}"
         place = self._place.of_memory(self._records.identity)
         try:
+            if (lock := self._folder.lock()) is None:
+                return Finding(part=part, state="ok", says=_IN_USE)
+            lock.release()
             with closing(IndexClient(self._connect())) as index:
                 standing = index.open(place, fresh=False)
                 wrong = _INTERRUPTED if standing.is_doubtful else self._difference(index, place, standing.applied)
                 if not wrong:
                     return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
-                if not standing.writes:
-                    remedy = "A running server writes to it: stop the servers, then run `mcp-memory doctor --repair`."
-                    return Finding(part=part, state="wrong", says=wrong, remedy=remedy)
                 if not repair:
                     return Finding(part=part, state="wrong", says=wrong, remedy=_REPAIRING)
                 index.clear()

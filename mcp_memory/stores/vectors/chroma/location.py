@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class IndexFailure(StoreUnavailable):
     """The index cannot be used at present: it is broken, gone, or does not answer.
 
-    With `keep`, its content is not in doubt: for example, no directory was free or a server could not be reached.
+    With `keep`, its content is not in doubt: for example, another process has it, or a server could not be reached.
     """
 
     def __init__(self, reason: str, *, keep: bool = False) -> None:
@@ -38,9 +38,9 @@ _DIGEST_BYTES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlace:
-    """The place of an index: none, a directory of this process, or a server.
+    """The place of an index: none, a directory, or a server.
 
-    `root` holds the directories and the locks. Where no tenant or database is named, Chroma's own defaults hold.
+    `root` holds the directory and its lock. Where no tenant or database is named, Chroma's own defaults hold.
     """
 
     mode: Mode
@@ -74,7 +74,7 @@ class IndexPlace:
 
     @property
     def is_shared(self) -> bool:
-        """True for a server, which other processes and other memories use too."""
+        """True for a server, which other memories use too."""
         return self.mode in ("http", "cloud")
 
     def of_memory(self, identity: Callable[[], str]) -> IndexPlace:

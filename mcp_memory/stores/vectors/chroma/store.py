@@ -21,10 +21,10 @@ from mcp_memory.ports.indexes import IndexDifference, IndexState
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.stores.vectors.chroma.account import MOST_PENDING, Stage, account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
-from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, applied_by_servers, size_of
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
-from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
+from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ _log = logging.getLogger(__name__)
 
 
 class ChromaVectorStore:
-    """Thread-safe. With the mode `off` no index is kept, but indexes of earlier times and other processes are erased.
+    """Thread-safe. With the mode `off` no index is kept, and one of earlier times is deleted.
+
+    Another process of the memory may have the index: then this one answers by the exact search.
 
     `identity` names the memory, and is called where a server may hold several.
     """
@@ -66,8 +68,8 @@ class ChromaVectorStore:
         self._folder = IndexFolder(Path(place.root))
         self._place = place
         self._identity = identity
-        self._connect = connect or process_of(place)
-        idle = math.inf if place.is_shared else idle_seconds  # On a server it is kept up for all.
+        self._connect = connect or self._begun
+        idle = math.inf if place.is_shared else idle_seconds  # To come back compares all keys, over a network.
         self._follower = SyncThread(exact, self._own_place, self._connect, idle)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
@@ -117,9 +119,9 @@ class ChromaVectorStore:
         self._is_wanted = self._place.mode != "off"
         self._is_needed = self._is_needed or self._place.is_shared or not self._place.least_vectors
         self._start_if_needed()
-        if not self._follower.is_started:
-            with suppress(IndexFailure):  # No index process does it: directories of earlier servers are left to us.
-                self._folder.prune()
+        if self._place.mode == "off":
+            with suppress(IndexFailure):
+                self._folder.delete_unused()
 
     def settle(self, seconds: float) -> bool:
         return self._follower.is_started and self._follower.settle(self._exact.catch_up(), seconds)
@@ -193,7 +195,8 @@ class ChromaVectorStore:
         return account(self._exact, self._place, scopes, stage, applied=applied, filled=filled)
 
     def _applied_elsewhere(self) -> int:
-        return 0 if self._place.mode == "off" else applied_by_servers(self._own_place())
+        state = self._folder.state if self._place.mode != "off" else None
+        return state.applied if state else 0
 
     def _described(self) -> Literal["off", "not needed", "building", "ready", "failed"]:
         if self._follower.view is not None:
@@ -202,6 +205,11 @@ class ChromaVectorStore:
             return "not needed" if self._is_wanted else "off"
         return "failed" if self._follower.failure and self._follower.filler is None else "building"
 
+    def _begun(self) -> Link:
+        """Start an index process. Raises IndexFailure, before any is started, where another process has the index."""
+        self._folder.take().release()
+        return ChromaProcess(Path(self._place.root).parent)
+
     def _own_place(self) -> IndexPlace:
         return self._place.of_memory(self._identity)
 
@@ -209,8 +217,7 @@ class ChromaVectorStore:
         self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]
     ) -> Mapping[str, float] | None:
         """Rank Chroma's candidates and the changes it lacks; None where the exact search has to answer."""
-        if view.applied > self._exact.catch_up():
-            return None  # Another process fills it, and is ahead of this request.
+        self._exact.catch_up()
         take = OVERFETCH * limit + SPARE + len(exclude)
         large = [s for s in dict.fromkeys(scopes) if self._is_large(s) and self._exact.size(s) > take]
         if large:
@@ -252,14 +259,14 @@ class ChromaVectorStore:
         return named
 
     def _erase_from_server(self, record_ids: Collection[str]) -> None:
-        """Delete the records' vectors from the server; if that fails, the process that writes to it does so later."""
+        """Delete the records' vectors from the server; if that fails, the process that has the index does so later."""
         try:
-            view = self._follower.view
-            if view is not None:
-                view.index.erase(record_ids)
+            if self._follower.filler is not None:
+                self._follower.filler.erase(record_ids)
                 return
             with closing(IndexClient(self._connect())) as index:
-                index.open(self._own_place(), fresh=False)
+                applied = index.open(self._own_place(), fresh=False).applied
                 index.erase(record_ids)
+                index.rest(applied, ())
         except IndexFailure as failure:
-            _log.warning("Erased, but not yet from the Chroma server: %s It follows when it is back.", failure)
+            _log.warning("Erased, but not yet from the Chroma server, which follows: %s", failure)

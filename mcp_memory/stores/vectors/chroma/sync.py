@@ -76,17 +76,13 @@ class Filler:
         self._is_interrupted = is_interrupted
         self._held_keys: HeldKeys | None = None
         self._counts: Mapping[str, int] = {}
-        self._applied = 0
+        self.applied = 0
+        """Everything up to this change is in the index."""
         self.standing = index.standing()
 
     @property
-    def applied(self) -> int:
-        """Everything up to this change is in the index."""
-        return self._applied if self.standing.writes else self.standing.applied
-
-    @property
     def records(self) -> int:
-        """The number of records in the index; 0 where another process writes it."""
+        """The number of records in the index; 0 until it was compared."""
         return 0 if self._held_keys is None else len(self._held_keys)
 
     def vectors(self, scopes: Sequence[str]) -> int:
@@ -100,15 +96,18 @@ class Filler:
         A directory that knows a later erasure than the truth belongs to another history, from before a restored backup.
         """
         if self._place.is_shared:
-            return self.standing.writes and self.standing.is_doubtful
+            return self.standing.is_doubtful
         return self._exact.newest_erasure != self.standing.erased
 
     def clear(self) -> None:
-        """Empty the index, where this process is the one that writes it."""
-        if self.standing.writes:
-            self._index.clear()
-            self._held_keys = None
-            self.standing = self._index.standing()
+        """Empty the index of a server."""
+        self._index.clear()
+        self._held_keys = None
+        self.standing = self._index.standing()
+
+    def erase(self, record_ids: Collection[str]) -> None:
+        """Delete everything of these records from a server's index. Thread-safe."""
+        self._index.erase(record_ids)
 
     def catch_up(self) -> bool:
         """Bring the index up to date. False where that was interrupted, or the index has to be cleared first."""
@@ -116,9 +115,6 @@ class Filler:
         revision = self._exact.catch_up()
         if self.must_clear:
             return False
-        if not self.standing.writes:
-            self._held_keys = None
-            return True
         return self._compare(revision) if self._held_keys is None else self._apply(self._held_keys, revision)
 
     def differences(self) -> Mapping[str, IndexDifference]:
@@ -150,7 +146,6 @@ class Filler:
             for record_id, vectors in self._exact.live_vectors(scope, record_ids[start : start + BATCH]).items():
                 wanted |= ledger.note(name, record_id, vectors)
             if missing := {key: vector for key, vector in wanted.items() if key not in extra}:
-                self._distrust_what_others_see()
                 self._index.put(name, missing)
             extra -= wanted.keys()
             if self._must_stop():
@@ -162,32 +157,25 @@ class Filler:
     def _apply(self, ledger: HeldKeys, revision: int) -> bool:
         """Apply what changed, oldest first. False where interrupted."""
         touched: set[str] = set()
-        while changes := self._exact.changes(self._applied, BATCH):
+        while changes := self._exact.changes(self.applied, BATCH):
             put, delete = ledger.step(changes)
             for name, vectors in put.items():  # First, so that a record that moves never disappears.
                 self._index.put(name, vectors)
             for name, keys in delete.items():
                 self._index.delete(name, keys)
             touched |= put.keys() | delete.keys()
-            self._applied = changes[-1].change
+            self.applied = changes[-1].change
             if self._must_stop():
                 return False
-        self._applied = max(self._applied, revision)
-        is_unpublished = self._place.is_shared and self._applied > self.standing.applied == 0  # As after `erase`.
-        if touched or is_unpublished:
-            self._rest(self._applied, touched)
+        self.applied = max(self.applied, revision)
+        if touched or not self.standing.clean:  # As after `erase`.
+            self._rest(self.applied, touched)
         return True
 
     def _rest(self, applied: int, touched: Collection[str]) -> None:
         self._index.rest(applied, touched)
-        self._applied = applied
+        self.applied = applied
         self.standing = self._index.standing()
-
-    def _distrust_what_others_see(self) -> None:
-        """Reset the published change: a server that lost a vector is not trusted until it is whole again."""
-        if self._place.is_shared and self.standing.applied:
-            self._index.rest(0, ())
-            self.standing = self._index.standing()
 
     def _must_stop(self) -> bool:
         self._exact.catch_up()

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.freed_memory import give_back_memory
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import Filler
@@ -188,6 +189,7 @@ class SyncThread:
                 if self.view is None:
                     self._up_since, self.failure = time.monotonic(), ""
                     self.want()
+                    give_back_memory()  # What the comparison of all keys took.
                 view = View(index=index, place=place, applied=filler.applied, generation=generation, turn=self._turn)
                 self._show(view)
                 self._await_more(POLL_SECONDS)

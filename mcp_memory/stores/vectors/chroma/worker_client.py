@@ -12,15 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from mcp_memory.isolated_python import environment_for_child, isolated_command
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
+from mcp_memory.stores.vectors.chroma.location import IndexFailure
 
 Fields = Mapping[str, Any]
 _LENGTHS = struct.Struct("<II")
@@ -62,11 +61,6 @@ class Link(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def process_of(place: IndexPlace) -> Callable[[], Link]:
-    """Return a function that starts an index process for this place, in the memory's folder."""
-    return partial(ChromaProcess, Path(place.root).parent)
 
 
 class ChromaProcess:

@@ -12,9 +12,9 @@ import pytest
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import Finding
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.vectors.chroma import IndexPlace
-from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, try_lock, write_json
+from mcp_memory.stores.vectors.chroma.index_folder import write_json
 from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import (
@@ -79,13 +79,14 @@ def test_an_index_that_is_whole_is_left_as_it_was(left: Memory) -> None:
     """S2.2: what changed since does not make it wrong."""
     applied = left.exact.catch_up()
     before = files_of(left.index_folder)
-    assert examined(left) == [("index 0", "ok", f"whole up to change {applied}")]
+    assert examined(left) == [("index directory", "ok", f"whole up to change {applied}")]
     left.add(unit(90), unit(91))
-    assert examined(left, repair=True) == [("index 0", "ok", f"whole up to change {applied}, 2 changed since")]
+    assert examined(left, repair=True) == [("index directory", "ok", f"whole up to change {applied}, 2 changed since")]
     assert files_of(left.index_folder) == before
-    [directory] = examiner(left).directories()
+    directory = examiner(left).directory()
+    assert directory is not None
     size = sum(map(len, before.values()))
-    assert (directory.name, directory.clean, directory.applied, directory.bytes) == ("0", True, applied, size)
+    assert (directory.clean, directory.applied, directory.bytes) == (True, applied, size)
 
 
 def test_where_there_is_no_index_it_tells_whether_one_is_needed(opened: Open) -> None:
@@ -105,8 +106,8 @@ def test_the_index_of_a_running_server_is_left_to_it(left: Memory, opened: Open)
     server = opened()
     server.settle()
     spoil(server, 1, ["r00000x"])
-    assert examined(left, repair=True) == [("index 0", "ok", "in use by a server, which keeps it itself")]
-    assert (left.index_folder / "0").exists()
+    assert examined(left, repair=True) == [("index directory", "ok", "in use by a server, which keeps it itself")]
+    assert (left.directory).exists()
 
 
 def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Memory, opened: Open) -> None:
@@ -120,9 +121,13 @@ def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Mem
     [_, finding] = examiner(left).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", wrong)
     assert "doctor --repair" in finding.remedy
-    assert (left.index_folder / "0").exists()
+    assert (left.directory).exists()
     [repaired] = examined(left, repair=True)
-    assert repaired == ("index 0", "repaired", f"{wrong}; dropped, and the next server that needs it builds it again")
+    assert repaired == (
+        "index directory",
+        "repaired",
+        f"{wrong}; dropped, and the next server that needs it builds it again",
+    )
     assert examined(left) == []
     again = opened()
     again.settle()
@@ -141,7 +146,7 @@ def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Mem
 )
 def test_what_a_directory_says_of_itself_can_rule_it_out(left: Memory, field: str, value: object, says: str) -> None:
     """S2.2: it is not even opened then."""
-    directory = left.index_folder / "0"
+    directory = left.directory
     state = state_of(directory)
     (state["stamp"] if field in state["stamp"] else state)[field] = value
     write_json(directory / "state.json", state)
@@ -159,24 +164,26 @@ def test_what_may_hold_something_erased_is_wrong(left: Memory) -> None:
     """R9: as where whoever erased was killed before it reached the index."""
     with left.records.write() as transaction:
         transaction.erase(list(left.exact.live_ids()[SCOPE])[:1])
-    assert examined(left) == [("index 0", "wrong", "it may hold what was erased")]
+    assert examined(left) == [("index directory", "wrong", "it may hold what was erased")]
 
 
 def test_damaged_files_and_an_unreadable_state_show(left: Memory) -> None:
     """S2.2: nothing of it is left beside it."""
-    directory = left.index_folder / "0"
+    directory = left.directory
     state = state_of(directory)
     database = directory / "chroma.sqlite3"
     database.write_bytes(b"garbled" * 1000)
-    assert examined(left) == [("index 0", "wrong", "its files are damaged")]
+    assert examined(left) == [("index directory", "wrong", "its files are damaged")]
     status = database.stat()
     state["files"]["chroma.sqlite3"] = [status.st_size, status.st_mtime_ns]
     write_json(directory / "state.json", state)
-    assert examined(left) == [("index 0", "wrong", "its files are damaged")]
+    assert examined(left) == [("index directory", "wrong", "its files are damaged")]
     (directory / "state.json").write_text("{")
-    assert examined(left) == [("index 0", "wrong", "its state cannot be read")]
-    assert [each.clean for each in examiner(left).directories()] == [False]
-    assert [path.name for path in left.index_folder.iterdir() if path.is_dir()] == ["0"]
+    assert examined(left) == [("index directory", "wrong", "its state cannot be read")]
+    directory = examiner(left).directory()
+    assert directory is not None
+    assert not directory.clean
+    assert [path.name for path in left.index_folder.iterdir() if path.is_dir()] == ["index"]
 
 
 def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left: Memory) -> None:
@@ -193,19 +200,18 @@ def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left
 
 def test_an_index_that_claims_nothing_is_not_opened(left: Memory) -> None:
     """S2.2: a server that left while it filled it."""
-    directory = left.index_folder / "0"
+    directory = left.directory
     write_json(directory / "state.json", {**state_of(directory), "applied": 0})
-    assert examined(left) == [("index 0", "ok", "whole up to change 0, 30 changed since")]
+    assert examined(left) == [("index directory", "ok", "whole up to change 0, 30 changed since")]
 
 
 def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
-    """S2.2: where there is no room for a copy, or the vectors are another embedder's, nothing is dropped."""
-    locks = [lock for n in range(1, SLOTS) if (lock := try_lock(left.index_folder / f"{n}.lock"))]
+    """S2.2: where no copy can be made, or the vectors are another embedder's, nothing is dropped."""
+    (left.index_folder / "copy").write_text("")
     [_, finding] = examiner(left).examine(repair=True)
-    assert (finding.state, finding.says) == ("wrong", "There is no room for a copy to look into.")
+    assert (finding.state, finding.says) == ("wrong", "The index directory cannot be written: File exists.")
     assert "Nothing was dropped" in finding.remedy
-    for lock in locks:
-        lock.release()
+    (left.index_folder / "copy").unlink()
     exact = ExactVectorStore(Follower(left.records), "another", mismatch)
     place = IndexPlace(mode="embedded", root=str(left.index_folder), embedder="another")
     with pytest.raises(EmbedderMismatch):
@@ -221,7 +227,7 @@ def test_an_index_that_is_switched_off_is_no_fault(opened: Open) -> None:
 
 
 def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: Path) -> None:
-    """S2.2: whoever writes to it keeps the right to; without a writer it is emptied, and filled by the next."""
+    """S2.2: a server that uses it keeps it; without one it is emptied, and filled by the next."""
     port = free_port()
     remote: dict[str, Any] = {"mode": "http", "url": f"http://127.0.0.1:{port}"}
     writer = opened(**remote)
@@ -234,13 +240,16 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
     with chroma_server(tmp_path / "server", port):
         writer.settle()
         spoil(writer, 2, ["r00000x"])
-        found = look(repair=True)
-        assert (found.state, found.says) == ("wrong", "of its vectors 2 are missing, 1 too many")
-        assert "stop the servers" in found.remedy
+        in_use = Finding(part="Chroma server", state="ok", says="in use by a server, which keeps it itself")
+        assert look(repair=True) == in_use
         writer.store.close()
-        assert "doctor --repair" in look().remedy
+        found = look()
+        assert (found.state, found.says) == ("wrong", "of its vectors 2 are missing, 1 too many")
+        assert "doctor --repair" in found.remedy
         assert look(repair=True).state == "repaired"
-        opened(**remote).settle()
+        again = opened(**remote)
+        again.settle()
+        again.close()
         whole = f"reachable, whole up to change {writer.exact.catch_up()}"
         assert look() == Finding(part="Chroma server", state="ok", says=whole)
     gone = look(repair=True)

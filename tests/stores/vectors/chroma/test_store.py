@@ -16,8 +16,9 @@ import pytest
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.stores.vectors.chroma import store, sync, sync_thread
-from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
+from mcp_memory.stores.vectors.chroma import store, sync, sync_thread, worker
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, drop_former_indexes, write_json
+from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from tests.chroma import (
     EMBEDDER,
     SCOPE,
@@ -69,7 +70,7 @@ def test_chroma_answers_once_it_has_been_filled(memory: Memory) -> None:
     state = memory.store.state()
     assert (state.mode, state.state, state.records, state.pending, state.reason) == ("embedded", "ready", 200, 0, "")
     assert state.applied == memory.records.revision()
-    assert state.directory == str(memory.index_folder / "0")
+    assert state.directory == str(memory.directory)
     assert state.bytes > 200 * 16 * 4
     assert memory.store.check() == {}
 
@@ -210,7 +211,7 @@ def test_an_index_that_is_not_to_be_trusted_is_made_anew(memory: Memory, opened:
     """S2.2: of another embedder, another Chroma, another format; dirty; with files that changed since."""
     memory.settle()
     memory.close()
-    directory = memory.index_folder / "0"
+    directory = memory.directory
     (directory / "left over").write_text("")
     state = state_of(directory)
     state["files"]["left over"] = [0, (directory / "left over").stat().st_mtime_ns]
@@ -227,7 +228,7 @@ def test_an_index_that_is_to_be_trusted_is_kept(memory: Memory, opened: Open) ->
     """S2.2: what the test above changes is what decides."""
     memory.settle()
     memory.close()
-    directory = memory.index_folder / "0"
+    directory = memory.directory
     (directory / "left over").write_text("")
     state = state_of(directory)
     state["files"]["left over"] = [0, (directory / "left over").stat().st_mtime_ns]
@@ -238,58 +239,72 @@ def test_an_index_that_is_to_be_trusted_is_kept(memory: Memory, opened: Open) ->
     again.assert_chroma_answers()
 
 
-def test_each_process_has_a_directory_of_its_own(memory: Memory, opened: Open) -> None:
-    """S1.1: the first that is free; one that was given back is taken again."""
-    second, third = opened(), opened()
-    for each in (memory, second):
-        each.settle()
-    assert second.store.state().directory == str(memory.index_folder / "1")
-    memory.close()
-    third.settle()
-    assert third.store.state().directory == str(memory.index_folder / "0")
-    for each in (second, third):
-        each.assert_chroma_answers()
-
-
-def test_without_a_free_directory_the_exact_search_answers(memory: Memory) -> None:
-    """S2.2: the state says why; as soon as one is free it is taken."""
-    memory.index_folder.mkdir()
-    locks = [lock for n in range(SLOTS) if (lock := try_lock(memory.index_folder / f"{n}.lock"))]
-    memory.store.start()
-    until(lambda: memory.store.state().state == "failed")
-    memory.assert_answers()
-    assert "in use" in memory.store.state().reason
-    for lock in locks:
-        lock.release()
+def test_one_process_at_a_time_has_the_index(memory: Memory, opened: Open) -> None:
+    """S1.1, S2.2: another answers exactly, says why, and touches no file; when the index is free it takes it."""
     memory.settle()
+    state = state_of(memory.directory)
+    second = opened()
+    second.store.start()
+    until(lambda: second.store.state().state == "failed")
+    assert "Another process" in second.store.state().reason
+    second.assert_answers()
+    assert second.store.state().answered == 0
+    assert state_of(memory.directory) == state
     memory.assert_chroma_answers()
-    assert memory.store.state().reason == ""
+    memory.close()
+    second.settle()
+    assert second.store.state().directory == str(memory.directory)
+    assert second.store.state().reason == ""
+    second.assert_chroma_answers()
+
+
+def test_what_a_filling_took_of_memory_is_given_back(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L2.2: by the index process at rest, and by the one that compared all keys; a search gives nothing back."""
+    given_back: list[str] = []
+    for module in (worker, sync_thread):
+        monkeypatch.setattr(module, "give_back_memory", lambda name=module.__name__: given_back.append(name))
+    memory.settle()
+    assert sorted(given_back) == [sync_thread.__name__, worker.__name__]
+    memory.assert_chroma_answers()
+    assert len(given_back) == 2
+
+
+def test_no_process_is_started_while_another_has_the_index(memory: Memory) -> None:
+    """L2.2: a second of one core at each try; the lock is asked first."""
+    memory.settle()
+    with closing(Memory(memory.folder)) as second:
+        started = second.store._begun  # pyright: ignore[reportPrivateUsage] - what is called where a test gives none
+        with pytest.raises(IndexFailure, match="Another process") as failure:
+            started()
+        assert failure.value.keep
+        memory.close()
+        link = started()
+        link.close()
+
+
+def test_indexes_of_earlier_versions_are_deleted(tmp_path: Path) -> None:
+    """R9: nobody erases from them any more; what else lies there stays."""
+    root = tmp_path / "index"
+    for name in ("0/chroma.sqlite3", "31/state.json", "12.lock", "server-1a.lock", "server-1a.json"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    (root / "mine.txt").touch()
+    drop_former_indexes(root)
+    assert [path.name for path in root.iterdir()] == ["mine.txt"]
+    (root / "mine.txt").unlink()
+    for _ in range(2):
+        drop_former_indexes(root)
+        assert not root.exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 def test_the_index_is_private(memory: Memory) -> None:
     """S4.1: directories 0700; Chroma's own files are made private by its process (tests/faults)."""
     memory.settle()
-    for path in (memory.index_folder, memory.index_folder / "0"):
+    for path in (memory.index_folder, memory.directory):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    for path in (memory.index_folder / "0.lock", memory.index_folder / "0" / "state.json"):
+    for path in (memory.index_folder / "index.lock", memory.directory / "state.json"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_directories_that_nobody_used_for_long_are_deleted(memory: Memory, opened: Open) -> None:
-    """S2.2: not those in use, however old, and not the young."""
-    others = [opened() for _ in range(3)]
-    for each in (memory, *others):
-        each.settle()
-    for each in (memory, others[0], others[1]):
-        each.close()
-    for number in (1, 3):
-        directory = memory.index_folder / str(number)
-        state = state_of(directory)
-        write_json(directory / "state.json", {**state, "used_at": state["used_at"] - UNUSED_SECONDS - 1})
-    IndexFolder(memory.index_folder).prune()
-    left = sorted(path.name for path in memory.index_folder.iterdir() if path.is_dir())
-    assert left == ["0", "2", "3"]
 
 
 def test_a_rebuild_empties_and_fills_it_again(memory: Memory) -> None:
@@ -393,37 +408,36 @@ def test_it_starts_at_once_where_a_large_scope_was_searched_before(opened: Open)
     memory.assert_chroma_answers()
 
 
-def test_what_an_earlier_server_left_is_erased_and_pruned_where_no_index_is_needed(opened: Open) -> None:
-    """R9: below the threshold no index process follows erasures, or deletes what nobody uses."""
-    earlier = [opened() for _ in range(2)]
-    ids = earlier[0].add(*(unit(n) for n in range(150)))
-    for each in earlier:
-        each.settle()
-    for each in earlier:
-        each.close()
-    old = earlier[0].index_folder / "1"
-    write_json(old / "state.json", {**state_of(old), "used_at": state_of(old)["used_at"] - UNUSED_SECONDS - 1})
+def test_what_an_earlier_server_left_is_erased_where_no_index_is_needed(opened: Open) -> None:
+    """R9: below the threshold no index process follows erasures; a check-up's copy goes with it."""
+    earlier = opened()
+    ids = earlier.add(*(unit(n) for n in range(150)))
+    earlier.settle()
+    earlier.close()
+    folder = IndexFolder(earlier.index_folder)
+    folder.copy.mkdir()
     memory = opened(least_vectors=200)
     memory.store.start()
-    assert [path.name for path in memory.index_folder.iterdir() if path.is_dir()] == ["0"]
+    assert folder.directory.exists()
     memory.erase(ids[:1])
-    assert [path for path in memory.index_folder.iterdir() if path.is_dir()] == []
+    assert [path.name for path in memory.index_folder.iterdir()] == ["index.lock"]
     assert memory.links == []
 
 
 def test_off_means_that_nothing_is_started(opened: Open) -> None:
-    """S2.2: and that what an index held before is erased all the same."""
+    """S2.2: and that what an index held before is deleted, unless another process has it."""
     embedded = opened()
-    ids = embedded.add(*(unit(n) for n in range(200)))
+    embedded.add(*(unit(n) for n in range(200)))
     embedded.settle()
-    embedded.close()
     off = opened(mode="off")
+    off.store.start()
+    embedded.assert_chroma_answers()
+    embedded.close()
     off.store.start()
     off.store.rebuild()
     off.assert_answers()
     assert (off.store.state().mode, off.store.state().state, off.links) == ("off", "off", [])
-    off.erase(ids[:1])
-    assert not (off.index_folder / "0").exists()
+    assert not off.directory.exists()
 
 
 def test_vectors_of_another_embedder_keep_the_index_away(memory: Memory, opened: Open) -> None:

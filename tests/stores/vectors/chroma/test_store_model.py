@@ -82,13 +82,13 @@ class History:
         elif what == "rebuild":
             self.memory.store.rebuild()
         elif what == "vanish":
-            shutil.rmtree(self.memory.index_folder / "0", ignore_errors=True)
+            shutil.rmtree(self.memory.directory, ignore_errors=True)
         else:
             if what == "kill the process" and links:
                 links[-1].kill()
             self.memory.close()
             if what == "garble":
-                garble(self.memory.index_folder / "0", seed)
+                garble(self.memory.directory, seed)
             self.memory = self.opened()
 
     def assert_same(self, seed: int) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -78,3 +79,13 @@ def test_a_call_that_timed_out_is_forgotten(stopped: ChromaProcess, monkeypatch:
     with pytest.raises(TimeoutError):
         stopped.call({"do": "names"}, seconds=0.01)
     assert not stopped._waiting  # pyright: ignore[reportPrivateUsage] - nothing else shows it
+
+
+def test_the_index_process_imports_neither_the_truth_nor_the_exact_search() -> None:
+    """L2.2: it is a process of each memory that Chroma indexes, and each import is megabytes."""
+    code = "import sys, mcp_memory.stores.vectors.chroma.worker\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in done.stdout.split() if name.startswith("mcp_memory.")}
+    assert "mcp_memory.stores.vectors.chroma.open_index" in ours
+    assert not {name for name in ours if name.startswith(("mcp_memory.domain", "mcp_memory.ports"))}
+    assert not ours & {"mcp_memory.stores.vectors.exact", "mcp_memory.stores.follower"}
