@@ -14,7 +14,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import ChangeFeed
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary, Holders
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
@@ -115,7 +115,7 @@ class LinkGraphStore:
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-        holders: Callable[[str], Collection[str]] = lambda key: (),
+        holders: Holders = lambda key, near: (),
     ) -> Sequence[GraphNode]:
         with self._view(scopes, hidden) as view:
             return tie_among(view.narrowed(only, exclude), keys, holders)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -128,12 +129,18 @@ class ScopePostings:
         rows = _rows_of(np.concatenate(slices))
         return np.unique(rows) if len(held) > 1 else rows  # A text in two languages may say a word in both.
 
+    def holding(self, words: Iterable[Sequence[int]], only: RecordSet) -> Rows:
+        """Return the rows of the records in `only` that have a term of each word."""
+        found = [self.find(numbers) for numbers in words]
+        rows = reduce(partial(np.intersect1d, assume_unique=True), found) if found else _NO_ROWS
+        return rows[held_against(only, self._numbers[rows])]
+
     def count_live(self, rows: Rows) -> int:
         return int(np.count_nonzero(self._live[rows]))
 
     def live_ids(self, rows: Rows) -> list[str]:
         """Return the ids of the live records in these rows."""
-        return self._ids(rows[self._live[rows]])
+        return self.ids(rows[self._live[rows]])
 
     def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
         """Return for each row True where neighbours may borrow its words: it is live, and not `unread`."""
@@ -173,7 +180,7 @@ class ScopePostings:
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
         some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
-        ids = iter(self._ids(near[near != NONE]))  # Row by row, as the counts take them.
+        ids = iter(self.ids(near[near != NONE]))  # Row by row, as the counts take them.
         return {
             record_ids[place]: list(islice(ids, count))
             for place, count in zip(some, np.count_nonzero(near[some] != NONE, axis=1).tolist(), strict=True)
@@ -200,12 +207,12 @@ class ScopePostings:
         # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         higher = rows[found > least]
-        best = list(zip(self._ids(higher), scores[higher].tolist(), strict=True))
+        best = list(zip(self.ids(higher), scores[higher].tolist(), strict=True))
         tied = rows[found == least]
         tied = tied[np.argsort(-self._numbers[tied])][: limit - len(best)]
-        return best + [(record_id, float(least)) for record_id in self._ids(tied)]
+        return best + [(record_id, float(least)) for record_id in self.ids(tied)]
 
-    def _ids(self, rows: Rows) -> list[str]:
+    def ids(self, rows: Rows) -> list[str]:
         return [make_id(RECORD, number) for number in self._numbers[rows].tolist()]
 
     def _set_live(self, row: int, is_live: bool) -> None:

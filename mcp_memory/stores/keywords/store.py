@@ -14,6 +14,7 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
@@ -101,6 +102,16 @@ class InformationKeywordStore:
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
         return _best_first(found, limit)
 
+    def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
+        words = [each.numbers for each in _asked(terms).values()]
+        with self._follower.reading(self):
+            shelves = self._on(scopes)
+            mean_length, found = _mean_length(shelves), list[tuple[str, float]]()
+            for shelf in shelves:
+                rows = shelf.holding(words, only)
+                found.extend(zip(shelf.ids(rows), (-_relative(shelf.lengths[rows], mean_length)).tolist(), strict=True))
+        return [*_best_first(found, limit)]
+
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         with self._follower.reading(self):
             return self._answer(terms, scopes, self._unread).rarity
@@ -119,9 +130,11 @@ class InformationKeywordStore:
             self._unread = frozenset(exclude)
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
-                shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(terms, _wholes(terms), shelves, self._unread))
+                self._last = (asked, _score(terms, _wholes(terms), self._on(scopes), self._unread))
             return self._last[1]
+
+    def _on(self, scopes: Sequence[str]) -> list[ScopePostings]:
+        return [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
         self._last = None
@@ -176,7 +189,7 @@ def _score(
     matches = [[shelf.find(each.numbers) for each in asked.values()] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
-    mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
+    mean_length = _mean_length(shelves)
     having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
     for found in matches:
@@ -186,7 +199,7 @@ def _score(
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
         informed = (
-            (rows, _information(chance, np.clip(shelf.lengths[rows] / mean_length, 1.0, MOST_RELATIVE)))
+            (rows, _information(chance, _relative(shelf.lengths[rows], mean_length)))
             for rows, chance in zip(found, chances, strict=True)
         )
         scores.append((shelf, shelf.summed(informed, READ_ON, shelf.heard(unread))))
@@ -204,6 +217,14 @@ def _score(
     )
     rarity = Rarity(records=records, information=information, holders=holders, nats=told, absent=absent)
     return _Scored(rarity=rarity, scores=scores)
+
+
+def _mean_length(shelves: Sequence[ScopePostings]) -> float:
+    return sum(shelf.live_length for shelf in shelves) / max(sum(shelf.live_records for shelf in shelves), 1) or 1.0
+
+
+def _relative(lengths: NDArray[np.int64], mean_length: float) -> Scores:
+    return np.clip(lengths / mean_length, 1.0, MOST_RELATIVE)
 
 
 def _information(chance: float, relative: Scores) -> Scores:
