@@ -123,7 +123,7 @@ def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind], turns: 
         return list(ranking)
     capped = [
         _of_score(hit, best, "beside")
-        if _may_announce(kinds.get(hit.id), turns.get(hit.id, PLAIN)) and _own_score(hit) < best < hit.score
+        if best < hit.score and _may_announce(kinds.get(hit.id), turns.get(hit.id, PLAIN)) and _own_score(hit) < best
         else hit
         for hit in ranking
     ]

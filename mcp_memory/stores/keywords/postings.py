@@ -8,9 +8,9 @@ Dialogue turns also know the rows of the turns before and after them in their se
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from itertools import islice
+from itertools import compress, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -198,6 +198,14 @@ class ScopePostings:
         found = self._rows.rows(record_ids, self._shelf)
         known = np.sort(found[found != NONE])
         return known[run_starts(known)]
+
+    def scores_of(self, record_ids: Sequence[str], scores: Scores) -> Iterator[tuple[str, float]]:
+        """Yield those of the records with a score above 0 (one score a row)."""
+        rows = self._rows.rows(record_ids, self._shelf)
+        there = rows != NONE
+        found: list[float] = scores[rows[there]].tolist()
+        named = zip(compress(record_ids, there.tolist()), found, strict=True)
+        return ((record_id, score) for record_id, score in named if score)
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""

@@ -96,11 +96,10 @@ class InformationKeywordStore:
         record_ids: Collection[str],
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        wanted, limit = set(record_ids).difference(exclude), len(record_ids)
+        wanted = [*set(record_ids).difference(exclude)]
         with self._follower.reading(self):
             scores = self._answer(terms, scopes, exclude).scores
-            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
-        return _best_first(found, limit)
+            return {i: score for shelf, scored in scores for i, score in shelf.scores_of(wanted, scored)}
 
     def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
         words = [each.numbers for each in _asked(terms).values()]
