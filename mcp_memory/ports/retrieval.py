@@ -127,7 +127,7 @@ class KeywordStore(Protocol):
         ...
 
     def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
-        """Return ids of at most `limit` of `only` that hold all of the terms: the shortest first, ties by newest."""
+        """Return ids of at most `limit` of `only` that hold all of the terms: the shortest, of equals the newest."""
         ...
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:

@@ -81,9 +81,12 @@ def _cheapest(
 
     graph: nx.Graph[GraphNode] = nx.Graph()
     costs = {node: _cost(near) / 2 for node, near in met.items()}
+    done = set[GraphNode]()
     for node, near in met.items():
-        # Of equally strong ones the newest record.
-        for far in sorted(near.keys() & met.keys(), reverse=True):
+        done.add(node)
+        # Of equally strong ones the newest record. A relation may weigh otherwise from its other end.
+        ends = (far for far in near if far in met and (far not in done or node not in met[far] or node[0] == far[0]))
+        for far in sorted(ends, reverse=True):
             step = _STATED_COST - log(near[far]) if node[0] == far[0] == "entity" else 0.0
             graph.add_edge(node, far, cost=step + (costs[node] + costs[far]))
     try:

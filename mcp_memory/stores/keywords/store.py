@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
+from operator import neg
 from typing import NamedTuple
 
 import numpy as np
@@ -105,11 +106,14 @@ class InformationKeywordStore:
         words = [each.numbers for each in _asked(terms).values()]
         with self._follower.reading(self):
             shelves = self._on(scopes)
-            mean_length, found = _mean_length(shelves), list[tuple[str, float]]()
-            for shelf in shelves:
-                rows = shelf.holding(words, only)
-                found.extend(zip(shelf.ids(rows), (-_relative(shelf.lengths[rows], mean_length)).tolist(), strict=True))
-        return [*_best_first(found, limit)]
+            found = [(shelf, shelf.holding(words, only)) for shelf in shelves]
+            if sum(len(rows) for _, rows in found) <= limit:  # As for most names: then their order says nothing.
+                return [i for shelf, rows in found for i in shelf.ids(rows)]
+            mean_length, ranked = _mean_length(shelves), list[tuple[str, float]]()
+            for shelf, rows in found:
+                lengths: list[float] = _relative(shelf.lengths[rows], mean_length).tolist()
+                ranked.extend(zip(shelf.ids(rows), map(neg, lengths), strict=True))
+        return [*_best_first(ranked, limit)]
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         with self._follower.reading(self):
