@@ -40,6 +40,10 @@ would carry no information. On public data, recall is as good as unbounded.
 """
 
 
+MOST_SAID = 4_096
+"""Words of queries and names whose terms are kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
     """The rarity of a query's terms, and for each shelf the score of each of its rows."""
@@ -71,6 +75,8 @@ class InformationKeywordStore:
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
+        self._said: dict[str, list[int]] = {}
+        """The numbers of the terms that say a word, as far as words were asked for: of no text that was erased."""
         self._lock = threading.Lock()
 
     def search(
@@ -103,8 +109,9 @@ class InformationKeywordStore:
             return {i: score for shelf, scored in scores for i, score in shelf.scores_of(wanted, scored)}
 
     def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
-        words = [each.numbers for each in _asked(terms).values()]
         with self._follower.reading(self):
+            with self._lock:
+                words = [each.numbers for each in self._asked(terms).values()]
             shelves = self._on(scopes)
             found = [(shelf, shelf.holding(words, only)) for shelf in shelves]
             if sum(len(rows) for _, rows in found) <= limit:  # As for most names: then their order says nothing.
@@ -133,14 +140,35 @@ class InformationKeywordStore:
             self._unread = frozenset(exclude)
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
-                self._last = (asked, _score(terms, _wholes(terms), self._on(scopes), self._unread))
+                self._last = (asked, _score(self._asked(terms), _wholes(terms), self._on(scopes), self._unread))
             return self._last[1]
+
+    def _asked(self, terms: Sequence[str]) -> dict[int, _Asked]:
+        """Return the terms by the number of their English stem, in the order of the first of each.
+
+        A stem that two words share in another language belongs to the first: a text that holds it says one word.
+        """
+        if len(self._said) > MOST_SAID:
+            self._said.clear()
+        unknown = [term for term in terms if term not in self._said]
+        for term, said_as in zip(unknown, asked_terms(unknown), strict=True):
+            self._said[term] = [*map(term_number, said_as)]
+        found: dict[int, _Asked] = {}
+        taken = set[int]()
+        for term in terms:
+            number, *others = self._said[term]
+            asked = found.setdefault(number, _Asked([number], []))
+            asked.words.append(term)
+            asked.numbers.extend(each for each in others if each not in taken)
+            taken.update(others)
+        return found
 
     def _on(self, scopes: Sequence[str]) -> list[ScopePostings]:
         return [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
         self._last = None
+        self._said.clear()
         if not since:
             self._shelves, self._rows = {}, RecordRows()
         for columns in truth.index_rows("terms", since):
@@ -181,13 +209,12 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
 
 
 def _score(
-    terms: Sequence[str], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
+    asked: Mapping[int, _Asked], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
 ) -> _Scored:
-    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
+    """Count the words over all shelves together, and sum each row's information in the order of the words.
 
     `wholes` maps the number of each part of a compound word to it.
     """
-    asked = _asked(terms)
     numbers, identifiers = list(asked), [any(map(_is_identifier, each.words)) for each in asked.values()]
     matches = [[shelf.find(each.numbers) for each in asked.values()] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
@@ -233,22 +260,6 @@ def _relative(lengths: NDArray[np.int64], mean_length: float) -> Scores:
 def _information(chance: float, relative: Scores) -> Scores:
     """Return -log of the chance that a text, `relative` (>= 1) times the average length, has a word; in nats."""
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
-
-
-def _asked(terms: Sequence[str]) -> dict[int, _Asked]:
-    """Return the terms by the number of their English stem, in the order of the first of each.
-
-    A stem that two words share in another language belongs to the first: a text that holds it says one word.
-    """
-    found: dict[int, _Asked] = {}
-    taken = set[int]()
-    for term, said_as in zip(terms, asked_terms(terms), strict=True):
-        number, *others = map(term_number, said_as)
-        asked = found.setdefault(number, _Asked([number], []))
-        asked.words.append(term)
-        asked.numbers.extend(each for each in others if each not in taken)
-        taken.update(others)
-    return found
 
 
 def _wholes(terms: Sequence[str]) -> dict[int, int]:
