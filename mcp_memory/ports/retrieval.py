@@ -135,9 +135,9 @@ class KeywordStore(Protocol):
         ...
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        """For each dialogue turn, return the live turns directly before and after it in its session.
+        """For each of these that has live turns directly before or after it in its session, return those among these.
 
-        Other ids are left out.
+        The others are left out.
         """
         ...
 

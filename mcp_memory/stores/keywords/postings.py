@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from itertools import compress, islice
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +113,7 @@ class ScopePostings:
         low = np.array(numbers, np.uint64) << _TERM_SHIFT
         slices: list[Postings] = []
         held = set[int]()
-        for part in (self._body, self._tail):
+        for part in filter(len, (self._body, self._tail)):
             ends = zip(
                 part.searchsorted(low).tolist(),
                 part.searchsorted(low | _ROW_MASK, side="right").tolist(),
@@ -175,16 +175,13 @@ class ScopePostings:
         return sums
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
+        """Return for each turn with a live one directly before or after it those of them that are among the records."""
         rows = self._rows.rows(record_ids, self._shelf)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
-        some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
-        ids = iter(self.ids(near[near != NONE]))  # Row by row, as the counts take them.
-        return {
-            record_ids[place]: list(islice(ids, count))
-            for place, count in zip(some, np.count_nonzero(near[some] != NONE, axis=1).tolist(), strict=True)
-        }
+        named = dict(zip(rows.tolist(), record_ids, strict=True))
+        pairs = zip(record_ids, near.tolist(), strict=True)
+        return {i: [named[row] for row in beside if row in named] for i, beside in pairs if max(beside) != NONE}
 
     def within(self, only: RecordSet | None, exclude: Collection[str], scores: Scores) -> Rows:
         """Return the rows with a score above 0 of live records or, with `only`, of exactly those."""
