@@ -395,7 +395,7 @@ class _ScopeMatrix:
         if len(rows) < _FEW * self._size:
             scores = np.vecdot(self._matrix[rows], vector)
         else:
-            self._told = (vector, self._cosines(vector[np.newaxis])[0])
+            self._told = (vector, np.vecdot(self._matrix[: self._size], vector))
             scores = self._told[1][rows]
         return self._best(scores, rows, limit, frozenset(exclude))
 
