@@ -31,7 +31,7 @@ _KIND = itemgetter(0)
 
 
 class Known(dict[str, bool]):
-    """What was asked for by record: a walk asks for that of every neighbour, hence no mapping of ours."""
+    """Keeps what was found by record: a walk asks for that of every neighbour, hence no mapping of ours."""
 
     def __init__(self, find: Callable[[str], bool]) -> None:
         super().__init__()

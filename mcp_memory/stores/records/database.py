@@ -51,7 +51,7 @@ class DatabaseSnapshot:
         self.revision = sql_files.newest_change(connection)
         self.turn = threading.RLock()
         self.read: dict[tuple[str, ...], dict[str, Any]] = {}
-        """What was read of it by id, by the scopes that were read."""
+        """The records that were read of it by id, by the scopes that were read."""
 
     @contextmanager
     def reading(self) -> Generator[int]:
