@@ -126,14 +126,18 @@ class KeywordStore(Protocol):
         """
         ...
 
+    def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
+        """Return ids of at most `limit` of `only` that hold all of the terms: the shortest, of equals the newest."""
+        ...
+
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         """Return the information of all terms together: the score bound of a record that has them all."""
         ...
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        """For each dialogue turn, return the live turns directly before and after it in its session.
+        """For each of these that has live turns directly before or after it in its session, return those among these.
 
-        Other ids are left out.
+        The others are left out.
         """
         ...
 
@@ -220,6 +224,10 @@ class GraphSummary:
     tasks: int
 
 
+Holders: TypeAlias = Callable[[str, Collection[GraphNode]], Collection[str]]
+"""Returns the records whose texts have a rare entity's name, by its key, beside those near it in the graph."""
+
+
 class GraphStore(Protocol):
     """Entities, relations, records and tasks as a graph. Complete up to the newest committed change at the call.
 
@@ -299,11 +307,9 @@ class GraphStore(Protocol):
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-        holders: Callable[[str], Collection[str]] = lambda key: (),
+        holders: Holders = lambda key, near: (),
     ) -> Sequence[GraphNode]:
         """Return how two of these entities are tied that no short record mentions together: the strongest path.
-
-        `holders` returns the records whose texts have a rare entity's name, by its key, whatever the graph knows.
 
         The rarest are tried first. Entities and records take turns, both ends are part of it; empty where there is
         none. What is superseded, not in `only` or in `exclude` is no part of it, nor what is mentioned everywhere.

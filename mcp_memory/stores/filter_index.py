@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -336,6 +337,7 @@ class _Columns:
         self._is_tagged = grown(self._is_tagged, size)
 
 
+@lru_cache(1_024)  # Most turns have one of a few forms.
 def _form(is_assistant: bool, is_brief: bool, questions: float, only_asks: bool) -> Turn:
     if not (is_assistant or is_brief or questions or only_asks):
         return PLAIN

@@ -24,6 +24,7 @@ from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_ter
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.keywords import store as keyword_store
 from mcp_memory.stores.keywords.store import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.reloaded import ReloadingFollower
@@ -209,6 +210,34 @@ def test_only_and_exclude_choose_among_records(keywords: KeywordStore, add: Add)
     )
 
 
+def test_what_holds_a_name_has_all_its_words(keywords: KeywordStore, store: RecordStore, add: Add) -> None:
+    """R7: of too many the shortest, of equally long ones the newest."""
+    long = add("ntp brae " + "steers the gauges of every quay by the clock of one lighthouse " * 3)
+    old, new, half = add("ntp brae"), add("brae of ntp"), add("ntp")
+    add("ntp brae", scope=THERE)
+    everyone = RecordSet.of([long.id, old.id, new.id, half.id])
+    assert set(keywords.holding(["ntp", "brae"], [HERE], 3, everyone)) == {long.id, old.id, new.id}
+    assert keywords.holding(["ntp", "brae"], [HERE], 2, everyone) == [new.id, old.id]
+    assert keywords.holding(["ntp", "brae"], [HERE, PRIVATE], 2, RecordSet.of([long.id, half.id])) == [long.id]
+    assert (
+        keywords.holding(["ntp", "elsewhere"], [HERE], 3, everyone) == keywords.holding([], [HERE], 3, everyone) == []
+    )
+    with store.write() as transaction:
+        transaction.erase([old.id])
+    assert keywords.holding(["ntp", "brae"], [HERE], 1, everyone) == [new.id]
+
+
+def test_words_are_kept_for_a_while_and_answered_alike(
+    keywords: KeywordStore, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: as far as there is room."""
+    monkeypatch.setattr(keyword_store, "MOST_SAID", 1)
+    made = add("The harbour lamp is red.")
+    asked = [keywords.search([*words], [HERE], 10) for words in (("harbour", "lamp"), ("red",), ("harbour", "lamp"))]
+    assert asked[0] == asked[2]
+    assert [[*each] for each in asked] == [[made.id]] * 3
+
+
 def test_a_long_query_of_many_words_is_answered_by_the_formula(keywords: KeywordStore, add: Add) -> None:
     """R5: a pasted log is a query too."""
     rng = random.Random(2)
@@ -289,6 +318,7 @@ def test_turns_close_ranks_when_one_between_them_goes(keywords: KeywordStore, st
         second.id: [first.id, third.id],
         third.id: [second.id],
     }
+    assert keywords.neighbours([first.id]) == {first.id: []}, "the one beside it is not asked about"
     with store.write() as transaction:
         transaction.update(replace(second, text="delta"), VECTOR)
     assert set(keywords.search(["delta"], [HERE], 10)) == {first.id, second.id, third.id}
@@ -439,7 +469,8 @@ def test_search_follows_the_formula_after_any_history(
         for each in (keywords, make(other)):
             answer = each.search(terms, scopes, limit, None if only is None else RecordSet.of(only), exclude)
             assert_exactly(answer, oracle(stored, terms, scopes, only, exclude), limit)
-            assert_exactly(each.scores(terms, scopes, known), oracle(stored, terms, scopes, known, ()), len(known))
+            told = sorted(each.scores(terms, scopes, known).items(), key=lambda hit: hit[::-1], reverse=True)
+            assert_exactly(dict(told), oracle(stored, terms, scopes, known, ()), len(known))
         assert keywords.rarity(terms, scopes) == make(other).rarity(terms, scopes)
         assert keywords.neighbours(known) == make(other).neighbours(known) == turns_beside(stored)
         truth.close()

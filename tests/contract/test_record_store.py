@@ -55,6 +55,21 @@ def test_what_a_write_stored_is_read_back_field_by_field(store: RecordStore, add
     assert store.get([record.id], ["shared/here"]) == {record.id: record}
 
 
+def test_a_request_reads_a_record_once_and_the_next_one_anew(store: RecordStore, add: Add) -> None:
+    """R5: within one revision nothing changes; who reads other scopes is shown no more for it."""
+    record, unread = add("kept"), add("kept beside")
+    with store.snapshot():
+        read = store.get([record.id, "r-unknown"], ["shared/here"])[record.id]
+        again = store.get([record.id, unread.id, "r-unknown"], ["shared/here"])
+        assert again == {record.id: record, unread.id: unread}
+        assert again[record.id] is read
+        assert store.get([record.id], ["shared/there"]) == {}
+    with store.write() as transaction:
+        transaction.update(replace(record, text="changed"), VECTOR)
+    with store.snapshot():
+        assert store.get([record.id], ["shared/here"])[record.id].text == "changed"
+
+
 def test_a_write_that_fails_leaves_nothing(store: RecordStore, add: Add) -> None:
     """R1: all or nothing, the change numbers included."""
     add("kept")

@@ -252,8 +252,7 @@ def _is_noise(hit: Fused, noise: float) -> bool:
 def _score_alone(hit: Fused) -> float:
     """Return the score without what the task stack adds, which makes nothing relevant, or being past takes away."""
     added = max(hit.parts.get("stack", 0.0), 0.0) + hit.parts.get("past", 0.0)
-    nats = sum(hit.parts.values())
-    if not added or nats <= 0:
+    if not added or (nats := sum(hit.parts.values())) <= 0:
         return hit.score
     usual = nats * (1 - hit.score) / hit.score
     return (nats - added) / (nats - added + usual)

@@ -123,7 +123,7 @@ def by_own_evidence(ranking: Sequence[Fused], kinds: Mapping[str, Kind], turns: 
         return list(ranking)
     capped = [
         _of_score(hit, best, "beside")
-        if _may_announce(kinds.get(hit.id), turns.get(hit.id, PLAIN)) and _own_score(hit) < best < hit.score
+        if best < hit.score and _may_announce(kinds.get(hit.id), turns.get(hit.id, PLAIN)) and _own_score(hit) < best
         else hit
         for hit in ranking
     ]
@@ -152,6 +152,8 @@ def once(
 
     Hits that `said` leaves out stay where they are. The mapping is that of `repeats`.
     """
+    if len({each.words for each in said.values()}) == len(said):  # As mostly: nothing says the same as another.
+        return _in_order(ranking), {}
     preferred = sorted((hit.id for hit in ranking if hit.id in said), key=lambda each: -importance.get(each, 0.0))
     better = repeats((each, kinds[each], said[each]) for each in preferred)
     scores = {hit.id: hit.score for hit in ranking}

@@ -355,10 +355,12 @@ class Searcher:
             where = replace(where, passing=self._filters.passing(where))
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
-        rankings = self._with_stored(query, where, rankings, limit)
+        outlines = self._outlined(rankings, where)
+        if self._are_lines(outlines, where, rankings, limit):
+            rankings = self._with_stored(query, where, rankings)
         rankings = self._complete(query, where, rankings, degraded)
         rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
-        outlines = self._filters.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        outlines |= self._outlined(rankings, where, outlines)
         background, neighbours = Background(), dict[str, Sequence[str]]()
         try:
             background = self._background(query, where, rankings)
@@ -372,7 +374,7 @@ class Searcher:
         lines, query_words = _prompts(outlines, where), words_digest(query.text)
         said_now = {i: each.said for i, each in outlines.items() if not each.superseded_by and i not in reworded}
         return Evidence(
-            rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
+            rankings={name: _within(scores, outlines) for name, scores in rankings.items()},
             traits={source.name: source.traits for source in self._sources},
             background=background,
             neighbours=neighbours,
@@ -501,22 +503,32 @@ class Searcher:
             raise failures[0]
         return {source.name: rankings[source.name] for source in self._sources if source.name in rankings}
 
+    def _outlined(
+        self, rankings: Mapping[str, Mapping[str, float]], where: RecordFilter, known: Collection[str] = ()
+    ) -> dict[str, Outline]:
+        found = set[str]().union(*rankings.values()).difference(known)
+        return {**self._filters.outlines(found, where.scopes)} if found else {}
+
+    def _are_lines(
+        self,
+        outlines: Mapping[str, Outline],
+        where: RecordFilter,
+        rankings: Mapping[str, Mapping[str, float]],
+        limit: int,
+    ) -> bool:
+        """Return True where lines of the log took nearly every place, and stored records are searched, too."""
+        if max(map(len, rankings.values()), default=0) < limit:
+            return False
+        is_log = where.kinds and where.kinds.isdisjoint(LASTING_KINDS)
+        return not is_log and sum(each.kind in LASTING_KINDS for each in outlines.values()) < LEAST_STORED
+
     def _with_stored(
-        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]], limit: int
+        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]
     ) -> Mapping[str, Mapping[str, float]]:
-        """Ask again for stored records alone, where lines of the log took nearly every place.
+        """Ask again for stored records alone.
 
         A question that was asked a hundred times fills a search that finds no more than the nearest.
         """
-        if max(map(len, rankings.values()), default=0) < limit or (
-            where.kinds and where.kinds.isdisjoint(LASTING_KINDS)
-        ):
-            return rankings
-        found = list({i for scores in rankings.values() for i in scores})
-        for some in (found[: 3 * LEAST_STORED], found):  # In most memories, a few show that there are enough.
-            outlines = self._filters.outlines(some, where.scopes)
-            if sum(each.kind in LASTING_KINDS for each in outlines.values()) >= LEAST_STORED:
-                return rankings
         stored = replace(where, kinds=(where.kinds or LASTING_KINDS) & LASTING_KINDS, passing=None)
         stored = replace(stored, passing=self._filters.passing(stored))
         if not stored.passing:
@@ -534,7 +546,7 @@ class Searcher:
         degraded: list[str],
     ) -> dict[str, Mapping[str, float]]:
         """Have each source score the candidates that only others found, so that sums are comparable."""
-        everyone = {record_id for scores in rankings.values() for record_id in scores}
+        everyone = set[str]().union(*rankings.values())
         complete: dict[str, Mapping[str, float]] = {}
         for source in self._sources:
             if source.name in rankings:
@@ -606,6 +618,10 @@ class Searcher:
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
+
+
+def _within(scores: Mapping[str, float], known: Mapping[str, Outline]) -> Mapping[str, float]:
+    return scores if scores.keys() <= known.keys() else {i: score for i, score in scores.items() if i in known}
 
 
 def _past(

@@ -55,7 +55,7 @@ class TieFinder:
         if len(named) < 2 or not kinds:
             return None
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
-        asked: dict[str, Collection[str]] = {}
+        asked: dict[str, Sequence[str]] = {}
         holders = partial(self._holders, where.scopes, passing, asked)
         path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
         tie = in_words(path, self._records) if path else None
@@ -63,16 +63,18 @@ class TieFinder:
         return tie if all(is_valid(each, now) for each in records) else None
 
     def _holders(
-        self, scopes: Sequence[str], passing: RecordSet, asked: dict[str, Collection[str]], key: str
+        self,
+        scopes: Sequence[str],
+        passing: RecordSet,
+        asked: dict[str, Sequence[str]],
+        key: str,
+        near: Collection[GraphNode],
     ) -> Collection[str]:
-        """Return the records whose texts have a name, as a whole; of the first names of a question alone."""
+        """Return the records, beside the near ones, whose texts have a name; of the first names of a question alone."""
         if key not in asked and len(asked) < LOOKED_UP:
-            asked[key] = self._looked_up(scopes, passing, key)
-        return asked.get(key, ())
-
-    def _looked_up(self, scopes: Sequence[str], passing: RecordSet, key: str) -> Collection[str]:
-        found = self._keywords.search(query_terms(key), scopes, HOLDERS, passing)
-        records = self._records.get([*found], scopes).values() if found else ()
+            asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing)
+        others = [each for each in asked.get(key, ()) if ("record", each) not in near]
+        records = self._records.get(others, scopes).values() if others else ()
         return [each.id for each in records if has_name(entity_key(each.text), key)]
 
 

@@ -6,13 +6,13 @@ It is imported with the first of these questions, in a tenth of a second, which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from math import log
 from typing import TYPE_CHECKING
 
-from mcp_memory.ports.retrieval import GraphNode
+from mcp_memory.ports.retrieval import GraphNode, Holders
 from mcp_memory.stores.graph.lookup import known_things
 from mcp_memory.stores.graph.view import GraphView
 
@@ -31,8 +31,6 @@ MAX_TOPIC_ENTITIES, TOPIC_RECORDS = 200, 3
 """Entities that topics are made of, the most linked ones, and records that two must share to be of one topic."""
 FEW_LINKS = 10
 """Links up to which an entity's name is looked for in texts, too: such a name is rare, and its records are few."""
-Holders = Callable[[str], Collection[str]]
-"""Returns the records whose texts have an entity's name, by its key."""
 _STATED_COST = log(2)
 """The cost of a relation of weight 1, below that of any record that mentions two things."""
 
@@ -50,7 +48,7 @@ def tie_among(view: GraphView, keys: Sequence[str], holders: Holders) -> Sequenc
 
 
 def strongest_path(
-    view: GraphView, ones: Sequence[GraphNode], others: Sequence[GraphNode], holders: Holders = lambda key: ()
+    view: GraphView, ones: Sequence[GraphNode], others: Sequence[GraphNode], holders: Holders = lambda key, near: ()
 ) -> Sequence[GraphNode]:
     """Return the path that costs least from one thing to another, each given by its nodes; empty where there is none.
 
@@ -68,8 +66,8 @@ def strongest_path(
         _meet(view, names, same, met, holders)
     # The outermost ones lead nowhere, but where both ends met them.
     outer = Counter(far for near in met.values() for far in near if far not in met)
-    for node, times in sorted(outer.items()):
-        if times > 1 and (near := view.neighbours(node)):
+    for node in sorted(node for node, times in outer.items() if times > 1):
+        if near := view.neighbours(node):
             met[node] = {same.get(far, far): weight for far, weight in near.items()}
     path = _cheapest(met, start, end)
     return _with_records(view, path, {start: ones, end: others})
@@ -82,11 +80,15 @@ def _cheapest(
     import networkx as nx
 
     graph: nx.Graph[GraphNode] = nx.Graph()
+    costs = {node: _cost(near) / 2 for node, near in met.items()}
+    done = set[GraphNode]()
     for node, near in met.items():
-        # Of equally strong ones the newest record.
-        for far in sorted(near.keys() & met.keys(), reverse=True):
+        done.add(node)
+        # Of equally strong ones the newest record. A relation may weigh otherwise from its other end.
+        ends = (far for far in near if far in met and (far not in done or node not in met[far] or node[0] == far[0]))
+        for far in sorted(ends, reverse=True):
             step = _STATED_COST - log(near[far]) if node[0] == far[0] == "entity" else 0.0
-            graph.add_edge(node, far, cost=step + (_cost(near) + _cost(met[far])) / 2)
+            graph.add_edge(node, far, cost=step + (costs[node] + costs[far]))
     try:
         path: Sequence[GraphNode] = nx.bidirectional_dijkstra(graph, start, end, weight="cost")[1]
     except (nx.NodeNotFound, nx.NetworkXNoPath):
@@ -161,8 +163,8 @@ def _meet(
             near = {same.get(far, far): weight for each in every for far, weight in each.items() if far[0] != "task"}
             near.pop(node, None)
             if node[0] == "entity" and 0 < len(near) <= FEW_LINKS:
-                also: list[GraphNode] = [("record", each) for each in holders(node[1])]
-                near |= {record: 1.0 for record in also if record not in near and view.sees(record)}
+                also: list[GraphNode] = [("record", each) for each in holders(node[1], near)]
+                near |= {record: 1.0 for record in also if view.sees(record)}
             if not near:  # Too many have it.
                 continue
             met[node] = near

@@ -14,17 +14,17 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import ChangeFeed
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary, Holders
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_among, topics
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
-from mcp_memory.stores.graph.view import GraphView, RecordPlace
+from mcp_memory.stores.graph.view import GraphView, Known, RecordPlace
 from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
 
-MAX_KNOWN = 50_000
-"""Records whose places are kept as they were read, about 6 MB."""
+MAX_VIEWS = 8
+"""Views that are kept: those of the callers who asked last."""
 
 
 class LinkGraphStore:
@@ -115,7 +115,7 @@ class LinkGraphStore:
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-        holders: Callable[[str], Collection[str]] = lambda key: (),
+        holders: Holders = lambda key, near: (),
     ) -> Sequence[GraphNode]:
         with self._view(scopes, hidden) as view:
             return tie_among(view.narrowed(only, exclude), keys, holders)
@@ -180,7 +180,8 @@ class _Graph:
         self._of_record = np.zeros(0, np.int32)
         """The code of each record's place plus one, by the number in its id; 0 for none."""
         self._population = Counter[RecordPlace]()
-        self._known = _Known(self._place)
+        self._views: dict[tuple[frozenset[str], frozenset[str]], GraphView] = {}
+        """By scopes and hidden branches, as long as nothing changes."""
 
     @classmethod
     def of(cls, truth: ChangeFeed) -> _Graph:
@@ -235,13 +236,24 @@ class _Graph:
             pairs.add([scopes[place] for place in at], numbers[there] << 1, entities)
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
+        if (view := self._views.get((scopes, hidden))) is None:
+            if len(self._views) >= MAX_VIEWS:
+                self._views.clear()
+            view = self._views[scopes, hidden] = self._viewed(scopes, hidden)
+        return view
+
+    def _viewed(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
         graphs = [self._scope(scope) for scope in sorted(scopes) if scope in self._scopes or scope in self._loaded]
         inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
         visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
         is_whole = len(visible) == len(inhabited)
-        return GraphView(graphs=graphs, hidden=hidden, places=self._known, visible=visible, is_whole=is_whole)
+        shows = Known(lambda record_id: self._place(record_id) in visible)
+        return GraphView(
+            graphs=graphs, hidden=hidden, place_of=self._place, visible=visible, is_whole=is_whole, shows=shows
+        )
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
+        self._views.clear()
         for task in truth.task_links(since):
             if task.parent_id:
                 self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
@@ -299,7 +311,6 @@ class _Graph:
 
     def _take_back(self, record_id: str) -> None:
         """Remove a record's place and its own links."""
-        self._known.pop(record_id, None)
         if (place := self._place(record_id)) is not None:
             self._of_record[number_of(record_id)] = 0
             self._population[place] -= 1
@@ -352,20 +363,6 @@ def _statements(truth: ChangeFeed, since: int) -> Mapping[str, Statements]:
         for record_id, source, target, weight in zip(*columns.values(), strict=True):
             states.setdefault(record_id, Statements([], [])).relations.append((source, target, weight))
     return states
-
-
-class _Known(dict[str, RecordPlace | None]):
-    """The places that were asked for, by record: a walk asks for that of every neighbour, hence no mapping of ours."""
-
-    def __init__(self, find: Callable[[str], RecordPlace | None]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, record_id: str) -> RecordPlace | None:
-        if len(self) >= MAX_KNOWN:
-            self.clear()
-        place = self[record_id] = self._find(record_id)
-        return place
 
 
 def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collection[str]) -> RecordFilter:

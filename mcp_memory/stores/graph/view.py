@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import fsum, log
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_memory.domain.model.graph import DECAY
@@ -21,8 +22,26 @@ MAX_FAN = 500
 """Maximum visible links of a useful node: one with more distinguishes nothing, and nothing is found through it."""
 MAX_LOOKED_AT = 20 * MAX_FAN
 """Links of a node, seen or not, that are read: a bound on work, far above what branches hide in practice."""
+MAX_KNOWN = 50_000
+"""Records of which a view keeps whether it shows them, about 5 MB."""
 MAX_NAMES = 50
 """Names of one entity; one with more is a mistake that ties everything to everything."""
+
+_KIND = itemgetter(0)
+
+
+class Known(dict[str, bool]):
+    """Keeps what was found by record: a walk asks for that of every neighbour, hence no mapping of ours."""
+
+    def __init__(self, find: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, record_id: str) -> bool:
+        if len(self) >= MAX_KNOWN:
+            self.clear()
+        found = self[record_id] = self._find(record_id)
+        return found
 
 
 class RecordPlace(NamedTuple):
@@ -37,30 +56,35 @@ class RecordPlace(NamedTuple):
 class GraphView:
     """The graphs of a caller's scopes as one, without the records of hidden branches. Not thread-safe.
 
-    `places[id]` is that of a live record, and None of any other; `visible` counts the records in each place that the
-    caller sees; `is_whole` is True if these are all places in its scopes. `only` and `without` narrow the view
-    further.
+    `place_of` returns that of a live record, and None for any other; `visible` counts the records in each place that
+    the caller sees; `is_whole` is True if these are all places in its scopes. `shows[id]` is True for a record that is
+    part of the view.
     """
 
     graphs: Sequence[ScopeGraph]
     hidden: frozenset[str]
-    places: Mapping[str, RecordPlace | None]
+    place_of: Callable[[str], RecordPlace | None]
     visible: Mapping[RecordPlace, int]
     is_whole: bool
-    only: RecordSet | None = None
-    without: Container[str] = ()
+    shows: Mapping[str, bool]
     is_narrowed: bool = False
 
     def narrowed(self, only: RecordSet | None, exclude: Collection[str]) -> GraphView:
         """Return the view as if only records of `only` existed, none of `exclude`, and none superseded."""
         visible = {place: count for place, count in self.visible.items() if not place.is_replaced}
         is_narrowed = only is not None or bool(exclude) or len(visible) < len(self.visible)
-        return replace(self, only=only, without=frozenset(exclude), visible=visible, is_narrowed=is_narrowed)
+        without = frozenset(exclude)
+
+        def shows(record_id: str) -> bool:
+            passes = record_id not in without and (only is None or record_id in only)
+            return passes and self.place_of(record_id) in visible
+
+        return replace(self, visible=visible, shows=Known(shows), is_narrowed=is_narrowed)
 
     def sees(self, node: GraphNode) -> bool:
         """Return True where the caller may see a node. An entity beside a visible one is as visible as their link."""
         if node[0] == "record":
-            return self.places[node[1]] in self.visible and self._passes(node[1])
+            return self.shows[node[1]]
         return node[0] == "entity" or node[1] not in self.hidden
 
     def neighbours(self, node: GraphNode) -> Mapping[GraphNode, float]:
@@ -79,7 +103,7 @@ class GraphView:
         # So are all entities beside a visible record or task.
         usual = "entity" if node[0] != "entity" else "record" if is_plain else ""
         for graph, links in linked:
-            if usual and all(neighbour[0] == usual for neighbour in links):
+            if usual and {usual}.issuperset(map(_KIND, links)):
                 near |= dict.fromkeys(links, 1.0)
             elif not self._look_at(graph, node, links, near):
                 return None
@@ -94,10 +118,10 @@ class GraphView:
         self, graph: ScopeGraph, node: GraphNode, links: Collection[GraphNode], near: dict[GraphNode, float]
     ) -> bool:
         """Add the visible ones of a node's links, with their weights; return False once there are too many."""
-        places, visible, is_narrowed = self.places, self.visible, self.is_narrowed  # Looked up for every neighbour.
+        shows = self.shows  # Looked up for every neighbour.
         for neighbour in links:
             if neighbour[0] == "record":
-                if places[neighbour[1]] in visible and (not is_narrowed or self._passes(neighbour[1])):
+                if shows[neighbour[1]]:
                     near[neighbour] = 1.0
             elif weight := self._weight(graph, node, neighbour):
                 near[neighbour] = max(weight, near.get(neighbour, 0.0))
@@ -193,10 +217,6 @@ class GraphView:
             ),
             tasks=sum(node[0] == "task" for node in nodes),
         )
-
-    def _passes(self, record_id: str) -> bool:
-        """Return True where only its place decides whether the record is visible."""
-        return (self.only is None or record_id in self.only) and record_id not in self.without
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""

@@ -8,8 +8,9 @@ Dialogue turns also know the rows of the turns before and after them in their se
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +113,7 @@ class ScopePostings:
         low = np.array(numbers, np.uint64) << _TERM_SHIFT
         slices: list[Postings] = []
         held = set[int]()
-        for part in (self._body, self._tail):
+        for part in filter(len, (self._body, self._tail)):
             ends = zip(
                 part.searchsorted(low).tolist(),
                 part.searchsorted(low | _ROW_MASK, side="right").tolist(),
@@ -128,12 +129,18 @@ class ScopePostings:
         rows = _rows_of(np.concatenate(slices))
         return np.unique(rows) if len(held) > 1 else rows  # A text in two languages may say a word in both.
 
+    def holding(self, words: Iterable[Sequence[int]], only: RecordSet) -> Rows:
+        """Return the rows of the records in `only` that have a term of each word."""
+        found = [self.find(numbers) for numbers in words]
+        rows = reduce(partial(np.intersect1d, assume_unique=True), found) if found else _NO_ROWS
+        return rows[held_against(only, self._numbers[rows])]
+
     def count_live(self, rows: Rows) -> int:
         return int(np.count_nonzero(self._live[rows]))
 
     def live_ids(self, rows: Rows) -> list[str]:
         """Return the ids of the live records in these rows."""
-        return self._ids(rows[self._live[rows]])
+        return self.ids(rows[self._live[rows]])
 
     def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
         """Return for each row True where neighbours may borrow its words: it is live, and not `unread`."""
@@ -168,16 +175,13 @@ class ScopePostings:
         return sums
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
+        """Return for each turn with a live one directly before or after it those of them that are among the records."""
         rows = self._rows.rows(record_ids, self._shelf)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
-        some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
-        ids = iter(self._ids(near[near != NONE]))  # Row by row, as the counts take them.
-        return {
-            record_ids[place]: list(islice(ids, count))
-            for place, count in zip(some, np.count_nonzero(near[some] != NONE, axis=1).tolist(), strict=True)
-        }
+        named = dict(zip(rows.tolist(), record_ids, strict=True))
+        pairs = zip(record_ids, near.tolist(), strict=True)
+        return {i: [named[row] for row in beside if row in named] for i, beside in pairs if max(beside) != NONE}
 
     def within(self, only: RecordSet | None, exclude: Collection[str], scores: Scores) -> Rows:
         """Return the rows with a score above 0 of live records or, with `only`, of exactly those."""
@@ -192,6 +196,14 @@ class ScopePostings:
         known = np.sort(found[found != NONE])
         return known[run_starts(known)]
 
+    def scores_of(self, record_ids: Sequence[str], scores: Scores) -> Iterator[tuple[str, float]]:
+        """Yield those of the records with a score above 0 (one score a row)."""
+        rows = self._rows.rows(record_ids, self._shelf)
+        there = rows != NONE
+        found: list[float] = scores[rows[there]].tolist()
+        named = zip(compress(record_ids, there.tolist()), found, strict=True)
+        return ((record_id, score) for record_id, score in named if score)
+
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
         found = scores[rows]
@@ -200,12 +212,12 @@ class ScopePostings:
         # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         higher = rows[found > least]
-        best = list(zip(self._ids(higher), scores[higher].tolist(), strict=True))
+        best = list(zip(self.ids(higher), scores[higher].tolist(), strict=True))
         tied = rows[found == least]
         tied = tied[np.argsort(-self._numbers[tied])][: limit - len(best)]
-        return best + [(record_id, float(least)) for record_id in self._ids(tied)]
+        return best + [(record_id, float(least)) for record_id in self.ids(tied)]
 
-    def _ids(self, rows: Rows) -> list[str]:
+    def ids(self, rows: Rows) -> list[str]:
         return [make_id(RECORD, number) for number in self._numbers[rows].tolist()]
 
     def _set_live(self, row: int, is_live: bool) -> None:

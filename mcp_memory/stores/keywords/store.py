@@ -11,9 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
+from operator import neg
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
@@ -36,6 +38,10 @@ MOST_RELATIVE = 2.0
 In a longer text, such as a tool's output, the wanted words are in one passage: measured by the whole, its rarest word
 would carry no information. On public data, recall is as good as unbounded.
 """
+
+
+MOST_SAID = 4_096
+"""Words of queries and names whose terms are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +75,8 @@ class InformationKeywordStore:
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
+        self._said: dict[str, list[int]] = {}
+        """The numbers of the terms that say a word, as far as words were asked for: of no text that was erased."""
         self._lock = threading.Lock()
 
     def search(
@@ -95,11 +103,24 @@ class InformationKeywordStore:
         record_ids: Collection[str],
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        wanted, limit = set(record_ids).difference(exclude), len(record_ids)
+        wanted = [*set(record_ids).difference(exclude)]
         with self._follower.reading(self):
             scores = self._answer(terms, scopes, exclude).scores
-            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
-        return _best_first(found, limit)
+            return {i: score for shelf, scored in scores for i, score in shelf.scores_of(wanted, scored)}
+
+    def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
+        with self._follower.reading(self):
+            with self._lock:
+                words = [each.numbers for each in self._asked(terms).values()]
+            shelves = self._on(scopes)
+            found = [(shelf, shelf.holding(words, only)) for shelf in shelves]
+            if sum(len(rows) for _, rows in found) <= limit:  # As for most names: then their order says nothing.
+                return [i for shelf, rows in found for i in shelf.ids(rows)]
+            mean_length, ranked = _mean_length(shelves), list[tuple[str, float]]()
+            for shelf, rows in found:
+                lengths: list[float] = _relative(shelf.lengths[rows], mean_length).tolist()
+                ranked.extend(zip(shelf.ids(rows), map(neg, lengths), strict=True))
+        return [*_best_first(ranked, limit)]
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         with self._follower.reading(self):
@@ -119,12 +140,35 @@ class InformationKeywordStore:
             self._unread = frozenset(exclude)
             asked = (tuple(terms), tuple(scopes), self._unread)
             if self._last is None or self._last[0] != asked:
-                shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-                self._last = (asked, _score(terms, _wholes(terms), shelves, self._unread))
+                self._last = (asked, _score(self._asked(terms), _wholes(terms), self._on(scopes), self._unread))
             return self._last[1]
+
+    def _asked(self, terms: Sequence[str]) -> dict[int, _Asked]:
+        """Return the terms by the number of their English stem, in the order of the first of each.
+
+        A stem that two words share in another language belongs to the first: a text that holds it says one word.
+        """
+        if len(self._said) > MOST_SAID:
+            self._said.clear()
+        unknown = [term for term in terms if term not in self._said]
+        for term, said_as in zip(unknown, asked_terms(unknown), strict=True):
+            self._said[term] = [*map(term_number, said_as)]
+        found: dict[int, _Asked] = {}
+        taken = set[int]()
+        for term in terms:
+            number, *others = self._said[term]
+            asked = found.setdefault(number, _Asked([number], []))
+            asked.words.append(term)
+            asked.numbers.extend(each for each in others if each not in taken)
+            taken.update(others)
+        return found
+
+    def _on(self, scopes: Sequence[str]) -> list[ScopePostings]:
+        return [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
 
     def follow(self, truth: ChangeFeed, since: int) -> None:
         self._last = None
+        self._said.clear()
         if not since:
             self._shelves, self._rows = {}, RecordRows()
         for columns in truth.index_rows("terms", since):
@@ -165,18 +209,17 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
 
 
 def _score(
-    terms: Sequence[str], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
+    asked: Mapping[int, _Asked], wholes: Mapping[int, int], shelves: Sequence[ScopePostings], unread: Collection[str]
 ) -> _Scored:
-    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
+    """Count the words over all shelves together, and sum each row's information in the order of the words.
 
     `wholes` maps the number of each part of a compound word to it.
     """
-    asked = _asked(terms)
     numbers, identifiers = list(asked), [any(map(_is_identifier, each.words)) for each in asked.values()]
     matches = [[shelf.find(each.numbers) for each in asked.values()] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
-    mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
+    mean_length = _mean_length(shelves)
     having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
     for found in matches:
@@ -186,7 +229,7 @@ def _score(
     scores: list[tuple[ScopePostings, Scores]] = []
     for shelf, found in pairs:
         informed = (
-            (rows, _information(chance, np.clip(shelf.lengths[rows] / mean_length, 1.0, MOST_RELATIVE)))
+            (rows, _information(chance, _relative(shelf.lengths[rows], mean_length)))
             for rows, chance in zip(found, chances, strict=True)
         )
         scores.append((shelf, shelf.summed(informed, READ_ON, shelf.heard(unread))))
@@ -206,25 +249,17 @@ def _score(
     return _Scored(rarity=rarity, scores=scores)
 
 
+def _mean_length(shelves: Sequence[ScopePostings]) -> float:
+    return sum(shelf.live_length for shelf in shelves) / max(sum(shelf.live_records for shelf in shelves), 1) or 1.0
+
+
+def _relative(lengths: NDArray[np.int64], mean_length: float) -> Scores:
+    return np.clip(lengths / mean_length, 1.0, MOST_RELATIVE)
+
+
 def _information(chance: float, relative: Scores) -> Scores:
     """Return -log of the chance that a text, `relative` (>= 1) times the average length, has a word; in nats."""
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
-
-
-def _asked(terms: Sequence[str]) -> dict[int, _Asked]:
-    """Return the terms by the number of their English stem, in the order of the first of each.
-
-    A stem that two words share in another language belongs to the first: a text that holds it says one word.
-    """
-    found: dict[int, _Asked] = {}
-    taken = set[int]()
-    for term, said_as in zip(terms, asked_terms(terms), strict=True):
-        number, *others = map(term_number, said_as)
-        asked = found.setdefault(number, _Asked([number], []))
-        asked.words.append(term)
-        asked.numbers.extend(each for each in others if each not in taken)
-        taken.update(others)
-    return found
 
 
 def _wholes(terms: Sequence[str]) -> dict[int, int]:

@@ -50,6 +50,8 @@ class DatabaseSnapshot:
         self.connection = connection
         self.revision = sql_files.newest_change(connection)
         self.turn = threading.RLock()
+        self.read: dict[tuple[str, ...], dict[str, Any]] = {}
+        """The records that were read of it by id, by the scopes that were read."""
 
     @contextmanager
     def reading(self) -> Generator[int]:

@@ -114,10 +114,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return pinned.revision if pinned else self._database.rows("SELECT value FROM sequence")[0][0]
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
-        parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        rows = self._rows("get_records", parameters)
-        found = {record.id: record for record in self._checked(map(record_from_row, rows), scopes)}
-        return {record_id: found[record_id] for record_id in record_ids if record_id in found}
+        pinned = self._database.pinned()
+        # A request reads its best records several times: their texts, their threads, and what is shown.
+        known: dict[str, Record | None] = pinned.read.setdefault(tuple(scopes), {}) if pinned else {}
+        if unread := [record_id for record_id in record_ids if record_id not in known]:
+            rows = self._rows("get_records", {"ids": json.dumps(unread), "scopes": json.dumps(list(scopes))})
+            read = {record.id: record for record in self._checked(map(record_from_row, rows), scopes)}
+            known.update({record_id: read.get(record_id) for record_id in unread})  # At once: requests may share them.
+        return {record_id: found for record_id in record_ids if (found := known[record_id])}
 
     def kept_files(self, namespace: str | None = None) -> Mapping[str, str]:
         return {row["digest"]: row["id"] for row in self._rows("kept_files", {"namespace": namespace})}

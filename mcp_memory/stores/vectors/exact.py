@@ -107,12 +107,12 @@ class ExactVectorStore:
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._reading():
-            samples = [shelf.sample() for shelf in self._on(scopes, vector)]
+            samples = [shelf.sample(vector) for shelf in self._on(scopes, vector)]
         rows = sum(size for _, size in samples)
         mean = square = 0.0
         for sample, size in samples:
             if size:
-                cosines = np.vecdot(sample, vector).astype(np.float64)
+                cosines = sample.astype(np.float64)
                 mean += size / rows * float(cosines.mean())
                 square += size / rows * float(np.square(cosines).mean())
         return UsualCosine(mean=mean, mean_square=square)
@@ -331,14 +331,16 @@ class _ScopeMatrix:
         self._marks = np.zeros(0, np.uint32)
         self._numbers = np.zeros(0, np.int64)
         self._windows = np.zeros(0, np.int64)
-        self._sample: tuple[Vectors, int] | None = None
+        self._sample: tuple[Numbers, int] | None = None
+        self._told: tuple[Vector, NDArray[np.float32]] | None = None
+        """The query whose cosines with all rows were taken last, and these: a recall asks for some of them again."""
 
     def count_live(self) -> int:
         return int(np.count_nonzero(self._live[: self._size]))
 
     def append(self, loaded: _Vectors) -> None:
         """Add records that are on no shelf."""
-        self._sample = None
+        self._changed()
         end = self._size + len(loaded.matrix)
         self.make_room(end)
         rows, first = slice(self._size, end), self._size + np.cumsum(loaded.windows) - loaded.windows
@@ -356,7 +358,7 @@ class _ScopeMatrix:
         rows = self._of(number)
         if len(rows):
             if np.array_equal(self._matrix[rows], vectors):
-                self._sample = None
+                self._changed()
                 self._live[rows] = is_live
                 return
             self.remove(number)
@@ -365,7 +367,7 @@ class _ScopeMatrix:
         self.append(_Vectors(one, mark, live, np.array([len(vectors)], np.int64), vectors))
 
     def remove(self, number: int) -> None:
-        self._sample = None
+        self._changed()
         rows = self._of(number)
         self._rows.remove(number)
         self._present[rows] = self._live[rows] = False
@@ -393,7 +395,8 @@ class _ScopeMatrix:
         if len(rows) < _FEW * self._size:
             scores = np.vecdot(self._matrix[rows], vector)
         else:
-            scores = self._cosines(vector[np.newaxis])[0, rows]
+            self._told = (vector, np.vecdot(self._matrix[: self._size], vector))
+            scores = self._told[1][rows]
         return self._best(scores, rows, limit, frozenset(exclude))
 
     def nearest(self, vectors: Vectors, limit: int) -> Iterator[list[tuple[str, float]]]:
@@ -408,7 +411,7 @@ class _ScopeMatrix:
         there = first != NONE
         if there.any():
             windows = self._windows[first[there]]
-            scores = np.vecdot(self._matrix[_each(first[there], windows)], vector)
+            scores = self._cosines_of(_each(first[there], windows), vector)
             best: list[float] = np.maximum.reduceat(scores, np.cumsum(windows) - windows).tolist()
             yield from zip(compress(record_ids, there.tolist()), best, strict=True)
 
@@ -433,14 +436,14 @@ class _ScopeMatrix:
         found = [record_id for record_id, row in zip(record_ids, rows.tolist(), strict=True) if row != NONE]
         return dict(zip(found, self._matrix[rows[rows != NONE]], strict=True))
 
-    def sample(self) -> tuple[Vectors, int]:
-        """Return some live windows, and the number of all; the same in every process with the same records."""
+    def sample(self, vector: Vector) -> tuple[NDArray[np.float32], int]:
+        """Return the cosines of some live windows, and the number of all; alike wherever the records are the same."""
         if self._sample is None:
             rows = np.flatnonzero(self._live[: self._size])
             # Chosen and ordered by a digest of the id, since row positions depend on the order of past changes.
             chosen = rows[np.argsort(self._marks[rows], kind="stable")[:_SAMPLE]]
-            self._sample = (self._matrix[chosen], len(rows))
-        return self._sample
+            self._sample = (chosen, len(rows))
+        return self._cosines_of(self._sample[0], vector), self._sample[1]
 
     def live(self, number: int) -> Vectors | None:
         """Return a copy of a live record's vectors."""
@@ -450,6 +453,13 @@ class _ScopeMatrix:
     def live_ids(self) -> list[str]:
         numbers: list[int] = np.unique(self._numbers[: self._size][self._live[: self._size]]).tolist()
         return [make_id(RECORD, number) for number in numbers]
+
+    def _cosines_of(self, rows: Numbers, vector: Vector) -> NDArray[np.float32]:
+        told = self._told
+        return told[1][rows] if told and told[0] is vector else np.vecdot(self._matrix[rows], vector)
+
+    def _changed(self) -> None:
+        self._sample = self._told = None
 
     def _cosines(self, vectors: Vectors) -> NDArray[np.float32]:
         """Return the cosines of all rows: [vectors, rows]."""

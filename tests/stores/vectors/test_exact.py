@@ -104,3 +104,17 @@ def test_a_new_text_and_its_vectors_take_the_place_of_the_old(store: SqliteRecor
         transaction.update(replace(record, text="longer"), unit_vectors(9, 3), ())
     assert search.windows(["shared/here"], [record.id]) == {record.id: 3}
     assert search.similarities(unit_vectors(9, 3)[2], ["shared/here"], [record.id])[record.id] == pytest.approx(1.0)
+
+
+def test_the_cosines_of_one_query_are_those_of_what_is_there(store: SqliteRecordStore) -> None:
+    """R5: they are taken once for all that a recall asks of them, and anew once a record has changed."""
+    first, second = add(store, 2)
+    search, asked = loaded(store), unit_vectors(9)[0]
+    everyone = [first.id, second.id]
+    found = search.search(asked, ["shared/here"], 10)
+    assert search.similarities(asked, ["shared/here"], everyone) == found
+    with store.write() as transaction:
+        transaction.update(replace(first, text="nearer"), unit_vectors(9), ())
+        transaction.erase([second.id])
+    assert search.similarities(asked, ["shared/here"], everyone) == {first.id: pytest.approx(1.0)}
+    assert search.usual_cosine(asked, ["shared/here"]).mean == pytest.approx(1.0)
