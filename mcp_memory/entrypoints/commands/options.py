@@ -125,6 +125,7 @@ def _claimed(settings: "Settings") -> "Door | None":
     from mcp_memory.bridge.door import Door
 
     if door := _DOOR.get():
+        _DOOR.set(None)  # It serves once.
         return door
     try:
         door = Door.claim(str(settings.data_dir)) if private_sockets.are_possible() else None

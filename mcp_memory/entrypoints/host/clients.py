@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 HOOKS_AT_ONCE: Final = 8
 """Hooks answered side by side; further ones wait."""
-COMMANDS_AT_ONCE: Final = 8
+COMMANDS_AT_ONCE: Final = 32
+"""Commands run side by side; each page that is open is one."""
 
 Perform = Callable[["App", socket.socket, Mapping[str, object]], None]
 """Runs a command of the client at the other end, which has said this."""
