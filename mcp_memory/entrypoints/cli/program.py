@@ -1,6 +1,7 @@
 """The table of commands in the order of `--help`, and what the program does without one.
 
-Each command is a function in a module beside this one, which keeps slow imports inside its functions.
+Each command is a function in `commands/`, or beside this one where it works on no memory of an owner's. Its module
+keeps slow imports inside its functions.
 """
 
 from collections.abc import Mapping

@@ -306,7 +306,7 @@ HOOKS: Mapping[str, Callable[[HookCall], str | None]] = {
     "PostCompact": after_compaction,
     "SessionEnd": end,
 }
-"""By the names of the client's events, for which `runner` has the time limits."""
+"""By the names of the client's events, for which `bridge/hook.py` has the time limits."""
 
 
 def injected(event: str, text: str) -> str:

@@ -1,7 +1,7 @@
 """Owns a memory and serves its clients: a process beside them, which ends some time after the last of them.
 
-The first client forks it off (`bridge.owner_start`). It takes a later version's place to nobody: a client of a later
-build than its own lets it finish the calls at work, close the memory, and leave it to one of that build.
+The first client forks it off (`bridge.owner_start`). It never blocks an update: when a client of
+a later build comes, it finishes the calls at work, closes the memory, and leaves it to an owner of that build.
 """
 
 import gc
