@@ -108,7 +108,7 @@ class Relay:
         self._owner: socket.socket | None = None
         self._begun = bytearray()
         self._read: int | None = None
-        self._has_heard = False
+        self._has_heard = self._was_heard = False
         self._takes_more = True
         self._is_trusted = True
         self._parent = os.getppid()
@@ -229,7 +229,7 @@ class Relay:
         if line.startswith(door.REFUSED):
             self._is_trusted = False
             return self.give_up(door.sentence_of(line))
-        self._has_heard = True
+        self._has_heard = self._was_heard = True
         if line.startswith(door.PLACE):
             self.window.place = line[len(door.PLACE) : -1].decode()
         elif line.startswith(door.BYE):
@@ -250,8 +250,8 @@ class Relay:
         now, window = time.monotonic(), self.window
         if self._left_at is not None:
             is_due = window.is_owed or window.to_client
-            # An owner that has said nothing may still refuse.
-            is_telling = self._owner is not None and (window.to_owner or not self._has_heard)
+            # An owner that has said nothing may still refuse; the first one may not have been reached yet.
+            is_telling = not self._was_heard if self._owner is None else window.to_owner or not self._has_heard
             since = max(self._left_at, self._lost_at) if self._owner is None else self._left_at
             if not (is_due or is_telling) or now > since + GRACE_SECONDS:
                 leave()
