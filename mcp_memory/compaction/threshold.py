@@ -5,7 +5,7 @@ Chooses the entries and writes the frame around the summary; a summarizer writes
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from math import ceil
 
 from mcp_memory.domain.model.session_log import (
@@ -96,7 +96,13 @@ def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, opti
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
     room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
-    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries))
+    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries), following=_behind(log, entries))
+
+
+def _behind(log: SessionLog, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return the entries of the log behind the last of these."""
+    newest = entries[-1].id
+    return tuple(dropwhile(lambda entry: entry.id != newest, log.entries))[1:]
 
 
 def _prompt(log: SessionLog, entries: tuple[Entry, ...]) -> Entry | None:

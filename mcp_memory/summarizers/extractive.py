@@ -49,7 +49,8 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summarized:
         """See `Summarizer`. Never raises."""
-        taken = self._taken(slots_of(request.originals or request.entries), request.max_tokens)
+        slots = slots_of(request.originals or request.entries, request.following)
+        taken = self._taken(slots, request.max_tokens)
         lines: dict[Section, list[str]] = {}
         for slot, line in taken:
             lines.setdefault(slot.section, []).append(line)

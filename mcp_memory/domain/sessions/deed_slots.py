@@ -33,19 +33,24 @@ _PLANNED: Mapping[str, Section] = {"open": "next_steps", "going on": "in_progres
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeedSlots:
-    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id."""
+    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id.
+
+    The entries from the place `end` on stay in the log.
+    """
 
     entries: Sequence[Entry]
     deeds: AgentActions
     said: Mapping[int, Sequence[Utterance]]
     places: Mapping[str, int]
+    end: int
 
     def all(self) -> Iterator[FilledSlot]:
         """Yield the slots of every deed, in no order."""
         for step in self.deeds.plan:
             yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
         for change in self.deeds.changes:
-            yield self._slot("changes", _changed(change), change.source)
+            for place in [place for place in change.edits if place < self.end][-1:]:  # Later ones are told with it.
+                yield self._slot("changes", _changed(change), self.entries[place].id)
             yield from self._taken_back(change)
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done")

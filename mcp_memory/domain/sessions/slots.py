@@ -51,16 +51,22 @@ CLAIM = "The agent says: "
 _DIGIT = re.compile(r"\d")
 
 
-def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
-    """Return the slots of these entries in their order, each once; superseded ones are left out."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[FilledSlot, ...]:
+    """Return the slots of a log's `own` entries in their order, each once; superseded ones are left out.
+
+    Those `following` close what is open, and say themselves how things stand.
+    """
+    entries = told_apart([entry for entry in (*own, *following) if is_of_work(entry)])
+    live = {entry.id for entry in following}
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
-    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places)
-    found = [*did.all(), *_told(entries, deeds, said)]
+    end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
+    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
+    found = [*did.all(), *_told(entries, deeds, said, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place))
-    return (*settled, *_not_changed(settled, entries, deeds))
+    told = (*settled, *_not_changed(settled, entries, deeds))
+    return tuple(slot for slot in told if slot.source not in live)
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
@@ -100,9 +106,9 @@ def _names_something(text: str) -> bool:
 
 
 def _told(
-    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
+    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
 ) -> Iterator[FilledSlot]:
-    if goal := goal_in(entries):
+    if goal := goal_in(entries[:end]):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]

@@ -140,7 +140,7 @@ class SummingUp:
 
     def _slots(self, span: Span, caller: Caller) -> StructuredSummary:
         lines: dict[Section, list[str]] = {}
-        for slot in slots_of(self._originals(span, caller)):
+        for slot in slots_of(self._originals(span, caller), span.following):
             lines.setdefault(slot.section, []).append(slot.text)
         return structured(lines)
 
@@ -212,6 +212,7 @@ class Writer:
             entries=span.entries,
             originals=originals,
             earlier=_earlier(span),
+            following=span.following,
             max_tokens=span.max_tokens,
             prompt=summary_prompt(self._instructions, self._prompt),
         )
