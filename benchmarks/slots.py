@@ -43,7 +43,7 @@ SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "goal": ("goal",),
     "instructions": ("instructions", "constraints"),
     "open_items": ("open_items", "in_progress", "next_steps"),
-    "decisions": ("decisions", "constraints"),
+    "decisions": ("decisions", "constraints", "instructions"),
     "dead_ends": ("dead_ends", "fixes"),
     "files": ("changes",),
     "fixes": ("fixes",),
@@ -51,7 +51,10 @@ SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "state": ("state",),
     "next": ("next_steps", "in_progress"),
 }
-"""The sections of a summary in which each kind of slot is looked for; a value may stand anywhere."""
+"""The sections of a summary in which each kind of slot is looked for; a value may stand anywhere.
+
+A decision that a quoted order of the user's says is not told again.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,14 +25,15 @@ _ITEM_TEXTS = ("content", "step", "description", "title", "task", "text", "name"
 _OPEN, _GOING_ON, _DONE = ("pending", "open", "todo", "not_started"), ("in_progress", "active"), ("completed", "done")
 # "exited with code 1", '"exit_code": 2', "exit status 1"; not "code 0"
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s?(\d{1,3})\b", re.IGNORECASE)
-# "The user doesn't want to proceed with this tool use", "rejected by user", "declined by the user"
+# "The user doesn't want to proceed with this tool use", "rejected by user", "[Request interrupted by user]"
 _REFUSED = re.compile(
-    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
+    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)"
+    r"|(?:rejected|declined|denied|interrupted|aborted|cancell?ed) by (?:the )?user)"
 )
 # "Your changes have NOT been applied", "No replacement was performed, old_str did not appear verbatim in app.py"
 _NOT_APPLIED = re.compile(
     r"\b(?:not (?:been )?applied|no (?:replacement|changes?|edits?) (?:was|were) (?:performed|made)"
-    r"|not appear verbatim)\b",
+    r"|not appear verbatim|(?:unable|failed) to (?:write|edit|apply|save|create)|permission denied)\b",
     re.IGNORECASE,
 )
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"

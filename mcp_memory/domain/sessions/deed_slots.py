@@ -49,7 +49,8 @@ class DeedSlots:
         for step in self.deeds.plan:
             yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
         for change in self.deeds.changes:
-            for place in [place for place in change.edits if place < self.end][-1:]:  # Later ones are told with it.
+            told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
+            for place in told[-1:]:  # What follows is told with it.
                 yield self._slot("changes", _changed(change), self.entries[place].id)
             yield from self._taken_back(change)
         for title, source in self.deeds.commits:

@@ -202,6 +202,8 @@ def _of_user(
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
+    if not is_choice and (_is_small(answer) or (is_changed and not _content(asked) & _content(answer))):
+        return  # Small talk, or a further request, which was served: the files hold it.
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
@@ -230,6 +232,11 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     """Return True where the agent is still at work on a message: no conclusion of the agent's ends the entries."""
     last = len(entries) - 1
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
+
+
+def _is_small(answer: str) -> bool:
+    """Return True for a few words that name nothing: "think then say hello"."""
+    return len(_content(answer)) <= LEAST_WORDS and answer.isascii() and not _names_something(answer)
 
 
 def _is_assent(text: str) -> bool:
@@ -266,10 +273,10 @@ def _of_agent(
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
             yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif stated or (is_announced and said is own[-1] and announces(said.text)):
+        elif stated or not said.is_last or (is_announced and said is own[-1] and announces(said.text)):
             continue
         elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
-            yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
+            yield _of(said, "next_steps", entry, Provenance.CONCLUDED, 1.2)
 
 
 def _asks(said: Utterance) -> bool:
@@ -299,11 +306,9 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
         return "fixes"
     if not exact_in(concluded):
         return None
-    if comes_to_nothing(concluded) and not is_changed:
-        return "dead_ends"
     if finds_out(concluded) or tells_of_trouble(concluded):
         return "fixes"
-    return "decisions" if is_changed else None
+    return None
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:

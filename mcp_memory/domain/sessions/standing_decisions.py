@@ -39,22 +39,23 @@ def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str,
             kept.append(each)
             continue
         kept.remove(former)
-        own = _own(former)
+        own = words_of(former)
         kept.append(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
     return tuple(kept)
 
 
 def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
     """Return the latest earlier decision that this one names as replaced, or denies; None where there is none."""
-    own = _own(decision)
+    own = words_of(decision)
     for other in reversed(earlier):
-        chosen = _own(other)
+        chosen = words_of(other)
         if _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
             return other
     return None
 
 
-def _own(decision: str) -> str:
+def words_of(decision: str) -> str:
+    """Return what the decision itself says, without what it answers and replaces."""
     return decision.removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
 
 

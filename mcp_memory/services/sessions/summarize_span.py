@@ -21,7 +21,9 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
+from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.sessions.slots import goal_in, slots_of
+from mcp_memory.domain.sessions.standing_decisions import words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -237,14 +239,15 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
-    whole = merged(summary, structured({"instructions": instructions_in(said)}))
+    quoted = [text for text in instructions_in(said) if is_standing_order(text)]
+    whole = merged(summary, structured({"instructions": quoted}))
     ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals), only_used=True))
     room = span.max_tokens
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     words = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
-    own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
+    own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
     told = structured({**own.lines, "instructions": whole.of("instructions")})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
@@ -262,10 +265,11 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
     return structured({section: lines for section, lines in summary.lines.items() if section not in aside})
 
 
-def _constraints(summary: StructuredSummary) -> tuple[str, ...]:
-    """Return the constraints that no quoted instruction repeats word for word."""
+def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
+    """Return the user's words in other sections without those that a quoted instruction says word for word."""
     quoted = " ".join(" ".join(summary.of("instructions")).split())
-    return tuple(line for line in summary.of("constraints") if line not in quoted)
+    sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
+    return {section: tuple(line for line in summary.of(section) if words_of(line) not in quoted) for section in sections}
 
 
 def _earlier(span: Span) -> StructuredSummary | None:
