@@ -41,10 +41,10 @@ ROUNDS, FACTS = 5, 37
 LONG_SESSION = 200_000
 SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "goal": ("goal",),
-    "instructions": ("instructions", "constraints"),
+    "instructions": ("instructions", "constraints", "goal"),
     "open_items": ("open_items", "in_progress", "next_steps"),
     "decisions": ("decisions", "constraints", "instructions"),
-    "dead_ends": ("dead_ends", "fixes"),
+    "dead_ends": ("dead_ends", "fixes", "instructions"),
     "files": ("changes",),
     "fixes": ("fixes",),
     "values": (),
@@ -53,7 +53,7 @@ SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
 }
 """The sections of a summary in which each kind of slot is looked for; a value may stand anywhere.
 
-A decision that a quoted order of the user's says is not told again.
+What the goal or a quoted order of the user's says is not told again.
 """
 
 

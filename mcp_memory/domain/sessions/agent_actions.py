@@ -104,8 +104,13 @@ class AgentAction:
 
     @property
     def acts(self) -> bool:
-        """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
-        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool, self.entry.text)
+        """True for a call of a tool, other than a shell, that went well and by its name does more than look.
+
+        What an agent was asked for, it may not have done.
+        """
+        is_asked = "prompt" in (call_fields(self.entry.text) or {})
+        is_done = self.went_well and self.line.act == "called" and not is_asked
+        return is_done and not only_looks(self.line.tool, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +305,10 @@ class AgentActions:
         if before is None or before.kind != "tool_result" or before.id in self.repaired:
             return False
         return ends_in_error(before.text) or before.id in self._errors
+
+    def follows_result(self, place: int) -> bool:
+        """Return True where a call's result stands directly before a message."""
+        return place > 0 and self._log.entries[place - 1].kind == "tool_result"
 
     def edited_after(self, place: int) -> tuple[int, ...]:
         """Return the places of the calls that change files, directly behind a message and before the next one."""

@@ -18,12 +18,15 @@ from mcp_memory.domain.sessions.agent_actions import (
 )
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentences import Utterance
+from mcp_memory.domain.sessions.standing_decisions import REFUSED
 from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
 OFTEN = 3
 """Failures of one thing from which on their number is told."""
+REFUSAL_HEAD, LEAST_WORDS = 300, 5
+"""The characters of a result that say that the user stopped the call, and the words of an answer that says why."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -155,7 +158,9 @@ class DeedSlots:
             if did.is_refused:
                 told = _REASON.search(did.output.text)
                 answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
-                text = f"Refused: {did.line.done}"
+                if not told and "interrupted" in did.output.text[:REFUSAL_HEAD] and not len(answer.split()) >= LEAST_WORDS:
+                    continue  # The user stopped it, and says nothing of why.
+                text = f"{REFUSED}{did.line.done}"
                 yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
 
     def _answered(self) -> Iterator[FilledSlot]:

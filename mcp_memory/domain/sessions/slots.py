@@ -24,7 +24,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, standing
+from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, REFUSED, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
@@ -67,6 +67,13 @@ def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[Fil
     settled = _settled(sorted(found, key=lambda slot: slot.place))
     told = (*settled, *_not_changed(settled, entries, deeds))
     return tuple(slot for slot in told if slot.source not in live)
+
+
+def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return what the user said in so many words, and what calls that changed something were given."""
+    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+    acted = [did.entry.text for did in AgentActions(entries).done if did.acts]
+    return (*instructions_in(entries), *acted)
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
@@ -202,8 +209,12 @@ def _of_user(
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    if not is_choice and (_is_small(answer) or (is_changed and not _content(asked) & _content(answer))):
-        return  # Small talk, or a further request, which was served: the files hold it.
+    if is_assent(own[0].text) and not is_choice:
+        return  # "Yes, that is right. Please go ahead.": what was done tells it.
+    takes_up = bool(_content(asked) & _content(answer))
+    is_telling = _names_something(answer) or any(map(_asks, proposal))
+    if not is_choice and not takes_up and (is_changed or is_small(answer) or not is_telling):
+        return  # Small talk, or a further request, which was served: what was done tells it.
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
@@ -216,7 +227,7 @@ def _of_user(
     yield made
     proposed = _content(asked)
     if any(refuses(said.text) and proposed & _content(said.text) for said in own):
-        yield replace(made, section="dead_ends", text=f"Refused: {text}")
+        yield replace(made, section="dead_ends", text=f"{REFUSED}{text}")
 
 
 def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
@@ -234,7 +245,7 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
 
 
-def _is_small(answer: str) -> bool:
+def is_small(answer: str) -> bool:
     """Return True for a few words that name nothing: "think then say hello"."""
     return len(_content(answer)) <= LEAST_WORDS and answer.isascii() and not _names_something(answer)
 
@@ -268,7 +279,9 @@ def _of_agent(
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
-        if stated and (stated != section or said.text not in concluded):
+        # Only what a message begins with says what the result before it came to.
+        is_tried = stated != "dead_ends" or (said is own[0] and deeds.follows_result(place))
+        if stated and is_tried and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0

@@ -16,8 +16,8 @@ from mcp_memory.domain.text.words import text_stems
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
 """These words open the proposal that a decision answers, and the decision that it replaces."""
-ANSWERED = "User: "
-"""Opens what the user answered or asked for, which may decide nothing."""
+REFUSED, ANSWERED = "Refused: ", "User: "
+"""Open what the user refused, and what the user answered, which may decide nothing."""
 # "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
 _IN_PLACE = re.compile(
     rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
@@ -56,7 +56,7 @@ def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
 
 def words_of(decision: str) -> str:
     """Return what the decision itself says, without what it answers and replaces."""
-    return decision.removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
+    return decision.removeprefix(REFUSED).removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
 
 
 def _differs_in_value(former: str, later: str) -> bool:

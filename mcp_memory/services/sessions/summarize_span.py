@@ -22,7 +22,7 @@ from mcp_memory.domain.model.session_log import (
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
-from mcp_memory.domain.sessions.slots import goal_in, slots_of
+from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
 from mcp_memory.domain.sessions.standing_decisions import words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -40,6 +40,7 @@ from mcp_memory.domain.sessions.summary import (
 )
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.summary_sections import LISTED, Section
+from mcp_memory.domain.text.words import text_stems
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
@@ -239,14 +240,16 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
-    quoted = [text for text in instructions_in(said) if is_standing_order(text)]
+    goal = summary.of("goal") or _goal(span, counter)
+    quoted = [text for text in instructions_in(said) if is_standing_order(text) and text not in goal]
     whole = merged(summary, structured({"instructions": quoted}))
-    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals), only_used=True))
+    found = ledgers.ledger_of(told_apart(originals), only_used=True)
+    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, given_in((*originals, *span.following))))
     room = span.max_tokens
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    words = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
+    words = {**_words(whole).lines, "goal": whole.of("goal") or goal}
     own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
     told = structured({**own.lines, "instructions": whole.of("instructions")})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
@@ -266,10 +269,17 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
 
 
 def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
-    """Return the user's words in other sections without those that a quoted instruction says word for word."""
-    quoted = " ".join(" ".join(summary.of("instructions")).split())
+    """Return the user's words in other sections without those that the goal or a quoted instruction says."""
+    quoted = [frozenset(text_stems(text)) for text in (*summary.of("instructions"), *summary.of("goal"))]
     sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
-    return {section: tuple(line for line in summary.of(section) if words_of(line) not in quoted) for section in sections}
+    return {
+        section: tuple(
+            line
+            for line in summary.of(section)
+            if not any(frozenset(text_stems(words_of(line))) <= words for words in quoted)
+        )
+        for section in sections
+    }
 
 
 def _earlier(span: Span) -> StructuredSummary | None:
