@@ -158,12 +158,9 @@ class DeedSlots:
             if did.is_refused:
                 told = _REASON.search(did.output.text)
                 answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
-                if (
-                    not told
-                    and "interrupted" in did.output.text[:REFUSAL_HEAD]
-                    and not len(answer.split()) >= LEAST_WORDS
-                ):
-                    continue  # The user stopped it, and says nothing of why.
+                is_stopped = not told and "interrupted" in did.output.text[:REFUSAL_HEAD]
+                if is_stopped and len(answer.split()) < LEAST_WORDS:
+                    continue  # The user says nothing of why.
                 text = f"{REFUSED}{did.line.done}"
                 yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
 

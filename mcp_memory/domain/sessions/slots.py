@@ -207,12 +207,8 @@ def _of_user(
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    if is_assent(own[0].text) and not is_choice:
-        return  # "Yes, that is right. Please go ahead.": what was done tells it.
-    takes_up = bool(_content(asked) & _content(answer))
-    is_telling = _names_something(answer) or any(map(_asks, proposal))
-    if not is_choice and not takes_up and (is_changed or is_small(answer) or not is_telling):
-        return  # Small talk, or a further request, which was served: what was done tells it.
+    if not is_choice and _is_served(own, answer, asked, proposal, is_changed=is_changed):
+        return
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = is_changed and (finds_out(answer) or is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
@@ -243,7 +239,21 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
 
 
-def is_small(answer: str) -> bool:
+def _is_served(
+    own: Sequence[Utterance], answer: str, asked: str, proposal: Sequence[Utterance], *, is_changed: bool
+) -> bool:
+    """Return True for a go-ahead, small talk, and a further request: what was done tells it.
+
+    "Yes, that is right. Please go ahead.", "think then say hello", "make it a little brighter" before an edit.
+    """
+    if is_assent(own[0].text):
+        return True
+    is_telling = _names_something(answer) or any(map(_asks, proposal))
+    takes_up = bool(_content(asked) & _content(answer))
+    return not takes_up and (is_changed or _is_small(answer) or not is_telling)
+
+
+def _is_small(answer: str) -> bool:
     """Return True for a few words that name nothing: "think then say hello"."""
     return len(_content(answer)) <= LEAST_WORDS and answer.isascii() and not _names_something(answer)
 
