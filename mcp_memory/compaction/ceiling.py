@@ -29,7 +29,7 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
-WORDS_CHARACTERS = (80, 0)
+WORDS_CHARACTERS = (80, 24)
 """Characters shown of an archived message: at first, and where that is not enough."""
 MANY, FEW = 100, 3
 """Most entries archived as one block, where a line for each is too much, and the fewest."""
@@ -176,8 +176,6 @@ def _archived(entry: Entry, characters: int) -> str:
         entry_id = entry.covers[0] if len(entry.covers) == 1 else entry.id
         told = f"id={entry_id} role={entry.role} tokens={entry.original_tokens:,}"
         head, words = f"[{LABELS['external']} {told}", entry.text
-    if not characters:
-        return f"{head}]"
     if entry.kind == "tool_result" and entry.form in ("original", "mask"):
         words = kept_line(remains_of(entry), 0, len)
     return f"{head}] {one_line(words, characters)}".rstrip()

@@ -275,6 +275,11 @@ class AgentActions:
         return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
 
     @cached_property
+    def stopped(self) -> frozenset[str]:
+        """The ids of the outputs of calls that the user refused or stopped."""
+        return frozenset(did.output.id for did in self.done if did.is_refused)
+
+    @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
         """Return what each commit that stands, tag and push did, with the call's id."""
         found = [(made.place, made.text, made.source) for made in self._commits if made.stands]

@@ -1,7 +1,7 @@
 """Sorts a sentence into a section of a summary, by its speaker and its words.
 
 Only what pays on foreign sessions has a rule: choices, dead ends, the user's conditions, and what is put off. Only
-users set constraints; what a tool prints, calls and their results say. Independent of embeddings and ranking.
+users set constraints; a tool's output is a dead end, whatever its words. Independent of embeddings and ranking.
 """
 
 import re
@@ -74,7 +74,7 @@ _TURNS = re.compile(
 def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
     if said.speaker == "output":
-        return None
+        return "dead_ends"
     if said.speaker == "block":
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):

@@ -26,7 +26,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, REFUSED, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import announces, one_line
+from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import CONDITION, decides, finds_out
@@ -120,7 +120,7 @@ def _told(
     yield from _state(agents, by_entry, entries)
     spoken: Sequence[Utterance] = ()
     for number, own in by_entry.items():
-        if entries[number].id in deeds.repaired:
+        if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
@@ -275,7 +275,7 @@ def _of_agent(
 ) -> Iterator[FilledSlot]:
     """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
 
-    What a message announces at its end, before a call, is done at once, not put off.
+    What a message announces before a call is done at once, not put off.
     """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
@@ -287,16 +287,16 @@ def _of_agent(
     for said in own:
         stated = section_of(said)
         # Only what a message begins with says what the result before it came to.
-        is_tried = stated != "dead_ends" or (said is own[0] and deeds.follows_result(place))
+        is_tried = stated != "dead_ends" or said.speaker == "output" or (said is own[0] and deeds.follows_result(place))
         if stated and is_tried and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
             yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif stated or not said.is_last or (is_announced and said is own[-1] and announces(said.text)):
+        elif stated or is_announced:
             continue
         elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
-            yield _of(said, "next_steps", entry, Provenance.CONCLUDED, 1.2)
+            yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
 
 
 def _asks(said: Utterance) -> bool:
