@@ -201,16 +201,17 @@ def _of_user(
     asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
     is_changed = bool(deeds.edited_after(own[0].entry))
     is_firm = decides(answer) or takes_back(answer)
-    if not asked and not is_firm and not (is_changed and finds_out(answer)):
+    found_out = is_changed and finds_out(answer)
+    if not asked and not is_firm and not found_out:
         return  # A further request, or talk among people.
     is_choice = is_firm or any(refuses(said.text) for said in own)
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    if not is_choice and _is_served(own, answer, asked, proposal, is_changed=is_changed):
+    if not (is_choice or found_out) and _is_served(own, answer, asked, proposal, is_changed=is_changed):
         return
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
-    is_fix = is_changed and (finds_out(answer) or is_answer)
+    is_fix = found_out or (is_changed and is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     text = text if is_choice or is_fix else f"{ANSWERED}{text}"
     made = FilledSlot(

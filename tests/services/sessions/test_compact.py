@@ -383,7 +383,7 @@ class TestSummaries:
             app.compact(replace(EVERY, window=6_000, passes=("threshold",)), caller)
         asked = RecallRequest(query="Which services were moved to which port?", kinds=("summary",))
         [found] = app.recall(asked, caller).results
-        assert "Please move the service" in str(found["text"])
+        assert "Please move only the service" in str(found["text"])
         assert len(app.recall(replace(asked, include_inactive=True), caller).results) == 3
 
     def test_what_became_of_a_summary_s_record_does_not_matter_to_the_log(self, app: App, caller: Caller) -> None:
