@@ -289,6 +289,8 @@ def _of_agent(
         stated = section_of(said)
         # Only what a message begins with says what the result before it came to.
         is_tried = stated != "dead_ends" or said.speaker == "output" or (said is own[0] and deeds.follows_result(place))
+        if is_announced and stated == "decisions":
+            continue  # "Let's use find_file to see where it is."
         if stated and is_tried and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
             # A choice in so many words comes before the user's further requests, which are quoted beside.

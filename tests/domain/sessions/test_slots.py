@@ -304,9 +304,8 @@ def test_a_civility_is_no_state() -> None:
 
 def test_what_a_message_begins_with_behind_a_result_came_to_nothing() -> None:
     vain = "The flag --fast did not help with build.log."
-    assert told(session(("user", "Speed it up."), run("make --fast", "9 s"), ("assistant", vain)), "dead_ends") == [
-        vain
-    ]
+    tried = [("user", "Speed it up."), run("make --fast", "9 s")]
+    assert told(session(*tried, ("assistant", vain)), "dead_ends") == [vain]
     assert told(session(("user", "Speed it up."), ("assistant", vain)), "dead_ends") == []
     later = ("assistant", f"It took 9 s. {vain}")
     assert told(session(*tried, later), "dead_ends") == []
@@ -346,6 +345,11 @@ def test_a_go_ahead_small_talk_and_a_served_request_decide_nothing() -> None:
         ("assistant", "It stays."),
     )
     assert [text for text in told(entries, "decisions") if "border" not in text] == []
+
+
+def test_a_choice_of_the_next_tool_is_no_decision() -> None:
+    entries = session(("user", "Mend it."), ("assistant", "Let's use find_file to see where it is."), run("ls", "a.py"))
+    assert told(entries, "decisions") == []
 
 
 def test_given_is_what_the_user_says_and_what_acts_were_given() -> None:
