@@ -26,7 +26,6 @@ from mcp_memory.domain.model.session_log import (
     replacing,
     saved,
 )
-from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.text.times import iso
 
 LONG_TURN = 0.1
@@ -169,8 +168,8 @@ def _anchor_tokens(log: SessionLog) -> int:
 
 
 def _is_quoted(entry: Entry) -> bool:
-    """Return True for a standing order of the user's, which a summary quotes and does not shorten."""
-    return entry.is_users and entry.tokens <= INSTRUCTION_TOKENS and is_standing_order(entry.text)
+    """Return True for an instruction of the user's, which a summary quotes where it is a standing order."""
+    return entry.is_users and entry.tokens <= INSTRUCTION_TOKENS
 
 
 def _reason(log: SessionLog, options: CompactionOptions, made: Replacement) -> str:

@@ -123,13 +123,13 @@ def test_what_is_put_away_says_whose_it_was_how_long_and_how_it_began() -> None:
 
 
 def test_the_users_words_go_last_and_are_still_theirs() -> None:
-    """D1.1: of others' no more than the line that names them is left before."""
+    """D1.1: of others' no more than the line that names them, and their first words, is left before."""
     log = a_log(("user", LONG), ("assistant", LONG))
     after, (said, answer) = run(log, CompactionOptions(window=log.tokens, threshold=0.4, ceiling=0.4))
     assert said.text.startswith("[MESSAGE ARCHIVED id=r000001 role=user tokens=94] There is")
     assert said.is_users
     assert after.turns == log.turns
-    assert answer.text == "[MESSAGE ARCHIVED id=r000002 role=assistant tokens=94]"
+    assert answer.text == "[MESSAGE ARCHIVED id=r000002 role=assistant tokens=94] There is much to be sai…"
 
 
 def test_a_block_put_away_is_still_no_message_of_the_users() -> None:
@@ -150,9 +150,9 @@ def test_where_that_is_not_enough_only_the_line_that_names_the_original_is_left(
     assert [entry.form for entry in made] == ["external"] * 2
     twice, _ = run(once, CompactionOptions(window=log.tokens, ceiling=0.2, threshold=0.2))
     assert [entry.text for entry in twice.entries if entry.kind != "tool_call"] == [
-        "[MESSAGE ARCHIVED id=r000001 role=user tokens=94]",
-        "[MESSAGE ARCHIVED id=r000003 role=tool tokens=101]",
-        "[MESSAGE ARCHIVED id=r000004 role=assistant tokens=94]",
+        "[MESSAGE ARCHIVED id=r000001 role=user tokens=94] There is much to be sai…",
+        "[MESSAGE ARCHIVED id=r000003 role=tool tokens=101] AssertionError: 3 != 4",
+        "[MESSAGE ARCHIVED id=r000004 role=assistant tokens=94] There is much to be sai…",
     ]
 
 

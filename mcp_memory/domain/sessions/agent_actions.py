@@ -311,10 +311,6 @@ class AgentActions:
             return False
         return ends_in_error(before.text) or before.id in self._errors
 
-    def follows_result(self, place: int) -> bool:
-        """Return True where a call's result stands directly before a message."""
-        return place > 0 and self._log.entries[place - 1].kind == "tool_result"
-
     def edited_after(self, place: int) -> tuple[int, ...]:
         """Return the places of the calls that change files, directly behind a message and before the next one."""
         end = self._next_message(place)

@@ -287,11 +287,11 @@ def _of_agent(
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
-        # Only what a message begins with says what the result before it came to.
-        is_tried = stated != "dead_ends" or said.speaker == "output" or (said is own[0] and deeds.follows_result(place))
-        if is_announced and stated == "decisions":
+        # What is said before a call goes on: only its beginning says what came of what was tried before.
+        is_tried = said.speaker != "assistant" or not is_announced or said in own[:2]
+        if is_announced and stated == "decisions" and said is own[-1] and announces(said.text):
             continue  # "Let's use find_file to see where it is."
-        if stated and is_tried and (stated != section or said.text not in concluded):
+        if stated and (is_tried or stated != "dead_ends") and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0

@@ -306,9 +306,9 @@ def test_what_a_message_begins_with_behind_a_result_came_to_nothing() -> None:
     vain = "The flag --fast did not help with build.log."
     tried = [("user", "Speed it up."), run("make --fast", "9 s")]
     assert told(session(*tried, ("assistant", vain)), "dead_ends") == [vain]
-    assert told(session(("user", "Speed it up."), ("assistant", vain)), "dead_ends") == []
-    later = ("assistant", f"It took 9 s. {vain}")
-    assert told(session(*tried, later), "dead_ends") == []
+    again = run("ls", "build.log")
+    assert told(session(*tried, ("assistant", vain), again), "dead_ends") == [vain]
+    assert told(session(*tried, ("assistant", f"It took 9 s. It is slow. {vain}"), again), "dead_ends") == []
 
 
 def test_what_only_the_agent_says_is_wrong_is_no_fix() -> None:
