@@ -26,7 +26,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, REFUSED, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import CONDITION, decides, finds_out
