@@ -78,7 +78,7 @@ def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: A
     """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
     known = " ".join(change.path for change in deeds.changes)
     for slot in slots:
-        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.CONCLUDED:
+        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.SAID:
             for path in _files_in(slot.text, known):
                 text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
                 yield replace(slot, section="changes", text=text, worth=1.0)
