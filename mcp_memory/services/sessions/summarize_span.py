@@ -241,7 +241,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
     goal = summary.of("goal") or _goal(span, counter)
-    quoted = [text for text in instructions_in(said) if is_standing_order(text) and text not in goal]
+    quoted = [text for text in instructions_in(said) if is_standing_order(text)]
     whole = merged(summary, structured({"instructions": quoted}))
     found = ledgers.ledger_of(told_apart(originals), only_used=True)
     ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, given_in((*originals, *span.following))))

@@ -540,7 +540,7 @@ class TestCallersSummary:
             NewRecord(kind="message", role=role, text=text)
             for number in range(60)
             for role, text in (
-                ("user", f"Put lamp {number} on shelf {number * 3}, and tell me when."),
+                ("user", f"Only put lamp {number} on shelf {number * 3}, and tell me when."),
                 ("assistant", "Ok, yes."),
             )
         ]
