@@ -429,7 +429,7 @@ class TestSummaries:
         summary = parsed(_summary(app, caller))
         assert set(rules[:35]) <= set(summary.of("instructions"))
         assert not summary.of("constraints")
-        assert len(summary.of("decisions")) > 20
+        assert len(summary.of("decisions")) >= 10  # The rules themselves are quoted, and decide nothing besides.
 
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""
