@@ -25,14 +25,15 @@ _ITEM_TEXTS = ("content", "step", "description", "title", "task", "text", "name"
 _OPEN, _GOING_ON, _DONE = ("pending", "open", "todo", "not_started"), ("in_progress", "active"), ("completed", "done")
 # "exited with code 1", '"exit_code": 2', "exit status 1"; not "code 0"
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s?(\d{1,3})\b", re.IGNORECASE)
-# "The user doesn't want to proceed with this tool use", "rejected by user", "declined by the user"
+# "The user doesn't want to proceed with this tool use", "rejected by user", "[Request interrupted by user]"
 _REFUSED = re.compile(
-    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
+    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)"
+    r"|(?:rejected|declined|denied|interrupted|aborted|cancell?ed) by (?:the )?user)"
 )
 # "Your changes have NOT been applied", "No replacement was performed, old_str did not appear verbatim in app.py"
 _NOT_APPLIED = re.compile(
     r"\b(?:not (?:been )?applied|no (?:replacement|changes?|edits?) (?:was|were) (?:performed|made)"
-    r"|not appear verbatim)\b",
+    r"|not appear verbatim|(?:unable|failed) to (?:write|edit|apply|save|create)|permission denied)\b",
     re.IGNORECASE,
 )
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
@@ -103,8 +104,13 @@ class AgentAction:
 
     @property
     def acts(self) -> bool:
-        """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
-        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool, self.entry.text)
+        """True for a call of a tool, other than a shell, that went well and by its name does more than look.
+
+        What an agent was asked for, it may not have done.
+        """
+        is_asked = "prompt" in (call_fields(self.entry.text) or {})
+        is_done = self.went_well and self.line.act == "called" and not is_asked
+        return is_done and not only_looks(self.line.tool, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +273,11 @@ class AgentActions:
     def repaired(self) -> frozenset[str]:
         """The ids of the outputs of failures that were fixed."""
         return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
+
+    @cached_property
+    def stopped(self) -> frozenset[str]:
+        """The ids of the outputs of calls that the user refused or stopped."""
+        return frozenset(did.output.id for did in self.done if did.is_refused)
 
     @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:

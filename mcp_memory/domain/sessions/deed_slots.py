@@ -18,12 +18,15 @@ from mcp_memory.domain.sessions.agent_actions import (
 )
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentences import Utterance
+from mcp_memory.domain.sessions.standing_decisions import REFUSED
 from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
 OFTEN = 3
 """Failures of one thing from which on their number is told."""
+REFUSAL_HEAD, LEAST_WORDS = 300, 5
+"""The characters of a result that say that the user stopped the call, and the words of an answer that says why."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -33,19 +36,25 @@ _PLANNED: Mapping[str, Section] = {"open": "next_steps", "going on": "in_progres
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeedSlots:
-    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id."""
+    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id.
+
+    The entries from the place `end` on stay in the log.
+    """
 
     entries: Sequence[Entry]
     deeds: AgentActions
     said: Mapping[int, Sequence[Utterance]]
     places: Mapping[str, int]
+    end: int
 
     def all(self) -> Iterator[FilledSlot]:
         """Yield the slots of every deed, in no order."""
         for step in self.deeds.plan:
             yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
         for change in self.deeds.changes:
-            yield self._slot("changes", _changed(change), change.source)
+            told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
+            for place in told[-1:]:  # What follows is told with it.
+                yield self._slot("changes", _changed(change), self.entries[place].id)
             yield from self._taken_back(change)
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done")
@@ -149,7 +158,10 @@ class DeedSlots:
             if did.is_refused:
                 told = _REASON.search(did.output.text)
                 answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
-                text = f"Refused: {did.line.done}"
+                is_stopped = not told and "interrupted" in did.output.text[:REFUSAL_HEAD]
+                if is_stopped and len(answer.split()) < LEAST_WORDS:
+                    continue  # The user says nothing of why.
+                text = f"{REFUSED}{did.line.done}"
                 yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
 
     def _answered(self) -> Iterator[FilledSlot]:

@@ -8,6 +8,7 @@ import re
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides
 from mcp_memory.domain.text.summary_sections import Section
 
@@ -39,6 +40,14 @@ _CONSTRAINT = re.compile(
     rf"|\b(?:{lexicon.spaced('demands')})\b|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
     re.IGNORECASE,
 )
+# "no rgb indices!", "the report without tables", "nur zwischen 2 und 4"
+_LIMIT = re.compile(
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.EXCEPTIONS}|{lexicon.spaced('not')})\b"
+    rf"|{lexicon.unspaced('limits')}",
+    re.IGNORECASE,
+)
+# "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
+_OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
     rf"^(?:(?:{lexicon.spaced('announcements')}|i need to|i should) |let['’]s (?:look|check|see|try|start|run|open)"
@@ -75,6 +84,22 @@ def section_of(said: Utterance) -> Section | None:
     if said.speaker == "user" and demands(said.text):
         return "constraints"
     return "dead_ends" if comes_to_nothing(said.text) else None
+
+
+def is_standing_order(text: str) -> bool:
+    """Return True where a message of the user's says how the work is to be done, refuses or corrects: it still holds.
+
+    A wish that names no limit holds until it is served.
+    """
+    return any(
+        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said)
+        for said in sentences_of(text)
+    )
+
+
+def _limits(sentence: str) -> bool:
+    is_asked = sentence.endswith(lexicon.QUESTION_SIGNS)
+    return bool(_LIMIT.search(sentence)) and not is_asked and not _OF_ONESELF.search(sentence)
 
 
 def changes_direction(text: str) -> bool:

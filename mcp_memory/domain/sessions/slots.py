@@ -24,12 +24,12 @@ from mcp_memory.domain.sessions.sentence_sections import (
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, standing
+from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, REFUSED, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
+from mcp_memory.domain.text.statements import CONDITION, decides, finds_out
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
@@ -46,28 +46,39 @@ IS_DONE = 0.7
 
 CHOSEN_WORTH = 1.6
 """The worth of what the agent says that it chose; 1.5 is that of what the user says."""
-CLAIM = "The agent says: "
-"""Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
 
 
-def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
-    """Return the slots of these entries in their order, each once; superseded ones are left out."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[FilledSlot, ...]:
+    """Return the slots of a log's `own` entries in their order, each once; superseded ones are left out.
+
+    Those `following` close what is open, and say themselves how things stand.
+    """
+    entries = told_apart([entry for entry in (*own, *following) if is_of_work(entry)])
+    live = {entry.id for entry in following}
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
-    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places)
-    found = [*did.all(), *_told(entries, deeds, said)]
+    end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
+    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
+    found = [*did.all(), *_told(entries, deeds, said, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place))
-    return (*settled, *_not_changed(settled, entries, deeds))
+    told = (*settled, *_not_changed(settled, entries, deeds))
+    return tuple(slot for slot in told if slot.source not in live)
+
+
+def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return what the user said in so many words, and what calls that changed something were given."""
+    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+    acted = [did.entry.text for did in AgentActions(entries).done if did.acts]
+    return (*instructions_in(entries), *acted)
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
     """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
     known = " ".join(change.path for change in deeds.changes)
     for slot in slots:
-        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.CONCLUDED:
+        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.SAID:
             for path in _files_in(slot.text, known):
                 text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
                 yield replace(slot, section="changes", text=text, worth=1.0)
@@ -100,16 +111,16 @@ def _names_something(text: str) -> bool:
 
 
 def _told(
-    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
+    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
 ) -> Iterator[FilledSlot]:
-    if goal := goal_in(entries):
+    if goal := goal_in(entries[:end]):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
     spoken: Sequence[Utterance] = ()
     for number, own in by_entry.items():
-        if entries[number].id in deeds.repaired:
+        if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
@@ -190,14 +201,17 @@ def _of_user(
     asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
     is_changed = bool(deeds.edited_after(own[0].entry))
     is_firm = decides(answer) or takes_back(answer)
-    if not asked and not is_firm and not (is_changed and finds_out(answer)):
+    found_out = is_changed and finds_out(answer)
+    if not asked and not is_firm and not found_out:
         return  # A further request, or talk among people.
     is_choice = is_firm or any(refuses(said.text) for said in own)
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
+    if not (is_choice or found_out) and _is_served(own, answer, asked, proposal, is_changed=is_changed):
+        return
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
-    is_fix = is_changed and (finds_out(answer) or is_answer)
+    is_fix = found_out or (is_changed and is_answer)
     text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
     text = text if is_choice or is_fix else f"{ANSWERED}{text}"
     made = FilledSlot(
@@ -208,7 +222,7 @@ def _of_user(
     yield made
     proposed = _content(asked)
     if any(refuses(said.text) and proposed & _content(said.text) for said in own):
-        yield replace(made, section="dead_ends", text=f"Refused: {text}")
+        yield replace(made, section="dead_ends", text=f"{REFUSED}{text}")
 
 
 def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
@@ -224,6 +238,25 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     """Return True where the agent is still at work on a message: no conclusion of the agent's ends the entries."""
     last = len(entries) - 1
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
+
+
+def _is_served(
+    own: Sequence[Utterance], answer: str, asked: str, proposal: Sequence[Utterance], *, is_changed: bool
+) -> bool:
+    """Return True for a go-ahead, small talk, and a further request: what was done tells it.
+
+    "Yes, that is right. Please go ahead.", "think then say hello", "make it a little brighter" before an edit.
+    """
+    if is_assent(own[0].text):
+        return True
+    is_telling = _names_something(answer) or any(map(_asks, proposal))
+    takes_up = bool(_content(asked) & _content(answer))
+    return not takes_up and (is_changed or _is_small(answer) or not is_telling)
+
+
+def _is_small(answer: str) -> bool:
+    """Return True for a few words that name nothing: "think then say hello"."""
+    return len(_content(answer)) <= LEAST_WORDS and answer.isascii() and not _names_something(answer)
 
 
 def _is_assent(text: str) -> bool:
@@ -243,24 +276,27 @@ def _of_agent(
 ) -> Iterator[FilledSlot]:
     """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
 
-    What a message announces at its end, before a call, is done at once, not put off.
+    What a message announces before a call is done at once, not put off.
     """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
     if section:
-        is_claim = section == "fixes" and not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=_claimed(own) if is_claim else concluded, source=entry.id, place=place,
+            section=section, text=concluded, source=entry.id, place=place,
             provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
-        if stated and (stated != section or said.text not in concluded):
+        # What is said before a call goes on: only its beginning says what came of what was tried before.
+        is_tried = said.speaker != "assistant" or not is_announced or said in own[:2]
+        if is_announced and stated == "decisions" and said is own[-1] and announces(said.text):
+            continue  # "Let's use find_file to see where it is."
+        if stated and (is_tried or stated != "dead_ends") and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
             # A choice in so many words comes before the user's further requests, which are quoted beside.
             worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
             yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif stated or (is_announced and said is own[-1] and announces(said.text)):
+        elif stated or is_announced:
             continue
         elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
             yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
@@ -276,28 +312,13 @@ def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
     return is_done and deeds.follows_error(first.entry)
 
 
-def _claimed(own: Sequence[Utterance]) -> str:
-    """Return what only the agent says is wrong, as its claim, without the later items of a list."""
-    last = max((n for n, said in enumerate(own) if finds_out(said.text) or tells_of_trouble(said.text)), default=0)
-    return f"{CLAIM}{conclusion(own[: last + 1] if own[last].is_item else own)}"
-
-
 def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
     if first.speaker != "assistant" or not _says_something(concluded):
         return None
     edits = deeds.edited_after(first.entry)
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
-    is_changed = bool(edits)
-    if _is_done_about(first, deeds):
-        return "fixes"
-    if not exact_in(concluded):
-        return None
-    if comes_to_nothing(concluded) and not is_changed:
-        return "dead_ends"
-    if finds_out(concluded) or tells_of_trouble(concluded):
-        return "fixes"
-    return "decisions" if is_changed else None
+    return "fixes" if _is_done_about(first, deeds) else None
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:

@@ -16,8 +16,8 @@ from mcp_memory.domain.text.words import text_stems
 FORMER_CHARACTERS = 80
 ASKED, FORMER = " (on: ", " (no longer: "
 """These words open the proposal that a decision answers, and the decision that it replaces."""
-ANSWERED = "User: "
-"""Opens what the user answered or asked for, which may decide nothing."""
+REFUSED, ANSWERED = "Refused: ", "User: "
+"""Open what the user refused, and what the user answered, which may decide nothing."""
 # "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
 _IN_PLACE = re.compile(
     rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
@@ -39,23 +39,24 @@ def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str,
             kept.append(each)
             continue
         kept.remove(former)
-        own = _own(former)
+        own = words_of(former)
         kept.append(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
     return tuple(kept)
 
 
 def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
     """Return the latest earlier decision that this one names as replaced, or denies; None where there is none."""
-    own = _own(decision)
+    own = words_of(decision)
     for other in reversed(earlier):
-        chosen = _own(other)
+        chosen = words_of(other)
         if _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
             return other
     return None
 
 
-def _own(decision: str) -> str:
-    return decision.removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
+def words_of(decision: str) -> str:
+    """Return what the decision itself says, without what it answers and replaces."""
+    return decision.removeprefix(REFUSED).removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
 
 
 def _differs_in_value(former: str, later: str) -> bool:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
-from mcp_memory.domain.sessions.slots import slots_of
+from mcp_memory.domain.sessions.slots import given_in, slots_of
 from tests.domain.sessions.made_sessions import Line, run, session, told
 
 
@@ -302,21 +302,59 @@ def test_a_civility_is_no_state() -> None:
     assert told(entries, "state") == ["The clock is mended in a.py, and 3 tests pass."]
 
 
-def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> None:
+def test_what_a_message_begins_with_behind_a_result_came_to_nothing() -> None:
     vain = "The flag --fast did not help with build.log."
-    assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
+    tried = [("user", "Speed it up."), run("make --fast", "9 s")]
+    assert told(session(*tried, ("assistant", vain)), "dead_ends") == [vain]
+    again = run("ls", "build.log")
+    assert told(session(*tried, ("assistant", vain), again), "dead_ends") == [vain]
+    assert told(session(*tried, ("assistant", f"It took 9 s. It is slow. {vain}"), again), "dead_ends") == []
+
+
+def test_what_only_the_agent_says_is_wrong_is_no_fix() -> None:
+    """P1.2: it may be wrong about why something does not work."""
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
-    claim = "The agent says: It turned out that cache.db drops rows."
-    assert told(session(("user", "Speed it up."), *found), "fixes") == [claim]
+    assert told(session(("user", "Speed it up."), *found), "fixes") == []
+    listed = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
+    assert told(session(("user", "Why twice?"), ("assistant", listed)), "fixes") == []
 
 
-def test_what_only_the_agent_says_is_wrong_stands_as_its_claim_without_the_rest_of_a_list() -> None:
-    """P1.2: it may be wrong about why something does not work; a list tells other things, too."""
-    listed = "1. **XEHM4B**: it failed, it was booked on 2024-05-01.\n2. **59XX6W**: it was booked within 24 hours."
-    entries = session(("user", "Cancel both."), ("assistant", f"Of the two:\n\n{listed}\n\nPlease confirm that."))
-    assert told(entries, "fixes") == ["The agent says: XEHM4B: it failed, it was booked on 2024-05-01."]
-    plain = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
-    assert told(session(("user", "Why twice?"), ("assistant", plain)), "fixes") == [f"The agent says: {plain}"]
+def test_what_follows_closes_what_is_open_and_tells_the_state_itself() -> None:
+    """P1.2: a summary says nothing that the part behind it has overtaken."""
+    entries = session(
+        ("user", "Move the tables to the new host."),
+        ("assistant", "Two of 9 tables are on the new host."),
+        ("user", "Move the last 7 tables, too."),
+        ("assistant", "All 9 tables are on the new host now."),
+    )
+    shown = slots_of(entries[:2], entries[2:])
+    assert all(slot.source == entries[0].id or slot.source == entries[1].id for slot in shown)
+    assert not any(slot.section in ("state", "next_steps") for slot in shown)
+    assert [slot.text for slot in shown if slot.section == "goal"] == ["Move the tables to the new host."]
+
+
+def test_a_go_ahead_small_talk_and_a_served_request_decide_nothing() -> None:
+    entries = session(
+        ("user", "Make the theme calmer."),
+        ("assistant", "The headings are grey now. Shall I go on with the links?"),
+        ("user", "Yes, that's correct. Please go ahead with the links of all pages."),
+        ("assistant", "The links are grey."),
+        ("user", "think then say hello"),
+        ("assistant", "Hello!"),
+        ("user", "No, the border stays as it is."),
+        ("assistant", "It stays."),
+    )
+    assert [text for text in told(entries, "decisions") if "border" not in text] == []
+
+
+def test_a_choice_of_the_next_tool_is_no_decision() -> None:
+    entries = session(("user", "Mend it."), ("assistant", "Let's use find_file to see where it is."), run("ls", "a.py"))
+    assert told(entries, "decisions") == []
+
+
+def test_given_is_what_the_user_says_and_what_acts_were_given() -> None:
+    entries = session(("user", "My id is ana_99."), ("assistant", "Thanks."))
+    assert given_in(entries) == ("My id is ana_99.",)
 
 
 def test_what_is_announced_before_a_call_is_not_put_off() -> None:
