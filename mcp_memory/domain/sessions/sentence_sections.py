@@ -46,6 +46,10 @@ _LIMIT = re.compile(
     rf"|{lexicon.unspaced('limits')}",
     re.IGNORECASE,
 )
+# "tell her before you merge", "it stays until the check is clean", "prune erst ab März"
+_BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
+# "so Krystyna's garden, 16 may", "the code block was #b5bd68"; not "in 5 seconds"
+_NUMBERS = re.compile(r"#\w{3,8}\b|\d[\d.,:]*\d|\b(?=\w*\d)\w{4,}")
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
 _OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"
@@ -87,19 +91,20 @@ def section_of(said: Utterance) -> Section | None:
 
 
 def is_standing_order(text: str) -> bool:
-    """Return True where a message of the user's says how the work is to be done, refuses or corrects: it still holds.
+    """Return True where a message of the user's says how the work is to be done, refuses, corrects, or gives a value.
 
-    A wish that names no limit holds until it is served.
+    Such words still hold; a wish that names no limit holds until it is served.
     """
     return any(
-        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said)
-        for said in sentences_of(text)
+        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said) for said in sentences_of(text)
     )
 
 
 def _limits(sentence: str) -> bool:
-    is_asked = sentence.endswith(lexicon.QUESTION_SIGNS)
-    return bool(_LIMIT.search(sentence)) and not is_asked and not _OF_ONESELF.search(sentence)
+    if sentence.endswith(lexicon.QUESTION_SIGNS):
+        return False
+    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
+    return is_denied or bool(_BOUND.search(sentence) or _NUMBERS.search(sentence))
 
 
 def changes_direction(text: str) -> bool:
