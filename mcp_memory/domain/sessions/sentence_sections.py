@@ -8,7 +8,7 @@ import re
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.segments import sentences_of
+from mcp_memory.domain.text.segments import sentences_of, unquoted
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides
 from mcp_memory.domain.text.summary_sections import Section
 
@@ -50,6 +50,8 @@ _LIMIT = re.compile(
 _BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
 # "so Krystyna's garden, 16 may", "the code block was #b5bd68"; not "in 5 seconds"
 _NUMBERS = re.compile(r"#\w{3,8}\b|\d[\d.,:]*\d|\b(?=\w*\d)\w{4,}")
+# "~$ make test", "➜  app git:(main) ✗ ls": lines of a terminal
+_PASTED = re.compile(r"^\s*(?:[➜❯$%]|\w+@[\w.-]+[: ])", re.MULTILINE)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
 _OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"
@@ -95,16 +97,18 @@ def is_standing_order(text: str) -> bool:
 
     Such words still hold; a wish that names no limit holds until it is served.
     """
+    gives = _NUMBERS if not _PASTED.search(text) else _BOUND
     return any(
-        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said) for said in sentences_of(text)
+        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said, gives)
+        for said in sentences_of(text)
     )
 
 
-def _limits(sentence: str) -> bool:
+def _limits(sentence: str, gives: re.Pattern[str]) -> bool:
     if sentence.endswith(lexicon.QUESTION_SIGNS):
         return False
     is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
-    return is_denied or bool(_BOUND.search(sentence) or _NUMBERS.search(sentence))
+    return is_denied or bool(_BOUND.search(sentence) or gives.search(unquoted(sentence)))
 
 
 def changes_direction(text: str) -> bool:

@@ -119,18 +119,27 @@ def _told(
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
     spoken: Sequence[Utterance] = ()
+    before = -1
     for number, own in by_entry.items():
         if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, deeds, spoken if spoken and spoken[0].speaker == "assistant" else (),
+                own, entries, deeds, spoken if _proposes(spoken, deeds, before) else (),
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
+            before = number
         else:
             yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
         spoken = own if own[0].speaker in ("user", "assistant") else spoken
+
+
+def _proposes(spoken: Sequence[Utterance], deeds: AgentActions, before: int) -> bool:
+    """Return True for an agent's message that asks, or that says what it would do: no report of changes just made."""
+    if not spoken or spoken[0].speaker != "assistant":
+        return False
+    return any(map(_asks, spoken)) or not any(before < place < spoken[0].entry for place in deeds.edits)
 
 
 def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
@@ -248,7 +257,7 @@ def _is_served(
     "Yes, that is right. Please go ahead.", "think then say hello", "make it a little brighter" before an edit.
     """
     if is_assent(own[0].text):
-        return True
+        return not (is_changed and _names_something(asked))
     is_telling = _names_something(answer) or any(map(_asks, proposal))
     takes_up = bool(_content(asked) & _content(answer))
     return not takes_up and (is_changed or _is_small(answer) or not is_telling)
