@@ -50,8 +50,8 @@ _LIMIT = re.compile(
 _BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
 # "so Krystyna's garden, 16 may", "the code block was #b5bd68"; not "in 5 seconds"
 _NUMBERS = re.compile(r"#\w{3,8}\b|\d[\d.,:]*\d|\b(?=\w*\d)\w{4,}")
-# "~$ make test", "➜  app git:(main) ✗ ls": lines of a terminal
-_PASTED = re.compile(r"^\s*(?:[➜❯$%]|\w+@[\w.-]+[: ])", re.MULTILINE)
+# "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
+_PASTED = re.compile(r"^\s*(?:[➜❯$%]|'/|\w+@[\w.-]+[: ])", re.MULTILINE)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
 _OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"

@@ -68,10 +68,9 @@ def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[Fil
 
 
 def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return what the user said in so many words, and what calls that changed something were given."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
-    acted = [did.entry.text for did in AgentActions(entries).done if did.acts]
-    return (*instructions_in(entries), *acted)
+    """Return what calls that changed something besides files were given."""
+    done = AgentActions(told_apart([entry for entry in entries if is_of_work(entry)])).done
+    return tuple(did.entry.text for did in done if did.acts or did.intervenes)
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:

@@ -252,7 +252,9 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or goal}
     own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
-    told = structured({**own.lines, "instructions": whole.of("instructions")})
+    former = [text for text in (earlier.of("goal") if earlier else ()) if is_standing_order(text)]
+    orders = [text for text in (*former, *whole.of("instructions")) if text not in own.of("goal")]
+    told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
 
