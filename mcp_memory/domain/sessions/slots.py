@@ -29,7 +29,7 @@ from mcp_memory.domain.sessions.summary import instructions_in, is_assent
 from mcp_memory.domain.sessions.tool_lines import announces, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import CONDITION, decides, finds_out
+from mcp_memory.domain.text.statements import CONDITION, decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
@@ -46,6 +46,8 @@ IS_DONE = 0.7
 
 CHOSEN_WORTH = 1.6
 """The worth of what the agent says that it chose; 1.5 is that of what the user says."""
+CLAIM = "The agent says: "
+"""Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -289,8 +291,9 @@ def _of_agent(
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
     if section:
+        is_claim = not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=concluded, source=entry.id, place=place,
+            section=section, text=f"{CLAIM}{concluded}" if is_claim else concluded, source=entry.id, place=place,
             provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
@@ -326,7 +329,10 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
     edits = deeds.edited_after(first.entry)
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
-    return "fixes" if _is_done_about(first, deeds) else None
+    if _is_done_about(first, deeds):
+        return "fixes"
+    is_finding = finds_out(concluded) or tells_of_trouble(concluded)
+    return "fixes" if is_finding and deeds.bears_out(first.entry, concluded) else None
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:
