@@ -36,8 +36,8 @@ _NOT_APPLIED = re.compile(
     r"|not appear verbatim|(?:unable|failed) to (?:write|edit|apply|save|create)|permission denied)\b",
     re.IGNORECASE,
 )
-# "48211", "sub.go:58", "19.4", "F25-2139"
-_NUMBERS = re.compile(r"\w*\d[\w.]*\w|\d")
+# "48211", "19.4", "F25", "audit_roh"
+_NAMED = re.compile(r"\b(?=\w*\d|\w+_)\w+(?:\.\d+)?")
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
 _FAILED_CHECK = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
@@ -324,12 +324,15 @@ class AgentActions:
         return any(did.intervenes for did in self.done if place < did.place < end)
 
     def bears_out(self, place: int, claim: str) -> bool:
-        """Return True where a result directly before a message prints every number of what it claims, at least one."""
+        """Return True where a result directly before a message prints every number and name of what it claims, if any.
+
+        A time of day bears out no number of hours.
+        """
         before = self._log.entries[place - 1] if place else None
-        if before is None or before.kind != "tool_result":
+        named = frozenset(_NAMED.findall(claim))
+        if before is None or before.kind != "tool_result" or not named:
             return False
-        numbers = _NUMBERS.findall(claim)
-        return bool(numbers) and all(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", before.text) for each in numbers)
+        return all(re.search(rf"(?<!\w)(?<!\d:){re.escape(each)}(?!\w|:\d)", before.text) for each in named)
 
     def _next_message(self, place: int) -> int:
         entries = self._log.entries

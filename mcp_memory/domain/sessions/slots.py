@@ -290,10 +290,12 @@ def _of_agent(
     """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
+    is_finding = finds_out(concluded) or tells_of_trouble(concluded)
+    if not section and is_finding and deeds.bears_out(place, concluded):
+        section, concluded = "fixes", f"{CLAIM}{concluded}"
     if section:
-        is_claim = not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=f"{CLAIM}{concluded}" if is_claim else concluded, source=entry.id, place=place,
+            section=section, text=concluded, source=entry.id, place=place,
             provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
@@ -329,10 +331,7 @@ def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) ->
     edits = deeds.edited_after(first.entry)
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
-    if _is_done_about(first, deeds):
-        return "fixes"
-    is_finding = finds_out(concluded) or tells_of_trouble(concluded)
-    return "fixes" if is_finding and deeds.bears_out(first.entry, concluded) else None
+    return "fixes" if _is_done_about(first, deeds) else None
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:
