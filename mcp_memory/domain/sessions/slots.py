@@ -259,9 +259,9 @@ def _is_served(
     """
     if is_assent(own[0].text):
         return not (is_changed and _names_something(asked))
-    is_telling = _names_something(answer) or any(map(_asks, proposal))
+    is_telling = _names_something(answer) or _names_something(asked) or any(map(_asks, proposal))
     takes_up = bool(_content(asked) & _content(answer))
-    return not takes_up and (is_changed or _is_small(answer) or not is_telling)
+    return not takes_up and (_is_small(answer) or not is_telling)
 
 
 def _is_small(answer: str) -> bool:
