@@ -323,6 +323,13 @@ class AgentActions:
         end = self._next_message(place)
         return any(did.intervenes for did in self.done if place < did.place < end)
 
+    def acted_after(self, place: int) -> bool:
+        """Return True where a call behind a message, and before the user's next one, changes files or a system."""
+        entries = self._log.entries
+        end = next((n for n in range(place + 1, len(entries)) if entries[n].is_users), len(entries))
+        is_edited = any(place < other < end for other in self.edits)
+        return is_edited or any(place < did.place < end for did in self.done if did.acts or did.intervenes)
+
     def bears_out(self, place: int, claim: str) -> bool:
         """Return True where a result directly before a message prints every number and name of what it claims, if any.
 

@@ -218,7 +218,7 @@ def _of_user(
     is_sure = is_choice or _names_something(answer)
     if (is_open or _asks(own[-1])) and not is_sure:
         return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    if not (is_choice or found_out) and _is_served(own, answer, asked, proposal, is_changed=is_changed):
+    if not (is_choice or found_out) and _is_served(own, answer, asked, proposal, deeds):
         return
     is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
     is_fix = found_out or (is_changed and is_answer)
@@ -251,14 +251,14 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
 
 
 def _is_served(
-    own: Sequence[Utterance], answer: str, asked: str, proposal: Sequence[Utterance], *, is_changed: bool
+    own: Sequence[Utterance], answer: str, asked: str, proposal: Sequence[Utterance], deeds: AgentActions
 ) -> bool:
-    """Return True for a go-ahead, small talk, and a further request: what was done tells it.
+    """Return True for small talk, and for a go-ahead that nothing was done after, or that goes for nothing exact.
 
-    "Yes, that is right. Please go ahead.", "think then say hello", "make it a little brighter" before an edit.
+    "think then say hello"; "Yes, that is right. Please go ahead.", which may be withdrawn before anything is done.
     """
     if is_assent(own[0].text):
-        return not (is_changed and _names_something(asked))
+        return not (_names_something(asked) and deeds.acted_after(own[0].entry))
     is_telling = _names_something(answer) or _names_something(asked) or any(map(_asks, proposal))
     takes_up = bool(_content(asked) & _content(answer))
     return not takes_up and (_is_small(answer) or not is_telling)
