@@ -126,7 +126,7 @@ def _told(
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, deeds, spoken if _proposes(spoken, deeds, before) else (),
+                own, entries, deeds, spoken if _proposes(spoken, own, deeds, before) else (),
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
@@ -136,11 +136,19 @@ def _told(
         spoken = own if own[0].speaker in ("user", "assistant") else spoken
 
 
-def _proposes(spoken: Sequence[Utterance], deeds: AgentActions, before: int) -> bool:
-    """Return True for an agent's message that asks, or that says what it would do: no report of changes just made."""
+def _proposes(spoken: Sequence[Utterance], own: Sequence[Utterance], deeds: AgentActions, before: int) -> bool:
+    """Return True for an agent's message that asks, or that says what it would do: no report of changes just made.
+
+    Who takes up a number of a report answers it as well: "One catch: … after 10 minutes", "10 minutes ok".
+    """
     if not spoken or spoken[0].speaker != "assistant":
         return False
-    return any(map(_asks, spoken)) or not any(before < place < spoken[0].entry for place in deeds.edits)
+    is_report = any(before < place < spoken[0].entry for place in deeds.edits)
+    return not is_report or any(map(_asks, spoken)) or bool(_numbers(spoken) & _numbers(own))
+
+
+def _numbers(said: Sequence[Utterance]) -> frozenset[str]:
+    return frozenset(word for each in said for word in text_stems(each.text) if len(word) > 1 and _DIGIT.search(word))
 
 
 def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
