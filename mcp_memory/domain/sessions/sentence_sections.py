@@ -48,8 +48,8 @@ _LIMIT = re.compile(
 )
 # "tell her before you merge", "it stays until the check is clean", "prune erst ab März"
 _BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
-# "so Krystyna's garden, 16 may", "the code block was #b5bd68"; not "in 5 seconds"
-_NUMBERS = re.compile(r"#\w{3,8}\b|\d[\d.,:]*\d|\b(?=\w*\d)\w{4,}")
+# "so Krystyna's garden, 2 may", "the code block was #b5bd68"; not "in 5 seconds"
+_NUMBERS = re.compile(rf"\d[\d.,:]*\d|\b(?=\w*\d)\w{{4,}}|\d\.? (?:{lexicon.MONTHS})\b", re.IGNORECASE)
 # "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
 _PASTED = re.compile(r"^\s*(?:[➜❯$%]|'/|\w+@[\w.-]+[: ])", re.MULTILINE)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
