@@ -18,6 +18,7 @@ from mcp_memory.domain.text.words import split_words
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
+LEAST_NAMED = 2
 _HEAD = 300
 """Characters read of an output's beginning and end for its exit code."""
 
@@ -331,13 +332,13 @@ class AgentActions:
         return is_edited or any(place < did.place < end for did in self.done if did.acts or did.intervenes)
 
     def bears_out(self, place: int, claim: str) -> bool:
-        """Return True where a result directly before a message prints every number and name of what it claims, if any.
+        """Return True where a result directly before a message prints every number and name of what it claims, at least two.
 
         A time of day bears out no number of hours.
         """
         before = self._log.entries[place - 1] if place else None
         named = frozenset(_NAMED.findall(claim))
-        if before is None or before.kind != "tool_result" or not named:
+        if before is None or before.kind != "tool_result" or len(named) < LEAST_NAMED:
             return False
         return all(re.search(rf"(?<!\w)(?<!\d:){re.escape(each)}(?!\w|:\d)", before.text) for each in named)
 

@@ -59,6 +59,11 @@ def words_of(decision: str) -> str:
     return decision.removeprefix(REFUSED).removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
 
 
+def asked_by(decision: str) -> str:
+    """Return the proposal that a decision answers; empty where it answers none."""
+    return decision.partition(ASKED)[2]
+
+
 def _differs_in_value(former: str, later: str) -> bool:
     """Return True where the same words hold another number, or are denied; another name is another subject."""
     names = [word for word in _content(former) ^ _content(later) if not any(map(str.isdigit, word))]

@@ -23,7 +23,7 @@ from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
-from mcp_memory.domain.sessions.standing_decisions import ASKED, words_of
+from mcp_memory.domain.sessions.standing_decisions import asked_by, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -272,20 +272,19 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
 
 
 def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
-    """Return the user's words in other sections without those that the goal or a quoted instruction says.
-
-    What an answer answers is not quoted: "make it 36 hours (on: How long is the key X-Quill-Key good for?)".
-    """
+    """Return the user's words in other sections without those that the goal or a quoted instruction says."""
     quoted = [frozenset(text_stems(text)) for text in (*summary.of("instructions"), *summary.of("goal"))]
     sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
     return {
-        section: tuple(
-            line
-            for line in summary.of(section)
-            if exact_in(line.partition(ASKED)[2]) or not any(frozenset(text_stems(words_of(line))) <= words for words in quoted)
-        )
+        # What an answer is about is not quoted: "make it 36 hours (on: How long is X-Quill-Key good for?)".
+        section: tuple(each for each in summary.of(section) if exact_in(asked_by(each)) or not _is_said(each, quoted))
         for section in sections
     }
+
+
+def _is_said(line: str, quoted: Iterable[frozenset[str]]) -> bool:
+    own = frozenset(text_stems(words_of(line)))
+    return any(own <= words for words in quoted)
 
 
 def _earlier(span: Span) -> StructuredSummary | None:
