@@ -49,6 +49,8 @@ CHOSEN_WORTH = 1.6
 CLAIM = "The agent says: "
 """Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
+# "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
+_SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
 
 def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[FilledSlot, ...]:
@@ -70,9 +72,13 @@ def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[Fil
 
 
 def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return what calls that changed something besides files were given."""
-    done = AgentActions(told_apart([entry for entry in entries if is_of_work(entry)])).done
-    return tuple(did.entry.text for did in done if did.acts or did.intervenes)
+    """Return what acts and commands were given, and those settings written to files that somebody speaks of."""
+    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+    done = [did for did in AgentActions(entries).done if did.went_well]
+    acted = [did.entry.text for did in done if did.acts or did.intervenes]
+    spoken = "\n".join(entry.text for entry in entries if entry.kind == "message")
+    written = (did.entry.text for did in done if did.line.act in ("edited", "wrote"))
+    return (*acted, *(each for text in written for each in _SETTING.findall(text) if each in spoken))
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
