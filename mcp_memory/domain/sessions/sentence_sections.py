@@ -105,10 +105,9 @@ def is_standing_order(text: str) -> bool:
 
 
 def _limits(sentence: str, gives: re.Pattern[str]) -> bool:
-    if sentence.endswith(lexicon.QUESTION_SIGNS):
-        return False
     is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
-    return is_denied or bool(_BOUND.search(sentence) or gives.search(unquoted(sentence)))
+    is_told = is_denied or bool(_BOUND.search(sentence) or gives.search(unquoted(sentence)))
+    return is_told and not sentence.endswith(lexicon.QUESTION_SIGNS)
 
 
 def changes_direction(text: str) -> bool:

@@ -72,7 +72,7 @@ def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[Fil
 
 
 def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return what acts and commands were given, and those settings written to files that somebody speaks of."""
+    """Return what acts and commands were given, and those settings written to files that somebody mentions."""
     entries = told_apart([entry for entry in entries if is_of_work(entry)])
     done = [did for did in AgentActions(entries).done if did.went_well]
     acted = [did.entry.text for did in done if did.acts or did.intervenes]

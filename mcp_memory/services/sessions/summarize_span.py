@@ -21,7 +21,7 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
-from mcp_memory.domain.sessions.sentence_sections import is_standing_order
+from mcp_memory.domain.sessions.sentence_sections import demands, is_standing_order
 from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
 from mcp_memory.domain.sessions.standing_decisions import asked_by, words_of
 from mcp_memory.domain.sessions.summary import (
@@ -242,8 +242,8 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
     goal = summary.of("goal") or _goal(span, counter)
-    quoted = [text for text in instructions_in(said) if is_standing_order(text)]
-    whole = merged(summary, structured({"instructions": quoted}))
+    standing = [text for text in instructions_in(said) if is_standing_order(text)]
+    whole = merged(summary, structured({"instructions": standing}))
     found = ledgers.ledger_of(told_apart(originals), only_used=True)
     ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, given_in((*originals, *span.following))))
     room = span.max_tokens
@@ -253,7 +253,8 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or goal}
     own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
     former = [text for text in (earlier.of("goal") if earlier else ()) if is_standing_order(text)]
-    orders = [text for text in (*former, *whole.of("instructions")) if text not in own.of("goal")]
+    quoted = (*former, *whole.of("instructions"))
+    orders = [text for text in quoted if demands(text) or text not in own.of("goal")]  # Another goal may follow.
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
-from mcp_memory.domain.sessions.slots import given_in, slots_of
+from mcp_memory.domain.sessions.slots import slots_of
 from tests.domain.sessions.made_sessions import Line, run, session, told
 
 
@@ -350,11 +350,6 @@ def test_a_go_ahead_small_talk_and_a_served_request_decide_nothing() -> None:
 def test_a_choice_of_the_next_tool_is_no_decision() -> None:
     entries = session(("user", "Mend it."), ("assistant", "Let's use find_file to see where it is."), run("ls", "a.py"))
     assert told(entries, "decisions") == []
-
-
-def test_given_is_what_the_user_says_and_what_acts_were_given() -> None:
-    entries = session(("user", "My id is ana_99."), ("assistant", "Thanks."))
-    assert given_in(entries) == ("My id is ana_99.",)
 
 
 def test_what_is_announced_before_a_call_is_not_put_off() -> None:

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.session_log import SessionLog
 def turn(number: int, *, output_lines: int = 40, failed: bool = False) -> Iterator[NewRecord]:
     """The user asks, the assistant says why, reads a file, and says what came of it: 14 tokens a line of output."""
     yield NewRecord(
-        kind="message", role="user", text=f"Please move only the service {_name(number)} to port {5400 + number}."
+        kind="message", role="user", text=f"Please move the service {_name(number)} to port {5400 + number}."
     )
     yield NewRecord(
         kind="message",

@@ -383,7 +383,7 @@ class TestSummaries:
             app.compact(replace(EVERY, window=6_000, passes=("threshold",)), caller)
         asked = RecallRequest(query="Which services were moved to which port?", kinds=("summary",))
         [found] = app.recall(asked, caller).results
-        assert "Please move only the service" in str(found["text"])
+        assert "Please move the service" in str(found["text"])
         assert len(app.recall(replace(asked, include_inactive=True), caller).results) == 3
 
     def test_what_became_of_a_summary_s_record_does_not_matter_to_the_log(self, app: App, caller: Caller) -> None:
@@ -429,7 +429,7 @@ class TestSummaries:
         summary = parsed(_summary(app, caller))
         assert set(rules[:35]) <= set(summary.of("instructions"))
         assert not summary.of("constraints")
-        assert len(summary.of("decisions")) >= 10  # The rules themselves are quoted, and decide nothing besides.
+        assert len(summary.of("decisions")) > 20
 
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""
@@ -540,7 +540,7 @@ class TestCallersSummary:
             NewRecord(kind="message", role=role, text=text)
             for number in range(60)
             for role, text in (
-                ("user", f"Only put lamp {number} on shelf {number * 3}, and tell me when."),
+                ("user", f"Put lamp {number} on shelf {number * 3}, and tell me when."),
                 ("assistant", "Ok, yes."),
             )
         ]
