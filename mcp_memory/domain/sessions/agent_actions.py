@@ -332,7 +332,7 @@ class AgentActions:
         return is_edited or any(place < did.place < end for did in self.done if did.acts or did.intervenes)
 
     def bears_out(self, place: int, claim: str) -> bool:
-        """Return True where a result directly before a message prints each number and name that it claims, at least two.
+        """Return True where a result directly before a message prints each number and name that it claims, two or more.
 
         A time of day bears out no number of hours.
         """

@@ -252,9 +252,10 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or goal}
     own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
-    former = [text for text in (earlier.of("goal") if earlier else ()) if is_standing_order(text)]
-    quoted = (*former, *whole.of("instructions"))
-    orders = [text for text in quoted if demands(text) or text not in own.of("goal")]  # Another goal may follow.
+    goals, before = own.of("goal"), earlier.of("goal") if earlier else ()
+    former = [goal for goal in before if goal not in goals and is_standing_order(goal)]
+    # A rule is quoted also where the goal says it.
+    orders = [*former, *(text for text in whole.of("instructions") if demands(text) or text not in goals)]
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
