@@ -23,7 +23,7 @@ from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.sentence_sections import demands, is_standing_order
 from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
-from mcp_memory.domain.sessions.standing_decisions import asked_by, words_of
+from mcp_memory.domain.sessions.standing_decisions import FORMER, asked_by, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -274,12 +274,18 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
 
 
 def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
-    """Return the user's words in other sections without those that the goal or a quoted instruction says."""
+    """Return the user's words in other sections without those that the goal or a quoted instruction says.
+
+    What a decision replaces is not quoted with it, nor what it is about: "make it 36 hours (on: How long is X-Key?)".
+    """
     quoted = [frozenset(text_stems(text)) for text in (*summary.of("instructions"), *summary.of("goal"))]
     sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
     return {
-        # What an answer is about is not quoted: "make it 36 hours (on: How long is X-Quill-Key good for?)".
-        section: tuple(each for each in summary.of(section) if exact_in(asked_by(each)) or not _is_said(each, quoted))
+        section: tuple(
+            line
+            for line in summary.of(section)
+            if FORMER in line or exact_in(asked_by(line)) or not _is_said(line, quoted)
+        )
         for section in sections
     }
 
