@@ -35,7 +35,7 @@ _WEIGHT: Mapping[Section, float] = {
 """The priority of a slot by its section."""
 _SHARE: Mapping[Section, float] = {
     "constraints": 0.2, "decisions": 0.4, "fixes": 0.25, "dead_ends": 0.25, "changes": 0.2, "next_steps": 0.2,
-    "open_items": 0.2, "in_progress": 0.1, "completed": 0.2, "facts": 0.35,
+    "open_items": 0.2, "in_progress": 0.1, "completed": 0.4, "facts": 0.35,
 }  # fmt: skip
 """The largest share of the tokens for each section."""
 
@@ -50,7 +50,8 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summarized:
         """See `Summarizer`. Never raises."""
-        slots = slots_of(request.originals or request.entries, request.following)
+        decided = request.earlier.of("decisions") if request.earlier else ()
+        slots = slots_of(request.originals or request.entries, request.following, decided)
         taken = self._taken(slots, request.max_tokens)
         lines: dict[Section, list[str]] = {}
         for slot, line in taken:

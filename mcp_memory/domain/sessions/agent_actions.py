@@ -99,6 +99,11 @@ class AgentAction:
         return is_check(self.command)
 
     @property
+    def commits(self) -> bool:
+        """True for a tool that by its name commits."""
+        return "commit" in {word.lower() for word in split_words(self.line.tool)}
+
+    @property
     def intervenes(self) -> bool:
         """True for a command that went well and neither looks, checks nor publishes: "systemctl disable a.timer"."""
         head = self.command[:ITEM_CHARACTERS]
@@ -189,9 +194,10 @@ class AgentActions:
         """Every file that was changed, in the order of its first change."""
         found: dict[str, FileChange] = {}
         made: dict[str, tuple[str, str]] = {}
+        committed = {each.source for each in self._commits}
         for did in self.done:
             if not did.went_well:
-                if did.checks:
+                if did.checks and did.error:
                     _judge(found, False, did.error)
                 continue
             for path in _paths_changed(did):
@@ -214,6 +220,8 @@ class AgentActions:
                     change.taken_back, change.undone_at = change.last, did.place
             if did.checks:
                 _judge(found, True, "")
+            elif publishes(did.command) or did.entry.id in committed:
+                _settle(found)
         return tuple(found.values())
 
     @cached_property
@@ -294,6 +302,13 @@ class AgentActions:
         return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
 
     @cached_property
+    def about_commits(self) -> frozenset[str]:
+        """The ids of the outputs that tell of commits, or of what took them back."""
+        told = {made.source for made in self._commits}
+        undone = {self._log.entries[made.undone_at].id for made in self._commits if made.undone_at is not None}
+        return frozenset({did.output.id for did in self.done if did.entry.id in told} | undone)
+
+    @cached_property
     def undone_commits(self) -> tuple[Commit, ...]:
         """The commits that were taken back, in the order in which they were made."""
         return tuple(made for made in self._commits if not made.stands)
@@ -303,7 +318,7 @@ class AgentActions:
         calls: dict[str, Call] = {}
         for did in self.done:
             if did.went_well:
-                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote")
+                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote") or did.commits
                 calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
         return commits_in(self._log.entries, calls)
 
@@ -323,13 +338,6 @@ class AgentActions:
         """Return True where a command directly behind a message, and before the next one, changes a system."""
         end = self._next_message(place)
         return any(did.intervenes for did in self.done if place < did.place < end)
-
-    def acted_after(self, place: int) -> bool:
-        """Return True where a call behind a message, and before the user's next one, changes files or a system."""
-        entries = self._log.entries
-        end = next((n for n in range(place + 1, len(entries)) if entries[n].is_users), len(entries))
-        is_edited = any(place < other < end for other in self.edits)
-        return is_edited or any(place < did.place < end for did in self.done if did.acts or did.intervenes)
 
     def bears_out(self, place: int, claim: str) -> bool:
         """Return True where a result directly before a message prints each number and name that it claims, two or more.
@@ -371,7 +379,7 @@ class AgentActions:
 
 def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
-    head = command[:ITEM_CHARACTERS]
+    head = command[:ITEM_CHARACTERS].partition("git commit")[0]  # What follows is a message.
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
 
 
@@ -489,3 +497,9 @@ def _last_line(did: AgentAction) -> str:
 def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
     for change in changes.values():
         change.works, change.error = works, error
+
+
+def _settle(changes: Mapping[str, FileChange]) -> None:
+    """Forget what failed before a commit: it was mended, or it is no matter."""
+    for change in changes.values():
+        change.works = change.works or None

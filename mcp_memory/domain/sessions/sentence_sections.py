@@ -8,6 +8,7 @@ import re
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.segments import sentences_of, unquoted
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides
 from mcp_memory.domain.text.summary_sections import Section
@@ -35,7 +36,7 @@ _CONSTRAINT = re.compile(
     r"|\b(?:has|have|needs?) to (?:stay|remain|be|work|run|support|keep|fit|pass)\b"
     r"|\b(?:is|are) not allowed\b|\bforbidden\b|\bno more than\b|\bat (?:most|least) \d"
     r"|\bnot exceed\b|\bwithout (?:changing|breaking|touching|adding|using|new|any)\b|\b(?:requirement|constraint)s?\b"
-    r"|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
+    r"|\bi still want\b|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
     r"|(?:^|[,;:.!?]\s*|\b(?:also|and|please)\s+)(?:leave out|exclude)\b"
     rf"|\b(?:{lexicon.spaced('demands')})\b|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
     re.IGNORECASE,
@@ -50,6 +51,18 @@ _LIMIT = re.compile(
 _BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
 # "so Krystyna's garden, 2 may", "the code block was #b5bd68"; not "in 5 seconds"
 _NUMBERS = re.compile(rf"\d[\d.,:]*\d|\b(?=\w*\d)\w{{4,}}|\d\.? (?:{lexicon.MONTHS})\b", re.IGNORECASE)
+# "use the staging database", "please follow camelCase"
+_WAY = re.compile(
+    rf"(?:(?:{lexicon.spaced('lead_ins')})\b[,\s]*){{0,3}}(?:{lexicon.spaced('ways')})\b"
+    rf"|{lexicon.unspaced('lead_ins')}?(?:{lexicon.unspaced('ways')})",
+    re.IGNORECASE,
+)
+# "write another one without an offer": its limit is over with the answer
+_ASKS_FOR = re.compile(
+    rf"(?:(?:{lexicon.spaced('lead_ins')})\b[,\s]*){{0,3}}(?:{lexicon.spaced('texts_asked_for')})\b", re.IGNORECASE
+)
+# "I think it is KHIK97": a guess
+_GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
 _PASTED = re.compile(r"^\s*(?:[➜❯$%]|'/|\w+@[\w.-]+[: ])", re.MULTILINE)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
@@ -80,12 +93,12 @@ _TURNS = re.compile(
 def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
     if said.speaker == "output":
-        return "dead_ends"
+        return "dead_ends" if exact_in(said.text) else None
     if said.speaker == "block":
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):
         return None
-    if decides(said.text):
+    if said.speaker == "user" and decides(said.text):
         return "decisions"
     if said.speaker == "user" and demands(said.text):
         return "constraints"
@@ -106,7 +119,10 @@ def is_standing_order(text: str) -> bool:
 
 def _limits(sentence: str, gives: re.Pattern[str]) -> bool:
     is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
-    is_told = is_denied or bool(_BOUND.search(sentence) or gives.search(unquoted(sentence)))
+    is_denied = is_denied and not _ASKS_FOR.match(sentence)
+    is_value = bool(gives.search(unquoted(sentence))) and not _GUESSED.search(sentence)
+    is_value = is_value and (" " in sentence or not sentence.isascii())  # "f0c674" says not of what.
+    is_told = is_denied or is_value or bool(_BOUND.search(sentence) or _WAY.match(sentence))
     return is_told and not sentence.endswith(lexicon.QUESTION_SIGNS)
 
 

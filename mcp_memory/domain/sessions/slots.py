@@ -15,18 +15,18 @@ from mcp_memory.domain.sessions.agent_actions import AgentActions
 from mcp_memory.domain.sessions.calls_in_text import told_apart
 from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
+from mcp_memory.domain.sessions.offers import taken_of
 from mcp_memory.domain.sessions.sentence_sections import (
     changes_direction,
     is_narration,
     is_put_off,
-    refuses,
     section_of,
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, REFUSED, standing
+from mcp_memory.domain.sessions.standing_decisions import FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import announces, one_line
+from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import CONDITION, decides, finds_out, tells_of_trouble
@@ -34,8 +34,6 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
 STATE_CHARACTERS = 500
-PROPOSED = 2
-"""The last sentences of a message that an answer decides on."""
 LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
@@ -44,19 +42,21 @@ LATEST, SUBSTANCE = 12, 30
 IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
 
-CHOSEN_WORTH = 1.6
-"""The worth of what the agent says that it chose; 1.5 is that of what the user says."""
 CLAIM = "The agent says: "
 """Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
+# "/add app.py", "/compact"; not "/srv/app is full"
+_TO_CLIENT = re.compile(r"/[a-z][\w:-]{0,40}(?=\s|\Z)")
 # "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
 _SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
 
-def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[FilledSlot, ...]:
+def slots_of(
+    own: Sequence[Entry], following: Sequence[Entry] = (), decided: Sequence[str] = ()
+) -> tuple[FilledSlot, ...]:
     """Return the slots of a log's `own` entries in their order, each once; superseded ones are left out.
 
-    Those `following` close what is open, and say themselves how things stand.
+    Those `following` close what is open, and say themselves how things stand. `decided` are earlier decisions.
     """
     entries = told_apart([entry for entry in (*own, *following) if is_of_work(entry)])
     live = {entry.id for entry in following}
@@ -66,7 +66,7 @@ def slots_of(own: Sequence[Entry], following: Sequence[Entry] = ()) -> tuple[Fil
     end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
     did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
     found = [*did.all(), *_told(entries, deeds, said, end)]
-    settled = _settled(sorted(found, key=lambda slot: slot.place))
+    settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
     told = (*settled, *_not_changed(settled, entries, deeds))
     return tuple(slot for slot in told if slot.source not in live)
 
@@ -120,49 +120,38 @@ def _names_something(text: str) -> bool:
 def _told(
     entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
 ) -> Iterator[FilledSlot]:
-    if goal := goal_in(entries[:end]):
+    if goal := goal_in(entries[:end], [_content(title) for title, _ in deeds.commits]):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
-    spoken: Sequence[Utterance] = ()
-    before = -1
+    spoken = -1
     for number, own in by_entry.items():
         if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, deeds, spoken if _proposes(spoken, own, deeds, before) else (),
+                own, entries[number], deeds, entries[spoken].text if spoken >= 0 else "",
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
-            before = number
         else:
             yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
-        spoken = own if own[0].speaker in ("user", "assistant") else spoken
+        if own[0].speaker in ("user", "assistant"):
+            spoken = number if own[0].speaker == "assistant" else -1
 
 
-def _proposes(spoken: Sequence[Utterance], own: Sequence[Utterance], deeds: AgentActions, before: int) -> bool:
-    """Return True for an agent's message that asks, or that says what it would do: no report of changes just made.
+def goal_in(entries: Sequence[Entry], done: Sequence[frozenset[str]] = ()) -> FilledSlot | None:
+    """Return the user's first wish that nothing `done` tells, or the last that changed the direction.
 
-    Who takes up a number of a report answers it as well: "One catch: … after 10 minutes", "10 minutes ok".
+    A greeting is none, nor is a command to the client. `done` holds the words of each deed.
     """
-    if not spoken or spoken[0].speaker != "assistant":
-        return False
-    is_report = any(before < place < spoken[0].entry for place in deeds.edits)
-    return not is_report or any(map(_asks, spoken)) or bool(_numbers(spoken) & _numbers(own))
-
-
-def _numbers(said: Sequence[Utterance]) -> frozenset[str]:
-    return frozenset(word for each in said for word in text_stems(each.text) if len(word) > 1 and _DIGIT.search(word))
-
-
-def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
-    """Return the user's first wish, or the last that changed the direction; a greeting is none."""
-    wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
+    said = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
+    wishes = [each for each in said if not _TO_CLIENT.match(each[1])] or said
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
     stated = [each for each in wishes if len(each[1]) >= LEAST_GOAL]
-    for place, wish in (turned or stated or wishes)[:1]:
+    waiting = [each for each in stated if not _is_among(_content(each[1]), done)] or stated[-1:]
+    for place, wish in (turned or waiting or wishes)[:1]:
         text = " ".join(wish[:MATERIAL_CHARACTERS].split())
         source = entries[place].id
         return FilledSlot(section="goal", text=text, source=source, place=place, provenance=Provenance.SAID, worth=3.0)
@@ -201,16 +190,15 @@ def _tells(sentence: str) -> bool:
 
 def _of_user(
     own: Sequence[Utterance],
-    entries: Sequence[Entry],
+    entry: Entry,
     deeds: AgentActions,
-    proposal: Sequence[Utterance],
+    offer: str,
     *,
     is_first: bool,
     is_last: bool,
     is_open: bool,
 ) -> Iterator[FilledSlot]:
-    """Yield what the user demands and puts off; an answer decides on what was proposed before it."""
-    entry = entries[own[0].entry]
+    """Yield what the user demands, puts off, finds out and chooses, also of what the message before offers."""
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
@@ -220,40 +208,22 @@ def _of_user(
             put_off = "next_steps" if is_last else "open_items"
             yield from _demanded(said, entry, None if is_first or is_open else put_off, is_first=is_first)
     answer = conclusion(own)
-    if is_first or not answer or _is_assent(answer) or is_assent(answer):
+    if is_first:
         return
-    asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
-    is_changed = bool(deeds.edited_after(own[0].entry))
-    is_firm = decides(answer) or takes_back(answer)
-    found_out = is_changed and finds_out(answer)
-    if not asked and not is_firm and not found_out:
-        return  # A further request, or talk among people.
-    is_choice = is_firm or any(refuses(said.text) for said in own)
-    is_sure = is_choice or _names_something(answer)
-    if (is_open or _asks(own[-1])) and not is_sure:
-        return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    if not (is_choice or found_out) and _is_served(own, answer, asked, proposal, deeds):
-        return
-    is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
-    is_fix = found_out or (is_changed and is_answer)
-    text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
-    text = text if is_choice or is_fix else f"{ANSWERED}{text}"
-    made = FilledSlot(
-        section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
-        provenance=Provenance.SAID,
-        worth=1.5, state="open" if is_sure else "doubtful",
-    )  # fmt: skip
-    yield made
-    proposed = _content(asked)
-    if any(refuses(said.text) and proposed & _content(said.text) for said in own):
-        yield replace(made, section="dead_ends", text=f"{REFUSED}{text}")
+    if finds_out(answer) and deeds.edited_after(own[0].entry):
+        yield _of(replace(own[0], text=answer), "fixes", entry, Provenance.SAID, 1.5)
+    elif taken := answer if decides(answer) else taken_of(offer, entry.text):
+        yield _of(replace(own[0], text=taken), "decisions", entry, Provenance.SAID, 1.5)
+    elif takes_back(answer):
+        said = _of(replace(own[0], text=answer), "decisions", entry, Provenance.SAID, 1.5)
+        yield replace(said, state="doubtful")  # Only what it takes back makes it a decision.
 
 
 def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
     if put_off and is_put_off(said.text):
         yield _of(said, put_off, entry, Provenance.SAID, 1.5)
     section = section_of(said)
-    # An answer decides as a whole; the first message has none before it.
+    # A choice stands with its reasons; the first message has nothing before it that came to nothing.
     if section and section != ("dead_ends" if is_first else "decisions"):
         yield _of(said, section, entry, Provenance.SAID, 1.5)
 
@@ -262,29 +232,6 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     """Return True where the agent is still at work on a message: no conclusion of the agent's ends the entries."""
     last = len(entries) - 1
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
-
-
-def _is_served(
-    own: Sequence[Utterance], answer: str, asked: str, proposal: Sequence[Utterance], deeds: AgentActions
-) -> bool:
-    """Return True for small talk, and for a go-ahead that nothing was done after, or that goes for nothing exact.
-
-    "think then say hello"; "Yes, that is right. Please go ahead.", which may be withdrawn before anything is done.
-    """
-    if is_assent(own[0].text):
-        return not (_names_something(asked) and deeds.acted_after(own[0].entry))
-    is_telling = _names_something(answer) or _names_something(asked) or any(map(_asks, proposal))
-    takes_up = bool(_content(asked) & _content(answer))
-    return not takes_up and (_is_small(answer) or not is_telling)
-
-
-def _is_small(answer: str) -> bool:
-    """Return True for a few words that name nothing: "think then say hello"."""
-    return len(_content(answer)) <= LEAST_WORDS and answer.isascii() and not _names_something(answer)
-
-
-def _is_assent(text: str) -> bool:
-    return not _says_something(text) and not exact_in(text)
 
 
 def _says_something(text: str) -> bool:
@@ -316,13 +263,9 @@ def _of_agent(
         stated = section_of(said)
         # What is said before a call goes on: only its beginning says what came of what was tried before.
         is_tried = said.speaker != "assistant" or not is_announced or said in own[:2]
-        if is_announced and stated == "decisions" and said is own[-1] and announces(said.text):
-            continue  # "Let's use find_file to see where it is."
         if stated and (is_tried or stated != "dead_ends") and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
-            # A choice in so many words comes before the user's further requests, which are quoted beside.
-            worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
-            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
+            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, 1.0)
         elif stated or is_announced:
             continue
         elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
@@ -359,7 +302,7 @@ def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance,
     )
 
 
-def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
+def _settled(found: Sequence[FilledSlot], decided: Sequence[str]) -> tuple[FilledSlot, ...]:
     """Return each slot once, the last of a repetition, without items that later events closed or replaced."""
     done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
     kept: dict[tuple[Section, str], FilledSlot] = {}
@@ -369,26 +312,27 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)
         kept[key] = slot
-    return tuple(_standing(kept.values()))
+    return tuple(_standing(kept.values(), decided))
 
 
-def _standing(slots: Iterable[FilledSlot]) -> Iterator[FilledSlot]:
-    """Yield the slots, and of the user's decisions only those that hold."""
+def _standing(slots: Iterable[FilledSlot], decided: Sequence[str]) -> Iterator[FilledSlot]:
+    """Yield the slots, and of the decisions only those that hold; a doubtful one where it takes another back."""
     slots = tuple(slots)
-    said = [slot for slot in slots if slot.section == "decisions" and slot.provenance == Provenance.SAID]
-    held = {text.partition(FORMER)[0]: text for text in standing(slot.text for slot in said)}
+    said = [slot.text for slot in slots if slot.section == "decisions"]
+    held = {text.partition(FORMER)[0]: text for text in standing(said, decided)}
     for slot in slots:
-        if slot not in said:
+        if slot.section != "decisions":
             yield slot
-        elif slot.text in held:
+        elif slot.text in held and (slot.state == "open" or FORMER in held[slot.text]):
             yield replace(slot, text=held[slot.text])
 
 
 def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
-    words = _content(slot.text)
-    return bool(words) and any(
-        place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done
-    )
+    return _is_among(_content(slot.text), (other for place, other in done if place > slot.place))
+
+
+def _is_among(words: frozenset[str], done: Iterable[frozenset[str]]) -> bool:
+    return bool(words) and any(len(words & other) >= IS_DONE * len(words) for other in done)
 
 
 def _content(text: str) -> frozenset[str]:

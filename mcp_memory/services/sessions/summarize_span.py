@@ -21,9 +21,9 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
-from mcp_memory.domain.sessions.sentence_sections import demands, is_standing_order
+from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
-from mcp_memory.domain.sessions.standing_decisions import FORMER, asked_by, words_of
+from mcp_memory.domain.sessions.standing_decisions import FORMER, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -38,7 +38,6 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
-from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.summary_sections import LISTED, Section
 from mcp_memory.domain.text.words import text_stems
@@ -254,8 +253,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
     goals, before = own.of("goal"), earlier.of("goal") if earlier else ()
     former = [goal for goal in before if goal not in goals and is_standing_order(goal)]
-    # A rule is quoted also where the goal says it.
-    orders = [*former, *(text for text in whole.of("instructions") if demands(text) or text not in goals)]
+    orders = [*former, *(text for text in whole.of("instructions") if " ".join(text.split()) not in goals)]
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
@@ -276,16 +274,12 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
 def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
     """Return the user's words in other sections without those that the goal or a quoted instruction says.
 
-    What a decision replaces is not quoted with it, nor what it is about: "make it 36 hours (on: How long is X-Key?)".
+    What a decision replaces is not quoted with it.
     """
     quoted = [frozenset(text_stems(text)) for text in (*summary.of("instructions"), *summary.of("goal"))]
     sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
     return {
-        section: tuple(
-            line
-            for line in summary.of(section)
-            if FORMER in line or exact_in(asked_by(line)) or not _is_said(line, quoted)
-        )
+        section: tuple(line for line in summary.of(section) if FORMER in line or not _is_said(line, quoted))
         for section in sections
     }
 

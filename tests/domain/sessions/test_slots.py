@@ -227,20 +227,6 @@ def test_a_call_that_nobody_mentions_and_nothing_answers_is_told() -> None:
     assert told(session(run("ls", "x"))[:1], "facts") == ['Bash called once, with {"command": "ls"}']
 
 
-def test_an_answer_decides_on_what_was_proposed_and_a_refusal_is_a_dead_end() -> None:
-    """D9.1: a decision keeps its reason and what was rejected."""
-    entries = session(
-        ("user", "Where do the jobs of the renderer go?"),
-        ("assistant", "Redis would be quick, with a list for each queue."),
-        ("user", "no, Postgres, since Redis loses the queue on restart"),
-        ("assistant", "Agreed, a table with SKIP LOCKED."),
-    )
-    [decision] = told(entries, "decisions")
-    assert "Redis would be quick" in decision
-    assert "Postgres, since Redis loses" in decision
-    assert [text.startswith("Refused: ") for text in told(entries, "dead_ends")] == [True]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -277,19 +263,6 @@ def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
     [fix] = [text for text in told(entries, "fixes") if text.startswith("The key is called id")]
     assert len(fix) <= 320
     assert fix.endswith("exporter.")
-
-
-def test_a_finding_is_not_refused_because_something_else_is_forbidden() -> None:
-    """P1.2: what is refused was proposed."""
-    asked = [("user", "Why is the export slow?"), ("assistant", "The column is inv_number, not invoice_no.")]
-    forbidding = session(
-        *asked, ("user", "Don't try a batch of 5000 again, the worker was killed."), ("assistant", "No.")
-    )
-    assert not any("Refused" in text for text in told(forbidding, "dead_ends"))
-    refusing = session(
-        *asked, ("assistant", "I could drop the column."), ("user", "No, don't drop it."), ("assistant", "Ok.")
-    )
-    assert any(text.startswith("Refused: No, don't drop it.") for text in told(refusing, "dead_ends"))
 
 
 def test_a_civility_is_no_state() -> None:
@@ -344,7 +317,7 @@ def test_a_go_ahead_small_talk_and_a_served_request_decide_nothing() -> None:
         ("user", "No, the border stays as it is."),
         ("assistant", "It stays."),
     )
-    assert [text for text in told(entries, "decisions") if "border" not in text] == []
+    assert told(entries, "decisions") == []
 
 
 def test_a_choice_of_the_next_tool_is_no_decision() -> None:
@@ -359,25 +332,6 @@ def test_what_is_announced_before_a_call_is_not_put_off() -> None:
     assert told(session(first, ("assistant", said)), "next_steps") == [said]
 
 
-def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> None:
-    asked = [("user", "Count the rows."), ("assistant", "The script counts the files of the tag now.")]
-    doubt = session(*asked, ("user", "It only sees the files of the day. That is wrong, right?"), ("assistant", "Yes."))
-    assert told(doubt, "decisions") == []
-    named = session(*asked, ("user", "Take the files of v2.1 for it. Is that all right?"), ("assistant", "Yes."))
-    assert len(told(named, "decisions")) == 1
-
-
-def test_what_a_user_answers_or_asks_for_stands_as_the_users_words_among_what_was_decided() -> None:
-    """P1.2: a further request is no decision; what is chosen or refused needs no such mark."""
-    offered = ("assistant", "I can take Celery or a table. The table needs no broker.")
-    done = ("assistant", "The worker reads the table now.")
-    answer = session(("user", "Queue the jobs."), offered, ("user", "My id is omar_3817, and I am in a hurry."), done)
-    assert told(answer, "decisions")[0].startswith("User: My id is omar_3817, and I am in a hurry. (on: ")
-    for text in ("Let's go with the table of jobs.", "No, Celery brings a broker."):
-        chosen = session(("user", "Queue the jobs."), offered, ("user", text), done)
-        assert told(chosen, "decisions")[0].startswith(f"{text} (on: ")
-
-
 def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
     found = ("assistant", "I found six reservations of yours, in business and in economy.")
     asked = (
@@ -388,5 +342,3 @@ def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
     step = "Please downgrade all to economy. Will the difference be refunded to my credit card?"
     assert told(entries, "next_steps") == [step]
     assert told(entries, "decisions") == []
-    with_names = session(("user", "Find my reservations."), found, ("user", "Please downgrade LQ940Q to economy now."))
-    assert told(with_names, "decisions")[0].startswith("User: Please downgrade LQ940Q")

@@ -420,7 +420,9 @@ class TestSummaries:
                     for number, rule in enumerate(rules[begin : begin + 20], start=begin)
                     for role, text in (
                         ("user", rule),
-                        ("assistant", f"We decided to keep port {5400 + number}. {idle}"),
+                        ("assistant", f"Shall lamp {number} hang or stand? {idle}"),
+                        ("user", "stand"),
+                        ("assistant", idle),
                     )
                 ],
                 caller,
