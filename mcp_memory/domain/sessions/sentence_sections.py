@@ -1,7 +1,8 @@
 """Sorts a sentence into a section of a summary, by its speaker and its words.
 
-Only what pays on foreign sessions has a rule: choices, dead ends, the user's conditions, and what is put off. Only
-users set constraints; a tool's output is a dead end, whatever its words. Independent of embeddings and ranking.
+Only what pays on foreign sessions has a rule: the user's choices and conditions, dead ends, and what is put off. Only
+users choose and set constraints, unless a label says so; a tool's output is a dead end, whatever its words. Independent
+of embeddings and ranking.
 """
 
 import re
@@ -27,6 +28,8 @@ _REFUSAL = re.compile(
 )
 # "Actually, scrap the half resolution", "doch lieber SQLite"
 _TAKEN_BACK = re.compile(rf"\b(?:{lexicon.spaced('taken_back')})\b|{lexicon.unspaced('taken_back')}", re.IGNORECASE)
+# "Decision: amounts are kept in cents"
+_LABELLED = re.compile(r"(?:decisi(?:on|one|ón)|entscheidung|décision|решение|决定|決定) ?[:：]", re.IGNORECASE)
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
 _CONSTRAINT = re.compile(
     r"(?:^|[,;:.!?—–-]\s*|\b(?:please|and|but|so|you|we|should|then)\s+)"
@@ -98,7 +101,7 @@ def section_of(said: Utterance) -> Section | None:
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):
         return None
-    if said.speaker == "user" and decides(said.text):
+    if _LABELLED.match(said.text) or (said.speaker == "user" and decides(said.text)):
         return "decisions"
     if said.speaker == "user" and demands(said.text):
         return "constraints"

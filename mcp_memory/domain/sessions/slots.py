@@ -125,20 +125,31 @@ def _told(
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
-    spoken = -1
+    yield from _taken(entries)
     for number, own in by_entry.items():
         if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries[number], deeds, entries[spoken].text if spoken >= 0 else "",
+                own, entries[number], deeds,
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
             yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
-        if own[0].speaker in ("user", "assistant"):
-            spoken = number if own[0].speaker == "assistant" else -1
+
+
+def _taken(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
+    """Yield what the user's answers take of what the message before offers; one word may do."""
+    offer = ""
+    for place, entry in enumerate(entries):
+        if entry.kind != "message":
+            continue
+        if offer and entry.is_users and entry.tokens <= INSTRUCTION_TOKENS and (taken := taken_of(offer, entry.text)):
+            yield FilledSlot(
+                section="decisions", text=taken, source=entry.id, place=place, provenance=Provenance.SAID, worth=1.5
+            )
+        offer = entry.text if entry.role == "assistant" else ""
 
 
 def goal_in(entries: Sequence[Entry], done: Sequence[frozenset[str]] = ()) -> FilledSlot | None:
@@ -192,13 +203,12 @@ def _of_user(
     own: Sequence[Utterance],
     entry: Entry,
     deeds: AgentActions,
-    offer: str,
     *,
     is_first: bool,
     is_last: bool,
     is_open: bool,
 ) -> Iterator[FilledSlot]:
-    """Yield what the user demands, puts off, finds out and chooses, also of what the message before offers."""
+    """Yield what the user demands, puts off, finds out and chooses."""
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
@@ -212,11 +222,10 @@ def _of_user(
         return
     if finds_out(answer) and deeds.edited_after(own[0].entry):
         yield _of(replace(own[0], text=answer), "fixes", entry, Provenance.SAID, 1.5)
-    elif taken := answer if decides(answer) else taken_of(offer, entry.text):
-        yield _of(replace(own[0], text=taken), "decisions", entry, Provenance.SAID, 1.5)
-    elif takes_back(answer):
+    elif decides(answer) or takes_back(answer):
         said = _of(replace(own[0], text=answer), "decisions", entry, Provenance.SAID, 1.5)
-        yield replace(said, state="doubtful")  # Only what it takes back makes it a decision.
+        # Only an earlier decision that it takes back makes what says no more one.
+        yield said if decides(answer) else replace(said, state="doubtful")
 
 
 def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:

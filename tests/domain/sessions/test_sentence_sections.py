@@ -15,6 +15,7 @@ def said(text: str, speaker: Speaker = "assistant") -> Section | None:
     ("text", "section"),
     [
         ("We decided to keep the old queue because it is fast.", None),
+        ("Decision: amounts are kept in cents.", "decisions"),
         ("We have not decided whether to use Kafka instead of Redis.", None),
         ("Did we settle on Redis?", None),
         ("I tried a bigger pool, but it failed again.", "dead_ends"),

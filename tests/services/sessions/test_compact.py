@@ -429,7 +429,8 @@ class TestSummaries:
             )
             app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
         summary = parsed(_summary(app, caller))
-        assert set(rules[:35]) <= set(summary.of("instructions"))
+        assert summary.of("goal") == (rules[0],)
+        assert set(rules[1:35]) <= set(summary.of("instructions"))
         assert not summary.of("constraints")
         assert len(summary.of("decisions")) > 20
 
