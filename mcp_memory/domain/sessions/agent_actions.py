@@ -500,6 +500,6 @@ def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
 
 
 def _settle(changes: Mapping[str, FileChange]) -> None:
-    """Forget what failed before a commit: it was mended, or it is no matter."""
+    """Forget what failed before a commit: it was repaired, or does not matter."""
     for change in changes.values():
         change.works = change.works or None

@@ -115,9 +115,8 @@ class DeedSlots:
         files, wrong = self._files(failure), what_failed(did)
         wrong = f"{wrong} ({failure.times} times)" if failure.times >= OFTEN else wrong
         if end is None:
-            is_settled = any(self.places[source] > did.place for _, source in self.deeds.commits)
-            if is_settled:
-                return  # What was committed since was mended, or is no matter.
+            if any(self.places[source] > did.place for _, source in self.deeds.commits):
+                return  # What was committed since was repaired, or does not matter.
             if did.checks or did.reported or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)

@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Literal
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind
-from mcp_memory.domain.sessions.tool_lines import only_shows
 from mcp_memory.domain.sessions.tool_outputs import errors_of, kept_line, remains_of
 from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
@@ -127,8 +126,8 @@ def _is_readable(text: str) -> bool:
 
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
-    """Yield the error of a failed call's output, after the tool's name; what was only looked for led nowhere."""
-    for error in () if only_shows(entry.tool or "") else errors_of(entry)[-1:]:
+    """Yield the error of a failed call's output, after the tool's name."""
+    for error in errors_of(entry)[-1:]:
         line = f"{one_line(entry.tool or 'tool')} failed: {one_line(error, _SHOWN_AS_IS)}"
         yield Utterance(text=line, speaker="output", entry=number)
 

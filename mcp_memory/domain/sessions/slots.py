@@ -113,10 +113,6 @@ def is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def _names_something(text: str) -> bool:
-    return bool(_DIGIT.search(text) or exact_in(text))
-
-
 def _told(
     entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
 ) -> Iterator[FilledSlot]:

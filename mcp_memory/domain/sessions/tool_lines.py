@@ -143,11 +143,6 @@ def announces(sentence: str) -> bool:
     return bool(_ANNOUNCES.search(sentence))
 
 
-def only_shows(tool: str) -> bool:
-    """Return True for a tool that by its name reads, lists or searches."""
-    return _act_of(tool[:TOOL_CHARACTERS]) in ("read", "listed", "searched")
-
-
 def line_count(text: str) -> int:
     """Count the lines as an editor does."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))

@@ -326,3 +326,31 @@ def test_how_a_run_that_failed_before_went_in_the_end_is_the_state() -> None:
     assert state == "last change: app.py; `python show_bug.py` went well: Result: True; last: Ran `submit`"
     looked = session(("user", "Mend it."), edit("app.py", "x = 1", "x = 123456"), run("cat app.py", "x"))
     assert told(looked, "state") == ["last change: app.py"]
+
+
+def test_what_a_check_said_is_over_with_a_commit() -> None:
+    """P1.2: neither the file nor an open item tells of it; a refused check said nothing."""
+    failing = [("user", "Mend it."), edit("a.py", "x = 1", "x = 123456"), run("pytest -q", "!E   KeyError: 'rows'")]
+    assert told(session(*failing), "changes") == [
+        "a.py: edited, last `x = 123456`; a check fails since: KeyError: 'rows'"
+    ]
+    committed = session(*failing, edit("a.py", "x = 3", "x = 923456"), run("git commit -am 'Test it'", "ok"))
+    assert told(committed, "open_items") == []
+    assert told(committed, "changes") == ["a.py: edited 2 times, last `x = 923456`"]
+    assert told(session(*failing[:2], run("pytest -q", REFUSED)), "changes") == ["a.py: edited, last `x = 123456`"]
+
+
+def test_a_tool_called_commit_commits_and_one_that_takes_it_back_did_nothing_else() -> None:
+    """P1.2: what is told of a commit is not told of the call as well."""
+    made = "commit", json.dumps({"message": "Pool of 900"}) + " => Commit 3f2a1bc Pool of 900"
+    assert told(session(("user", "Commit it."), made), "completed") == ["Committed 3f2a1bc: Pool of 900"]
+    undone = session(("user", "Commit it."), made, ("undo", "{} => Removed: 3f2a1bc Pool of 900"))
+    assert told(undone, "completed") == []
+    assert told(undone, "dead_ends") == ["Committed 3f2a1bc: Pool of 900; taken back again"]
+
+
+def test_of_a_list_of_checks_the_one_that_failed_is_told() -> None:
+    """P1.2."""
+    shown = "!Error: trim trailing whitespace.......Passed\nruff-format........Failed"
+    [item] = told(session(("user", "Check it."), run("make check", shown)), "open_items")
+    assert item == "`make check` failed: ruff-format........Failed"
