@@ -28,6 +28,8 @@ _REFUSAL = re.compile(
 )
 # "Actually, scrap the half resolution", "doch lieber SQLite"
 _TAKEN_BACK = re.compile(rf"\b(?:{lexicon.spaced('taken_back')})\b|{lexicon.unspaced('taken_back')}", re.IGNORECASE)
+# "<tool_use_error>File does not exist.</tool_use_error>" names nothing
+_TAGS = re.compile(r"</?\w{1,40}>")
 # "Decision: amounts are kept in cents"
 _LABELLED = re.compile(r"(?:decisi(?:on|one|ón)|entscheidung|décision|решение|决定|決定) ?[:：]", re.IGNORECASE)
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
@@ -96,7 +98,7 @@ _TURNS = re.compile(
 def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
     if said.speaker == "output":
-        return "dead_ends" if exact_in(said.text) else None
+        return "dead_ends" if exact_in(_TAGS.sub("", said.text)) else None
     if said.speaker == "block":
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):

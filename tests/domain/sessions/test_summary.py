@@ -460,5 +460,9 @@ def test_commits_and_pushes_are_dropped_last() -> None:
     files = tuple(f"app/module_{number}.py: edited" for number in range(20))
     kept = fitted(of(completed=(*done, "cancel: id=1", "cancel: id=2"), changes=files), 30, len)
     assert kept.of("completed") == ()
-    kept = fitted(of(completed=(*done, "cancel: id=1", "cancel: id=2"), changes=files), len(rendered(of(completed=done))), len)
+    kept = fitted(
+        of(completed=(*done, "cancel: id=1", "cancel: id=2"), changes=files),
+        len(rendered(of(completed=done))) + 30,
+        len,
+    )
     assert (kept.of("completed"), kept.of("changes")) == (done, ())
