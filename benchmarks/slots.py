@@ -41,17 +41,20 @@ ROUNDS, FACTS = 5, 37
 LONG_SESSION = 200_000
 SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "goal": ("goal",),
-    "instructions": ("instructions", "constraints"),
+    "instructions": ("instructions", "constraints", "goal"),
     "open_items": ("open_items", "in_progress", "next_steps"),
-    "decisions": ("decisions", "constraints"),
-    "dead_ends": ("dead_ends", "fixes"),
+    "decisions": ("decisions", "constraints", "instructions"),
+    "dead_ends": ("dead_ends", "fixes", "instructions"),
     "files": ("changes",),
     "fixes": ("fixes",),
     "values": (),
     "state": ("state",),
     "next": ("next_steps", "in_progress"),
 }
-"""The sections of a summary in which each kind of slot is looked for; a value may stand anywhere."""
+"""The sections of a summary in which each kind of slot is looked for; a value may stand anywhere.
+
+What the goal or a quoted order of the user's says is not told again.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

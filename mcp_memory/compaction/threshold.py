@@ -5,7 +5,7 @@ Chooses the entries and writes the frame around the summary; a summarizer writes
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from math import ceil
 
 from mcp_memory.domain.model.session_log import (
@@ -96,7 +96,13 @@ def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, opti
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
     room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
-    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries))
+    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries), following=_behind(log, entries))
+
+
+def _behind(log: SessionLog, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return the entries of the log behind the last of these."""
+    newest = entries[-1].id
+    return tuple(dropwhile(lambda entry: entry.id != newest, log.entries))[1:]
 
 
 def _prompt(log: SessionLog, entries: tuple[Entry, ...]) -> Entry | None:
@@ -162,7 +168,7 @@ def _anchor_tokens(log: SessionLog) -> int:
 
 
 def _is_quoted(entry: Entry) -> bool:
-    """Return True for an instruction of the user's, which a summary quotes and does not shorten."""
+    """Return True for an instruction of the user's, which a summary quotes where it is a standing order."""
     return entry.is_users and entry.tokens <= INSTRUCTION_TOKENS
 
 

@@ -106,13 +106,15 @@ class SummaryRequest:
     """A span to summarise.
 
     `entries` are the span, in order, without the earlier summary's own entry; `originals` are what they cover, as it
-    was said; `earlier` is that summary. The result may take `max_tokens` as counted. `prompt` is for a model or caller:
-    sections, form, what to leave out.
+    was said; `earlier` is that summary, and `following` are the entries that stay behind the span: they close what it
+    leaves open. The result may take `max_tokens` as counted. `prompt` is for a model or caller: sections, form, what to
+    leave out.
     """
 
     entries: tuple[Entry, ...]
     originals: tuple[Entry, ...] = ()
     earlier: StructuredSummary | None = None
+    following: tuple[Entry, ...] = ()
     max_tokens: int
     prompt: str
 

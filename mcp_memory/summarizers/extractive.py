@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS
 from mcp_memory.domain.sessions.filled_slots import FilledSlot
 from mcp_memory.domain.sessions.sentence_sections import changes_direction
 from mcp_memory.domain.sessions.slots import slots_of
@@ -20,7 +21,7 @@ from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 if TYPE_CHECKING:
     from mcp_memory.domain.text.summary_sections import Section
 
-LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, 120, 120
+LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, INSTRUCTION_TOKENS, 120
 TITLES_TOKENS, BULLET_TOKENS = 30, 3  # of all section titles, and of each "- "
 MOST_RANKED = 2_000
 """Most slots to choose from."""
@@ -34,7 +35,7 @@ _WEIGHT: Mapping[Section, float] = {
 """The priority of a slot by its section."""
 _SHARE: Mapping[Section, float] = {
     "constraints": 0.2, "decisions": 0.4, "fixes": 0.25, "dead_ends": 0.25, "changes": 0.2, "next_steps": 0.2,
-    "open_items": 0.2, "in_progress": 0.1, "completed": 0.2, "facts": 0.35,
+    "open_items": 0.2, "in_progress": 0.1, "completed": 0.4, "facts": 0.35,
 }  # fmt: skip
 """The largest share of the tokens for each section."""
 
@@ -49,7 +50,9 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summarized:
         """See `Summarizer`. Never raises."""
-        taken = self._taken(slots_of(request.originals or request.entries), request.max_tokens)
+        decided = request.earlier.of("decisions") if request.earlier else ()
+        slots = slots_of(request.originals or request.entries, request.following, decided)
+        taken = self._taken(slots, request.max_tokens)
         lines: dict[Section, list[str]] = {}
         for slot, line in taken:
             lines.setdefault(slot.section, []).append(line)

@@ -325,7 +325,8 @@ class Span:
 
     The anchor, the one live summary, is not among the entries. `max_tokens` limits the words about these entries,
     `most_tokens` those of the whole summary with what it knew before, and `ledger_tokens` the exact values; the user's
-    instructions come on top. `prompt` is the user's message that begins the turn of the first entry, where it stays.
+    instructions come on top. `prompt` is the user's message that begins the turn of the first entry, where it stays;
+    `following` are the entries that stay behind the span.
     """
 
     entries: tuple[Entry, ...]
@@ -334,6 +335,7 @@ class Span:
     most_tokens: int
     ledger_tokens: int
     prompt: Entry | None = None
+    following: tuple[Entry, ...] = ()
 
     @property
     def replaced(self) -> tuple[Entry, ...]:

@@ -18,6 +18,7 @@ from mcp_memory.domain.text.words import split_words
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
+LEAST_NAMED = 2
 _HEAD = 300
 """Characters read of an output's beginning and end for its exit code."""
 
@@ -25,16 +26,19 @@ _ITEM_TEXTS = ("content", "step", "description", "title", "task", "text", "name"
 _OPEN, _GOING_ON, _DONE = ("pending", "open", "todo", "not_started"), ("in_progress", "active"), ("completed", "done")
 # "exited with code 1", '"exit_code": 2', "exit status 1"; not "code 0"
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s?(\d{1,3})\b", re.IGNORECASE)
-# "The user doesn't want to proceed with this tool use", "rejected by user", "declined by the user"
+# "The user doesn't want to proceed with this tool use", "rejected by user", "[Request interrupted by user]"
 _REFUSED = re.compile(
-    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
+    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)"
+    r"|(?:rejected|declined|denied|interrupted|aborted|cancell?ed) by (?:the )?user)"
 )
 # "Your changes have NOT been applied", "No replacement was performed, old_str did not appear verbatim in app.py"
 _NOT_APPLIED = re.compile(
     r"\b(?:not (?:been )?applied|no (?:replacement|changes?|edits?) (?:was|were) (?:performed|made)"
-    r"|not appear verbatim)\b",
+    r"|not appear verbatim|(?:unable|failed) to (?:write|edit|apply|save|create)|permission denied)\b",
     re.IGNORECASE,
 )
+# "48211", "19.4", "F25", "audit_roh"
+_NAMED = re.compile(r"\b(?=\w*\d|\w+_)\w+(?:\.\d+)?")
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
 _FAILED_CHECK = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
@@ -95,6 +99,11 @@ class AgentAction:
         return is_check(self.command)
 
     @property
+    def commits(self) -> bool:
+        """True for a tool that by its name commits."""
+        return "commit" in {word.lower() for word in split_words(self.line.tool)}
+
+    @property
     def intervenes(self) -> bool:
         """True for a command that went well and neither looks, checks nor publishes: "systemctl disable a.timer"."""
         head = self.command[:ITEM_CHARACTERS]
@@ -103,8 +112,13 @@ class AgentAction:
 
     @property
     def acts(self) -> bool:
-        """True for a call of a tool, other than a shell, that went well and by its name does more than look."""
-        return self.went_well and self.line.act == "called" and not only_looks(self.line.tool, self.entry.text)
+        """True for a call of a tool, other than a shell, that went well and by its name does more than look.
+
+        What an agent was asked for, it may not have done.
+        """
+        is_asked = "prompt" in (call_fields(self.entry.text) or {})
+        is_done = self.went_well and self.line.act == "called" and not is_asked
+        return is_done and not only_looks(self.line.tool, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +194,10 @@ class AgentActions:
         """Every file that was changed, in the order of its first change."""
         found: dict[str, FileChange] = {}
         made: dict[str, tuple[str, str]] = {}
+        committed = {each.source for each in self._commits}
         for did in self.done:
             if not did.went_well:
-                if did.checks:
+                if did.checks and did.error:
                     _judge(found, False, did.error)
                 continue
             for path in _paths_changed(did):
@@ -205,6 +220,8 @@ class AgentActions:
                     change.taken_back, change.undone_at = change.last, did.place
             if did.checks:
                 _judge(found, True, "")
+            elif publishes(did.command) or did.entry.id in committed:
+                _settle(found)
         return tuple(found.values())
 
     @cached_property
@@ -269,6 +286,11 @@ class AgentActions:
         return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
 
     @cached_property
+    def stopped(self) -> frozenset[str]:
+        """The ids of the outputs of calls that the user refused or stopped."""
+        return frozenset(did.output.id for did in self.done if did.is_refused)
+
+    @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
         """Return what each commit that stands, tag and push did, with the call's id."""
         found = [(made.place, made.text, made.source) for made in self._commits if made.stands]
@@ -280,6 +302,13 @@ class AgentActions:
         return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
 
     @cached_property
+    def about_commits(self) -> frozenset[str]:
+        """The ids of the outputs that tell of commits, or of what took them back."""
+        told = {made.source for made in self._commits}
+        undone = {self._log.entries[made.undone_at].id for made in self._commits if made.undone_at is not None}
+        return frozenset({did.output.id for did in self.done if did.entry.id in told} | undone)
+
+    @cached_property
     def undone_commits(self) -> tuple[Commit, ...]:
         """The commits that were taken back, in the order in which they were made."""
         return tuple(made for made in self._commits if not made.stands)
@@ -289,7 +318,7 @@ class AgentActions:
         calls: dict[str, Call] = {}
         for did in self.done:
             if did.went_well:
-                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote")
+                may_commit = publishes(did.command) or did.line.act in ("edited", "wrote") or did.commits
                 calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
         return commits_in(self._log.entries, calls)
 
@@ -309,6 +338,17 @@ class AgentActions:
         """Return True where a command directly behind a message, and before the next one, changes a system."""
         end = self._next_message(place)
         return any(did.intervenes for did in self.done if place < did.place < end)
+
+    def bears_out(self, place: int, claim: str) -> bool:
+        """Return True where a result directly before a message prints each number and name that it claims, two or more.
+
+        A time of day bears out no number of hours.
+        """
+        before = self._log.entries[place - 1] if place else None
+        named = frozenset(_NAMED.findall(claim))
+        if before is None or before.kind != "tool_result" or len(named) < LEAST_NAMED:
+            return False
+        return all(re.search(rf"(?<!\w)(?<!\d:){re.escape(each)}(?!\w|:\d)", before.text) for each in named)
 
     def _next_message(self, place: int) -> int:
         entries = self._log.entries
@@ -339,7 +379,7 @@ class AgentActions:
 
 def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
-    head = command[:ITEM_CHARACTERS]
+    head = command[:ITEM_CHARACTERS].partition("git commit")[0]  # What follows is a message.
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
 
 
@@ -457,3 +497,9 @@ def _last_line(did: AgentAction) -> str:
 def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
     for change in changes.values():
         change.works, change.error = works, error
+
+
+def _settle(changes: Mapping[str, FileChange]) -> None:
+    """Forget what failed before a commit: it was repaired, or does not matter."""
+    for change in changes.values():
+        change.works = change.works or None

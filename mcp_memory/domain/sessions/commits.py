@@ -28,6 +28,7 @@ _RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b", re.MULTI
 # "git reset --hard HEAD~1", "git -C app reset 3f2a1bc"
 _RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
 _LEAST_DIGITS = 7
+_TOLD = "Committed "
 
 
 class Call(NamedTuple):
@@ -55,12 +56,17 @@ class Commit:
 
     @property
     def text(self) -> str:
-        return f"Committed {self.digest}: {self.title}"
+        return f"{_TOLD}{self.digest}: {self.title}"
 
 
 def publishes(command: str) -> bool:
     """Return True for a command that commits, or gives something out: "git push", "npm publish"."""
     return bool(_PUBLISHES.search(command))
+
+
+def tells_commit(line: str) -> bool:
+    """Return True for a summary's line that tells what was committed or given out."""
+    return line.startswith(_TOLD) or publishes(line)
 
 
 def commits_in(entries: Sequence[Entry], calls: Mapping[str, Call]) -> tuple[Commit, ...]:

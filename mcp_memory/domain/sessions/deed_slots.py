@@ -17,11 +17,16 @@ from mcp_memory.domain.sessions.agent_actions import (
     changes_something,
 )
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
+from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.sessions.sentences import Utterance
+from mcp_memory.domain.sessions.standing_decisions import REFUSED
 from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
+from mcp_memory.domain.text.statements import CONDITION
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
+COMMIT_WORTH = 6.0
+"""The worth of a commit: what is done for good is dropped last."""
 OFTEN = 3
 """Failures of one thing from which on their number is told."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
@@ -33,22 +38,28 @@ _PLANNED: Mapping[str, Section] = {"open": "next_steps", "going on": "in_progres
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeedSlots:
-    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id."""
+    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id.
+
+    The entries from the place `end` on stay in the log.
+    """
 
     entries: Sequence[Entry]
     deeds: AgentActions
     said: Mapping[int, Sequence[Utterance]]
     places: Mapping[str, int]
+    end: int
 
     def all(self) -> Iterator[FilledSlot]:
         """Yield the slots of every deed, in no order."""
         for step in self.deeds.plan:
             yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
         for change in self.deeds.changes:
-            yield self._slot("changes", _changed(change), change.source)
+            told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
+            for place in told[-1:]:  # What follows is told with it.
+                yield self._slot("changes", _changed(change), self.entries[place].id)
             yield from self._taken_back(change)
         for title, source in self.deeds.commits:
-            yield self._slot("completed", title, source, "done")
+            yield self._slot("completed", title, source, "done", worth=COMMIT_WORTH)
         yield from self._uncommitted()
         for failure in self.deeds.failures:
             # An edit in a second form teaches nothing, one that was refused again and again does.
@@ -85,8 +96,9 @@ class DeedSlots:
     def _acted(self) -> Iterator[FilledSlot]:
         """Yield the calls that did something, a line for each tool and its arguments: "cancel: id=59XX6W, XEHM4B"."""
         forms: dict[tuple[str, ...], list[AgentAction]] = {}
+        told = self.deeds.about_commits
         for did in self.deeds.done:
-            if did.acts:
+            if did.acts and did.output.id not in told:
                 given = call_fields(did.entry.text) or {}
                 forms.setdefault((did.line.tool, *sorted(given)), []).append(did)
         for (tool, *_), acted in forms.items():
@@ -103,6 +115,8 @@ class DeedSlots:
         files, wrong = self._files(failure), what_failed(did)
         wrong = f"{wrong} ({failure.times} times)" if failure.times >= OFTEN else wrong
         if end is None:
+            if any(self.places[source] > did.place for _, source in self.deeds.commits):
+                return  # What was committed since was repaired, or does not matter.
             if did.checks or did.reported or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)
@@ -144,13 +158,17 @@ class DeedSlots:
             yield self._slot("dead_ends", f"{text}: {one_line(why, WHY_CHARACTERS)}" if why else text, source)
 
     def _refused(self) -> Iterator[FilledSlot]:
-        """Yield each call that the user refused, with what the user said in the refusal or directly behind it."""
-        for did in self.deeds.done:
-            if did.is_refused:
+        """Yield each call that the user refused for a reason, said in the refusal or directly behind it.
+
+        A condition is no reason, and what went well later was refused for the time being.
+        """
+        for place, did in enumerate(self.deeds.done):
+            later = (each.command for each in self.deeds.done[place:] if each.went_well)
+            if did.is_refused and (not did.command or did.command not in later):
                 told = _REASON.search(did.output.text)
-                answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
-                text = f"Refused: {did.line.done}"
-                yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
+                why = told["said"].strip() if told else self._reason_behind(self.places[did.output.id])
+                if why:
+                    yield self._slot("dead_ends", f"{REFUSED}{did.line.done} → {why}", did.entry.id)
 
     def _answered(self) -> Iterator[FilledSlot]:
         """Yield what the user chose where a tool of the client's asked."""
@@ -160,13 +178,12 @@ class DeedSlots:
                     chosen = self._slot("decisions", f"{each['asked']} → {each['answer']}", did.entry.id)
                     yield replace(chosen, provenance=Provenance.SAID)
 
-    def _answer_behind(self, place: int) -> str:
-        for number in range(place + 1, len(self.entries)):
-            if self.entries[number].kind == "tool_call":
-                break
-            if self.entries[number].is_users:
-                return conclusion(self.said.get(number, ()))
-        return ""
+    def _reason_behind(self, place: int) -> str:
+        """Return the user's message directly behind a refusal, where it sets, denies or corrects something."""
+        behind = self.said.get(place + 1, ())
+        text = self.entries[place + 1].text if behind and behind[0].speaker == "user" else ""
+        is_reason = is_standing_order(text) and not any(CONDITION.match(each.text) for each in behind)
+        return one_line(text, FIX_CHARACTERS) if is_reason else ""
 
     def _concluded(self, start: int, end: int) -> list[str]:
         """Return the conclusions of the agent's messages between two places: a user's words are no cause of a deed."""

@@ -171,6 +171,24 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
     return _gathered([each for _, each in sorted(kept)])
 
 
+def within(ledger: Ledger, texts: Iterable[str]) -> Ledger:
+    """Return of the ledger the values and numbered names that one of the texts says, without the names of fields.
+
+    Files and commands that matter stand with what was done.
+    """
+    bare = {each: _bare(each) for each in (*ledger.identifiers, *ledger.values)}
+    told = "\n".join(texts)
+    values = tuple(bare[each] for each in ledger.values if bare[each] in told)
+    names = tuple(bare[each] for each in ledger.identifiers if _NUMBERS.search(each) and bare[each] in told)
+    return replace(ledger, files=(), commands=(), identifiers=names, values=values)
+
+
+def _bare(value: str) -> str:
+    """Return a value without the name of its field, and a setting without the words before it: "put retries=3"."""
+    last = value.rpartition(" ")[2]
+    return last if "=" in last else _KEY.sub("", value).strip("\"' ")
+
+
 def without(ledger: Ledger, text: str) -> Ledger:
     """Return the ledger without what the text holds, if in other words: listing it again adds nothing."""
     told = _distinct(text)

@@ -1,13 +1,16 @@
 """Sorts a sentence into a section of a summary, by its speaker and its words.
 
-Only what pays on foreign sessions has a rule: choices, dead ends, the user's conditions, and what is put off. Only
-users set constraints; a tool's output is a dead end, whatever its words. Independent of embeddings and ranking.
+Only what pays on foreign sessions has a rule: the user's choices and conditions, dead ends, and what is put off. Only
+users choose and set constraints, unless a label says so; a tool's output is a dead end, whatever its words. Independent
+of embeddings and ranking.
 """
 
 import re
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.exact_values import exact_in
+from mcp_memory.domain.text.segments import sentences_of, unquoted
 from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides
 from mcp_memory.domain.text.summary_sections import Section
 
@@ -25,6 +28,10 @@ _REFUSAL = re.compile(
 )
 # "Actually, scrap the half resolution", "doch lieber SQLite"
 _TAKEN_BACK = re.compile(rf"\b(?:{lexicon.spaced('taken_back')})\b|{lexicon.unspaced('taken_back')}", re.IGNORECASE)
+# "<tool_use_error>File does not exist.</tool_use_error>" names nothing
+_TAGS = re.compile(r"</?\w{1,40}>")
+# "Decision: amounts are kept in cents"
+_LABELLED = re.compile(r"(?:decisi(?:on|one|ón)|entscheidung|décision|решение|决定|決定) ?[:：]", re.IGNORECASE)
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
 _CONSTRAINT = re.compile(
     r"(?:^|[,;:.!?—–-]\s*|\b(?:please|and|but|so|you|we|should|then)\s+)"
@@ -34,11 +41,37 @@ _CONSTRAINT = re.compile(
     r"|\b(?:has|have|needs?) to (?:stay|remain|be|work|run|support|keep|fit|pass)\b"
     r"|\b(?:is|are) not allowed\b|\bforbidden\b|\bno more than\b|\bat (?:most|least) \d"
     r"|\bnot exceed\b|\bwithout (?:changing|breaking|touching|adding|using|new|any)\b|\b(?:requirement|constraint)s?\b"
-    r"|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
+    r"|\bi still want\b|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
     r"|(?:^|[,;:.!?]\s*|\b(?:also|and|please)\s+)(?:leave out|exclude)\b"
     rf"|\b(?:{lexicon.spaced('demands')})\b|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
     re.IGNORECASE,
 )
+# "no rgb indices!", "the report without tables", "nur zwischen 2 und 4"
+_LIMIT = re.compile(
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.EXCEPTIONS}|{lexicon.spaced('not')})\b"
+    rf"|{lexicon.unspaced('limits')}",
+    re.IGNORECASE,
+)
+# "tell her before you merge", "it stays until the check is clean", "prune erst ab März"
+_BOUND = re.compile(rf"\b(?:{lexicon.spaced('bounds')})", re.IGNORECASE)
+# "so Krystyna's garden, 2 may", "the code block was #b5bd68"; not "in 5 seconds"
+_NUMBERS = re.compile(rf"\d[\d.,:]*\d|\b(?=\w*\d)\w{{4,}}|\d\.? (?:{lexicon.MONTHS})\b", re.IGNORECASE)
+# "use the staging database", "please follow camelCase"
+_WAY = re.compile(
+    rf"(?:(?:{lexicon.spaced('lead_ins')})\b[,\s]*){{0,3}}(?:{lexicon.spaced('ways')})\b"
+    rf"|{lexicon.unspaced('lead_ins')}?(?:{lexicon.unspaced('ways')})",
+    re.IGNORECASE,
+)
+# "write another one without an offer": its limit is over with the answer
+_ASKS_FOR = re.compile(
+    rf"(?:(?:{lexicon.spaced('lead_ins')})\b[,\s]*){{0,3}}(?:{lexicon.spaced('texts_asked_for')})\b", re.IGNORECASE
+)
+# "I think it is KHIK97": a guess
+_GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
+# "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
+_PASTED = re.compile(r"^\s*(?:[➜❯$%]|'/|\w+@[\w.-]+[: ])", re.MULTILINE)
+# "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
+_OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
     rf"^(?:(?:{lexicon.spaced('announcements')}|i need to|i should) |let['’]s (?:look|check|see|try|start|run|open)"
@@ -65,16 +98,37 @@ _TURNS = re.compile(
 def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
     if said.speaker == "output":
-        return "dead_ends"
+        return "dead_ends" if exact_in(_TAGS.sub("", said.text)) else None
     if said.speaker == "block":
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):
         return None
-    if decides(said.text):
+    if _LABELLED.match(said.text) or (said.speaker == "user" and decides(said.text)):
         return "decisions"
     if said.speaker == "user" and demands(said.text):
         return "constraints"
     return "dead_ends" if comes_to_nothing(said.text) else None
+
+
+def is_standing_order(text: str) -> bool:
+    """Return True where a message of the user's says how the work is to be done, refuses, corrects, or gives a value.
+
+    Such words still hold; a wish that names no limit holds until it is served.
+    """
+    gives = _NUMBERS if not _PASTED.search(text) else _BOUND
+    return any(
+        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said, gives)
+        for said in sentences_of(text)
+    )
+
+
+def _limits(sentence: str, gives: re.Pattern[str]) -> bool:
+    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
+    is_denied = is_denied and not _ASKS_FOR.match(sentence)
+    is_value = bool(gives.search(unquoted(sentence))) and not _GUESSED.search(sentence)
+    is_value = is_value and (" " in sentence or not sentence.isascii())  # "f0c674" says not of what.
+    is_told = is_denied or is_value or bool(_BOUND.search(sentence) or _WAY.match(sentence))
+    return is_told and not sentence.endswith(lexicon.QUESTION_SIGNS)
 
 
 def changes_direction(text: str) -> bool:

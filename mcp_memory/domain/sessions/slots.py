@@ -15,27 +15,25 @@ from mcp_memory.domain.sessions.agent_actions import AgentActions
 from mcp_memory.domain.sessions.calls_in_text import told_apart
 from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
+from mcp_memory.domain.sessions.offers import taken_of
 from mcp_memory.domain.sessions.sentence_sections import (
     changes_direction,
     is_narration,
     is_put_off,
-    refuses,
     section_of,
     takes_back,
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.standing_decisions import ANSWERED, ASKED, FORMER, standing
+from mcp_memory.domain.sessions.standing_decisions import FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import announces, one_line
+from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides, finds_out, tells_of_trouble
+from mcp_memory.domain.text.statements import CONDITION, decides, finds_out, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
 STATE_CHARACTERS = 500
-PROPOSED = 2
-"""The last sentences of a message that an answer decides on."""
 LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
@@ -44,30 +42,50 @@ LATEST, SUBSTANCE = 12, 30
 IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
 
-CHOSEN_WORTH = 1.6
-"""The worth of what the agent says that it chose; 1.5 is that of what the user says."""
 CLAIM = "The agent says: "
 """Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
+# "/add app.py", "/compact"; not "/srv/app is full"
+_TO_CLIENT = re.compile(r"/[a-z][\w:-]{0,40}(?=\s|\Z)")
+# "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
+_SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
 
-def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
-    """Return the slots of these entries in their order, each once; superseded ones are left out."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+def slots_of(
+    own: Sequence[Entry], following: Sequence[Entry] = (), decided: Sequence[str] = ()
+) -> tuple[FilledSlot, ...]:
+    """Return the slots of a log's `own` entries in their order, each once; superseded ones are left out.
+
+    Those `following` close what is open, and say themselves how things stand. `decided` are earlier decisions.
+    """
+    entries = told_apart([entry for entry in (*own, *following) if is_of_work(entry)])
+    live = {entry.id for entry in following}
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
-    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places)
-    found = [*did.all(), *_told(entries, deeds, said)]
-    settled = _settled(sorted(found, key=lambda slot: slot.place))
-    return (*settled, *_not_changed(settled, entries, deeds))
+    end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
+    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
+    found = [*did.all(), *_told(entries, deeds, said, end)]
+    settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
+    told = (*settled, *_not_changed(settled, entries, deeds))
+    return tuple(slot for slot in told if slot.source not in live)
+
+
+def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return what acts and commands were given, and those settings written to files that somebody mentions."""
+    entries = told_apart([entry for entry in entries if is_of_work(entry)])
+    done = [did for did in AgentActions(entries).done if did.went_well]
+    acted = [did.entry.text for did in done if did.acts or did.intervenes]
+    spoken = "\n".join(entry.text for entry in entries if entry.kind == "message")
+    written = (did.entry.text for did in done if did.line.act in ("edited", "wrote"))
+    return (*acted, *(each for text in written for each in _SETTING.findall(text) if each in spoken))
 
 
 def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
     """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
     known = " ".join(change.path for change in deeds.changes)
     for slot in slots:
-        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.CONCLUDED:
+        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.SAID:
             for path in _files_in(slot.text, known):
                 text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
                 yield replace(slot, section="changes", text=text, worth=1.0)
@@ -95,39 +113,52 @@ def is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def _names_something(text: str) -> bool:
-    return bool(_DIGIT.search(text) or exact_in(text))
-
-
 def _told(
-    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
+    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
 ) -> Iterator[FilledSlot]:
-    if goal := goal_in(entries):
+    if goal := goal_in(entries[:end], [_content(title) for title, _ in deeds.commits]):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
-    spoken: Sequence[Utterance] = ()
+    yield from _taken(entries)
     for number, own in by_entry.items():
-        if entries[number].id in deeds.repaired:
+        if entries[number].id in deeds.repaired | deeds.stopped:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, deeds, spoken if spoken and spoken[0].speaker == "assistant" else (),
+                own, entries[number], deeds,
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
                 is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
             yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
-        spoken = own if own[0].speaker in ("user", "assistant") else spoken
 
 
-def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
-    """Return the user's first wish, or the last that changed the direction; a greeting is none."""
-    wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
+def _taken(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
+    """Yield what the user's answers take of what the message before offers; one word may do."""
+    offer = ""
+    for place, entry in enumerate(entries):
+        if entry.kind != "message":
+            continue
+        if offer and entry.is_users and entry.tokens <= INSTRUCTION_TOKENS and (taken := taken_of(offer, entry.text)):
+            yield FilledSlot(
+                section="decisions", text=taken, source=entry.id, place=place, provenance=Provenance.SAID, worth=1.5
+            )
+        offer = entry.text if entry.role == "assistant" else ""
+
+
+def goal_in(entries: Sequence[Entry], done: Sequence[frozenset[str]] = ()) -> FilledSlot | None:
+    """Return the user's first wish that nothing `done` tells, or the last that changed the direction.
+
+    A greeting is none, nor is a command to the client. `done` holds the words of each deed.
+    """
+    said = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
+    wishes = [each for each in said if not _TO_CLIENT.match(each[1])] or said
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
     stated = [each for each in wishes if len(each[1]) >= LEAST_GOAL]
-    for place, wish in (turned or stated or wishes)[:1]:
+    waiting = [each for each in stated if not _is_among(_content(each[1]), done)] or stated[-1:]
+    for place, wish in (turned or waiting or wishes)[:1]:
         text = " ".join(wish[:MATERIAL_CHARACTERS].split())
         source = entries[place].id
         return FilledSlot(section="goal", text=text, source=source, place=place, provenance=Provenance.SAID, worth=3.0)
@@ -166,16 +197,14 @@ def _tells(sentence: str) -> bool:
 
 def _of_user(
     own: Sequence[Utterance],
-    entries: Sequence[Entry],
+    entry: Entry,
     deeds: AgentActions,
-    proposal: Sequence[Utterance],
     *,
     is_first: bool,
     is_last: bool,
     is_open: bool,
 ) -> Iterator[FilledSlot]:
-    """Yield what the user demands and puts off; an answer decides on what was proposed before it."""
-    entry = entries[own[0].entry]
+    """Yield what the user demands, puts off, finds out and chooses."""
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
@@ -185,37 +214,21 @@ def _of_user(
             put_off = "next_steps" if is_last else "open_items"
             yield from _demanded(said, entry, None if is_first or is_open else put_off, is_first=is_first)
     answer = conclusion(own)
-    if is_first or not answer or _is_assent(answer) or is_assent(answer):
+    if is_first:
         return
-    asked = joined([each.text for each in proposal if not is_narration(each.text)][-PROPOSED:])
-    is_changed = bool(deeds.edited_after(own[0].entry))
-    is_firm = decides(answer) or takes_back(answer)
-    if not asked and not is_firm and not (is_changed and finds_out(answer)):
-        return  # A further request, or talk among people.
-    is_choice = is_firm or any(refuses(said.text) for said in own)
-    is_sure = is_choice or _names_something(answer)
-    if (is_open or _asks(own[-1])) and not is_sure:
-        return  # A next step, or left open: "The script counts today's files. That is wrong, right?"
-    is_answer = bool(asked) and any(map(_asks, proposal)) and deeds.follows_error(proposal[0].entry)
-    is_fix = is_changed and (finds_out(answer) or is_answer)
-    text = f"{answer}{ASKED}{one_line(asked, FIX_CHARACTERS)})" if asked else answer
-    text = text if is_choice or is_fix else f"{ANSWERED}{text}"
-    made = FilledSlot(
-        section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
-        provenance=Provenance.SAID,
-        worth=1.5, state="open" if is_sure else "doubtful",
-    )  # fmt: skip
-    yield made
-    proposed = _content(asked)
-    if any(refuses(said.text) and proposed & _content(said.text) for said in own):
-        yield replace(made, section="dead_ends", text=f"Refused: {text}")
+    if finds_out(answer) and deeds.edited_after(own[0].entry):
+        yield _of(replace(own[0], text=answer), "fixes", entry, Provenance.SAID, 1.5)
+    elif decides(answer) or takes_back(answer):
+        said = _of(replace(own[0], text=answer), "decisions", entry, Provenance.SAID, 1.5)
+        # Only an earlier decision that it takes back makes what says no more one.
+        yield said if decides(answer) else replace(said, state="doubtful")
 
 
 def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
     if put_off and is_put_off(said.text):
         yield _of(said, put_off, entry, Provenance.SAID, 1.5)
     section = section_of(said)
-    # An answer decides as a whole; the first message has none before it.
+    # A choice stands with its reasons; the first message has nothing before it that came to nothing.
     if section and section != ("dead_ends" if is_first else "decisions"):
         yield _of(said, section, entry, Provenance.SAID, 1.5)
 
@@ -224,10 +237,6 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     """Return True where the agent is still at work on a message: no conclusion of the agent's ends the entries."""
     last = len(entries) - 1
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
-
-
-def _is_assent(text: str) -> bool:
-    return not _says_something(text) and not exact_in(text)
 
 
 def _says_something(text: str) -> bool:
@@ -243,24 +252,26 @@ def _of_agent(
 ) -> Iterator[FilledSlot]:
     """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
 
-    What a message announces at its end, before a call, is done at once, not put off.
+    What a message announces before a call is done at once, not put off.
     """
     place, concluded = own[0].entry, conclusion(own)
     section = _concluded_section(own[0], concluded, deeds)
+    is_finding = finds_out(concluded) or tells_of_trouble(concluded)
+    if not section and is_finding and deeds.bears_out(place, concluded):
+        section, concluded = "fixes", f"{CLAIM}{concluded}"
     if section:
-        is_claim = section == "fixes" and not _is_done_about(own[0], deeds)
         yield FilledSlot(
-            section=section, text=_claimed(own) if is_claim else concluded, source=entry.id, place=place,
+            section=section, text=concluded, source=entry.id, place=place,
             provenance=Provenance.CONCLUDED, worth=1.5,
         )  # fmt: skip
     for said in own:
         stated = section_of(said)
-        if stated and (stated != section or said.text not in concluded):
+        # What is said before a call goes on: only its beginning says what came of what was tried before.
+        is_tried = said.speaker != "assistant" or not is_announced or said in own[:2]
+        if stated and (is_tried or stated != "dead_ends") and (stated != section or said.text not in concluded):
             is_own = said.speaker == "assistant"
-            # A choice in so many words comes before the user's further requests, which are quoted beside.
-            worth = CHOSEN_WORTH if stated == "decisions" and decides(said.text) else 1.0
-            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, worth)
-        elif stated or (is_announced and said is own[-1] and announces(said.text)):
+            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, 1.0)
+        elif stated or is_announced:
             continue
         elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
             yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
@@ -276,28 +287,13 @@ def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
     return is_done and deeds.follows_error(first.entry)
 
 
-def _claimed(own: Sequence[Utterance]) -> str:
-    """Return what only the agent says is wrong, as its claim, without the later items of a list."""
-    last = max((n for n, said in enumerate(own) if finds_out(said.text) or tells_of_trouble(said.text)), default=0)
-    return f"{CLAIM}{conclusion(own[: last + 1] if own[last].is_item else own)}"
-
-
 def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
     if first.speaker != "assistant" or not _says_something(concluded):
         return None
     edits = deeds.edited_after(first.entry)
     if edits and deeds.vain.issuperset(edits):
         return None  # A dead end says it.
-    is_changed = bool(edits)
-    if _is_done_about(first, deeds):
-        return "fixes"
-    if not exact_in(concluded):
-        return None
-    if comes_to_nothing(concluded) and not is_changed:
-        return "dead_ends"
-    if finds_out(concluded) or tells_of_trouble(concluded):
-        return "fixes"
-    return "decisions" if is_changed else None
+    return "fixes" if _is_done_about(first, deeds) else None
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:
@@ -311,7 +307,7 @@ def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance,
     )
 
 
-def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
+def _settled(found: Sequence[FilledSlot], decided: Sequence[str]) -> tuple[FilledSlot, ...]:
     """Return each slot once, the last of a repetition, without items that later events closed or replaced."""
     done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
     kept: dict[tuple[Section, str], FilledSlot] = {}
@@ -321,26 +317,27 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)
         kept[key] = slot
-    return tuple(_standing(kept.values()))
+    return tuple(_standing(kept.values(), decided))
 
 
-def _standing(slots: Iterable[FilledSlot]) -> Iterator[FilledSlot]:
-    """Yield the slots, and of the user's decisions only those that hold."""
+def _standing(slots: Iterable[FilledSlot], decided: Sequence[str]) -> Iterator[FilledSlot]:
+    """Yield the slots, and of the decisions only those that hold; a doubtful one where it takes another back."""
     slots = tuple(slots)
-    said = [slot for slot in slots if slot.section == "decisions" and slot.provenance == Provenance.SAID]
-    held = {text.partition(FORMER)[0]: text for text in standing(slot.text for slot in said)}
+    said = [slot.text for slot in slots if slot.section == "decisions"]
+    held = {text.partition(FORMER)[0]: text for text in standing(said, decided)}
     for slot in slots:
-        if slot not in said:
+        if slot.section != "decisions":
             yield slot
-        elif slot.text in held:
+        elif slot.text in held and (slot.state == "open" or FORMER in held[slot.text]):
             yield replace(slot, text=held[slot.text])
 
 
 def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
-    words = _content(slot.text)
-    return bool(words) and any(
-        place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done
-    )
+    return _is_among(_content(slot.text), (other for place, other in done if place > slot.place))
+
+
+def _is_among(words: frozenset[str], done: Iterable[frozenset[str]]) -> bool:
+    return bool(words) and any(len(words & other) >= IS_DONE * len(words) for other in done)
 
 
 def _content(text: str) -> frozenset[str]:

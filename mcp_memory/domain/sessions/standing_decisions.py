@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import dropwhile, takewhile
 
+from mcp_memory.domain.sessions.offers import TAKEN
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.conflicts import otherwise
 from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS, spaced, unspaced
@@ -14,10 +15,10 @@ from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.words import text_stems
 
 FORMER_CHARACTERS = 80
-ASKED, FORMER = " (on: ", " (no longer: "
-"""These words open the proposal that a decision answers, and the decision that it replaces."""
-ANSWERED = "User: "
-"""Opens what the user answered or asked for, which may decide nothing."""
+FORMER = " (no longer: "
+"""Opens the decision that another one replaces."""
+REFUSED = "Refused: "
+"""Opens what the user refused."""
 # "instead of tabs", "scrap the half resolution: use a quarter", "不用 Redis 了"; not "never drop the table"
 _IN_PLACE = re.compile(
     rf"(?:(?P<outright>(?<!not )(?<!n['’]t )(?<!never )\b(?:{spaced('given_up')})\b|{unspaced('given_up')})"
@@ -39,23 +40,25 @@ def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str,
             kept.append(each)
             continue
         kept.remove(former)
-        own = _own(former)
+        own = words_of(former)
         kept.append(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
     return tuple(kept)
 
 
 def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
     """Return the latest earlier decision that this one names as replaced, or denies; None where there is none."""
-    own = _own(decision)
+    own = words_of(decision)
     for other in reversed(earlier):
-        chosen = _own(other)
-        if _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
+        chosen = words_of(other)
+        is_again = TAKEN in own and own.partition(TAKEN)[0] == chosen.partition(TAKEN)[0]
+        if is_again or _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
             return other
     return None
 
 
-def _own(decision: str) -> str:
-    return decision.removeprefix(ANSWERED).partition(FORMER)[0].partition(ASKED)[0]
+def words_of(decision: str) -> str:
+    """Return what the decision itself says, without what it replaces."""
+    return decision.removeprefix(REFUSED).partition(FORMER)[0]
 
 
 def _differs_in_value(former: str, later: str) -> bool:

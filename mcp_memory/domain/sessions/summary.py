@@ -8,10 +8,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
+from mcp_memory.domain.sessions.commits import tells_commit
 from mcp_memory.domain.sessions.empty_summaries import says_nothing
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
-from mcp_memory.domain.sessions.standing_decisions import ASKED, standing
+from mcp_memory.domain.sessions.standing_decisions import standing
 from mcp_memory.domain.sessions.unsupported_values import invented
 from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
 from mcp_memory.domain.text.summary_sections import (
@@ -251,11 +252,11 @@ def _is_done(step: str, done: Iterable[frozenset[str]]) -> bool:
 def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
     """List the lines that may be dropped, the first to drop first.
 
-    The oldest of the completed lines and facts, then of the ledger, then the rest.
+    The oldest of the completed lines and facts, then of the ledger, then the rest, commits last.
     """
 
     def part(section: Section, begin: int | None, end: int | None) -> list[tuple[Section, str]]:
-        return [(section, line) for line in summary.of(section)[begin:end]]
+        return [(section, line) for line in summary.of(section)[begin:end] if not tells_commit(line)]
 
     listed = [each for section in LISTED for each in enumerate(part(section, None, None))]
     ledger = [each for _, each in sorted(listed, key=lambda one: one[0] / len(summary.of(one[1][0])))]
@@ -269,14 +270,14 @@ def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
         *part("fixes", None, -LATEST),
         *part("open_items", None, -LATEST),
         *part("dead_ends", None, -1),
-        # What the user answered is quoted beside.
-        *sorted(part("decisions", None, -1), key=lambda each: ASKED not in each[1]),
+        *part("decisions", None, -1),
         *part("changes", -LATEST, None),
         *part("fixes", -LATEST, None),
         *part("open_items", -LATEST, None),
         *part("in_progress", None, None),
         *part("next_steps", None, None),
         *part("state", None, None),
+        *[("completed", line) for line in summary.of("completed") if tells_commit(line)],
     ]
 
 

@@ -47,6 +47,8 @@ _TROUBLE_WORD = re.compile(
     re.IGNORECASE,
 )
 # "E   assert …", "=== 3 passed ==="
+# "Error: trim trailing whitespace.......Passed": the client's mark before a list of checks
+_PASSED = re.compile(r"\.{3}(?:Passed|Skipped)\s{0,9}\Z")
 _MARKS = re.compile(r"^(?:E {3,8}|[=_~*#]{2,80}\s)\s*|\s[=_~*#]{2,80}$")
 # "3 passed, 1 failed", "exit code 2"
 _TALLY = re.compile(
@@ -132,6 +134,7 @@ def _lines(text: str) -> list[str]:
 
 def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
     """Return the first error and the last two; for a failed output, at least a line that may explain it."""
+    lines = [line for line in lines if not _PASSED.search(line[-LINE_CHARACTERS:])]
     found = [line for line in lines if _ERROR_LINE.match(line[: 2 * LINE_CHARACTERS])]
     if failed and not found:
         found = [line for line in lines if _TROUBLE_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])

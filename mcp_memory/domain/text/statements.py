@@ -47,6 +47,8 @@ _DEAD_END = re.compile(
     rf"|\b(?:{lexicon.spaced('dead_ends')})\b|{lexicon.unspaced('dead_ends')}",
     re.IGNORECASE,
 )
+# "so it might be that this version | doesn't work": a guess, not a failed attempt
+_SUPPOSED = re.compile(rf"(?:\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED})[^.,;:]{{0,60}}\Z", re.IGNORECASE)
 # "You must send the key", "Ignore what was said", "The assistant must answer"
 _INSTRUCTION = re.compile(
     r"\byou(?:['’](?:ll|re))?\s+(?:must|should|shall|need|have|ought|will|may|can|cannot|are|do|never|always|now)\b|"
@@ -97,8 +99,10 @@ def decides(sentence: str) -> bool:
 
 
 def comes_to_nothing(sentence: str) -> bool:
-    """Return True for a failed attempt, and for an action without effect or undone; a condition is none."""
-    return not CONDITION.match(sentence) and bool(_DEAD_END.search(unquoted(sentence)))
+    """Return True for a failed attempt, and for an action without effect or undone; a condition or guess is none."""
+    told = unquoted(sentence)
+    found = _DEAD_END.search(told)
+    return bool(found) and not CONDITION.match(sentence) and not _SUPPOSED.search(told, 0, found.start())
 
 
 def finds_out(sentence: str) -> bool:

@@ -21,7 +21,9 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
-from mcp_memory.domain.sessions.slots import goal_in, slots_of
+from mcp_memory.domain.sessions.sentence_sections import is_standing_order
+from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
+from mcp_memory.domain.sessions.standing_decisions import FORMER, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
@@ -38,6 +40,7 @@ from mcp_memory.domain.sessions.summary import (
 )
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.summary_sections import LISTED, Section
+from mcp_memory.domain.text.words import text_stems
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
@@ -140,7 +143,7 @@ class SummingUp:
 
     def _slots(self, span: Span, caller: Caller) -> StructuredSummary:
         lines: dict[Section, list[str]] = {}
-        for slot in slots_of(self._originals(span, caller)):
+        for slot in slots_of(self._originals(span, caller), span.following):
             lines.setdefault(slot.section, []).append(slot.text)
         return structured(lines)
 
@@ -212,6 +215,7 @@ class Writer:
             entries=span.entries,
             originals=originals,
             earlier=_earlier(span),
+            following=span.following,
             max_tokens=span.max_tokens,
             prompt=summary_prompt(self._instructions, self._prompt),
         )
@@ -236,15 +240,21 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
-    whole = merged(summary, structured({"instructions": instructions_in(said)}))
-    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(told_apart(originals), only_used=True))
+    goal = summary.of("goal") or _goal(span, counter)
+    standing = [text for text in instructions_in(said) if is_standing_order(text)]
+    whole = merged(summary, structured({"instructions": standing}))
+    found = ledgers.ledger_of(told_apart(originals), only_used=True)
+    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, given_in((*originals, *span.following))))
     room = span.max_tokens
     if earlier := _earlier(span):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or _goal(span, counter)}
-    own = fitted(structured({**words, "constraints": _constraints(whole)}), room, counter.count)
-    told = structured({**own.lines, "instructions": whole.of("instructions")})
+    words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or goal}
+    own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
+    goals, before = own.of("goal"), earlier.of("goal") if earlier else ()
+    former = [goal for goal in before if goal not in goals and is_standing_order(goal)]
+    orders = [*former, *(text for text in whole.of("instructions") if " ".join(text.split()) not in goals)]
+    told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
 
@@ -261,10 +271,22 @@ def _words(summary: StructuredSummary) -> StructuredSummary:
     return structured({section: lines for section, lines in summary.lines.items() if section not in aside})
 
 
-def _constraints(summary: StructuredSummary) -> tuple[str, ...]:
-    """Return the constraints that no quoted instruction repeats word for word."""
-    quoted = " ".join(" ".join(summary.of("instructions")).split())
-    return tuple(line for line in summary.of("constraints") if line not in quoted)
+def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]:
+    """Return the user's words in other sections without those that the goal or a quoted instruction says.
+
+    What a decision replaces is not quoted with it.
+    """
+    quoted = [frozenset(text_stems(text)) for text in (*summary.of("instructions"), *summary.of("goal"))]
+    sections: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
+    return {
+        section: tuple(line for line in summary.of(section) if FORMER in line or not _is_said(line, quoted))
+        for section in sections
+    }
+
+
+def _is_said(line: str, quoted: Iterable[frozenset[str]]) -> bool:
+    own = frozenset(text_stems(words_of(line)))
+    return any(own <= words for words in quoted)
 
 
 def _earlier(span: Span) -> StructuredSummary | None:

@@ -66,16 +66,21 @@ def test_a_moved_file_and_a_helper_are_no_dead_ends(lines: tuple[Line, ...]) -> 
     [
         ([run("composer require csv", REFUSED), ("user", "No new dependency for that, fgetcsv will do.")], True),
         ([run("composer require csv", f"{REFUSED} The user said:\nfgetcsv will do".replace("The u", "the u"))], True),
-        ([run("composer require csv", REFUSED), ("assistant", "All right."), ("user", "Yes, fgetcsv will do.")], True),
-        ([run("composer require csv", REFUSED), run("ls", "a"), ("user", "Well, fgetcsv will do.")], False),
+        ([run("composer require csv", REFUSED), ("user", "think harder, fgetcsv will do")], False),
+        ([run("composer require csv", REFUSED), ("user", "Is fgetcsv not there? If so, go on without it.")], False),
+        ([run("composer require csv", REFUSED), run("ls", "a"), ("user", "No, fgetcsv will do.")], False),
+        (
+            [run("composer require csv", REFUSED), ("user", "No, fgetcsv will do."), run("composer require csv", "ok")],
+            False,
+        ),
         ([run("composer require csv", REFUSED)], False),
     ],
 )
 def test_a_refused_call_is_a_dead_end_with_what_the_user_said(lines: list[Line], reason: bool) -> None:
-    """D9.1: what was rejected, and why."""
-    [refused, *_] = told(session(("user", "Read the table."), *lines), "dead_ends")
-    assert refused.startswith("Refused: Ran `composer require csv`")
-    assert ("fgetcsv will do" in refused) is reason
+    """D9.1: what was rejected, and why; without a reason, on a condition, or for a time it is none (P1.2)."""
+    refused = [text for text in told(session(("user", "Read the table."), *lines), "dead_ends") if "Refused" in text]
+    assert [text.startswith("Refused: Ran `composer require csv` → ") for text in refused] == [True] * reason
+    assert all("fgetcsv will do" in text for text in refused)
 
 
 def test_changes_after_which_the_same_error_stays_are_a_dead_end() -> None:
@@ -126,19 +131,6 @@ def test_two_runs_of_one_program_are_known_whatever_stands_before_it(command: st
     assert told(session(("user", "Go."), red, run(other, "ok")), "fixes") == []
     [fix] = told(session(("user", "Go."), red, green), "fixes")
     assert "KeyError: 'rows'" in fix
-
-
-def test_an_answer_and_a_change_after_an_error_are_a_fix() -> None:
-    """D9.1: the agent asked, the user knew, the agent changed it."""
-    entries = session(
-        ("user", "Renew the certificate."),
-        run("kubectl logs deploy/cert", "error presenting challenge: TSIG error (BADKEY) key=old"),
-        ("assistant", "The name server does not know the key. Was it rotated?"),
-        ("user", "Yes, on Friday. The new key is acme-2026."),
-        edit("cert.yaml", "key: old", "key: acme-2026"),
-    )
-    [fix] = told(entries, "fixes")
-    assert all(part in fix for part in ("does not know the key", "acme-2026"))
 
 
 def test_what_the_user_found_out_and_the_agent_changed_is_a_fix() -> None:
@@ -334,3 +326,31 @@ def test_how_a_run_that_failed_before_went_in_the_end_is_the_state() -> None:
     assert state == "last change: app.py; `python show_bug.py` went well: Result: True; last: Ran `submit`"
     looked = session(("user", "Mend it."), edit("app.py", "x = 1", "x = 123456"), run("cat app.py", "x"))
     assert told(looked, "state") == ["last change: app.py"]
+
+
+def test_what_a_check_said_is_over_with_a_commit() -> None:
+    """P1.2: neither the file nor an open item tells of it; a refused check said nothing."""
+    failing = [("user", "Mend it."), edit("a.py", "x = 1", "x = 123456"), run("pytest -q", "!E   KeyError: 'rows'")]
+    assert told(session(*failing), "changes") == [
+        "a.py: edited, last `x = 123456`; a check fails since: KeyError: 'rows'"
+    ]
+    committed = session(*failing, edit("a.py", "x = 3", "x = 923456"), run("git commit -am 'Test it'", "ok"))
+    assert told(committed, "open_items") == []
+    assert told(committed, "changes") == ["a.py: edited 2 times, last `x = 923456`"]
+    assert told(session(*failing[:2], run("pytest -q", REFUSED)), "changes") == ["a.py: edited, last `x = 123456`"]
+
+
+def test_a_tool_called_commit_commits_and_one_that_takes_it_back_did_nothing_else() -> None:
+    """P1.2: what is told of a commit is not told of the call as well."""
+    made = "commit", json.dumps({"message": "Pool of 900"}) + " => Commit 3f2a1bc Pool of 900"
+    assert told(session(("user", "Commit it."), made), "completed") == ["Committed 3f2a1bc: Pool of 900"]
+    undone = session(("user", "Commit it."), made, ("undo", "{} => Removed: 3f2a1bc Pool of 900"))
+    assert told(undone, "completed") == []
+    assert told(undone, "dead_ends") == ["Committed 3f2a1bc: Pool of 900; taken back again"]
+
+
+def test_of_a_list_of_checks_the_one_that_failed_is_told() -> None:
+    """P1.2."""
+    shown = "!Error: trim trailing whitespace.......Passed\nruff-format........Failed"
+    [item] = told(session(("user", "Check it."), run("make check", shown)), "open_items")
+    assert item == "`make check` failed: ruff-format........Failed"

@@ -227,20 +227,6 @@ def test_a_call_that_nobody_mentions_and_nothing_answers_is_told() -> None:
     assert told(session(run("ls", "x"))[:1], "facts") == ['Bash called once, with {"command": "ls"}']
 
 
-def test_an_answer_decides_on_what_was_proposed_and_a_refusal_is_a_dead_end() -> None:
-    """D9.1: a decision keeps its reason and what was rejected."""
-    entries = session(
-        ("user", "Where do the jobs of the renderer go?"),
-        ("assistant", "Redis would be quick, with a list for each queue."),
-        ("user", "no, Postgres, since Redis loses the queue on restart"),
-        ("assistant", "Agreed, a table with SKIP LOCKED."),
-    )
-    [decision] = told(entries, "decisions")
-    assert "Redis would be quick" in decision
-    assert "Postgres, since Redis loses" in decision
-    assert [text.startswith("Refused: ") for text in told(entries, "dead_ends")] == [True]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -279,19 +265,6 @@ def test_a_conclusion_ends_with_a_sentence_where_it_is_long() -> None:
     assert fix.endswith("exporter.")
 
 
-def test_a_finding_is_not_refused_because_something_else_is_forbidden() -> None:
-    """P1.2: what is refused was proposed."""
-    asked = [("user", "Why is the export slow?"), ("assistant", "The column is inv_number, not invoice_no.")]
-    forbidding = session(
-        *asked, ("user", "Don't try a batch of 5000 again, the worker was killed."), ("assistant", "No.")
-    )
-    assert not any("Refused" in text for text in told(forbidding, "dead_ends"))
-    refusing = session(
-        *asked, ("assistant", "I could drop the column."), ("user", "No, don't drop it."), ("assistant", "Ok.")
-    )
-    assert any(text.startswith("Refused: No, don't drop it.") for text in told(refusing, "dead_ends"))
-
-
 def test_a_civility_is_no_state() -> None:
     entries = session(
         ("user", "Mend it."),
@@ -302,21 +275,54 @@ def test_a_civility_is_no_state() -> None:
     assert told(entries, "state") == ["The clock is mended in a.py, and 3 tests pass."]
 
 
-def test_what_came_to_nothing_is_a_dead_end_and_what_was_found_out_a_fix() -> None:
+def test_what_a_message_begins_with_behind_a_result_came_to_nothing() -> None:
     vain = "The flag --fast did not help with build.log."
-    assert told(session(("user", "Speed it up."), ("assistant", vain), run("ls", "a.py")), "dead_ends") == [vain]
+    tried = [("user", "Speed it up."), run("make --fast", "9 s")]
+    assert told(session(*tried, ("assistant", vain)), "dead_ends") == [vain]
+    again = run("ls", "build.log")
+    assert told(session(*tried, ("assistant", vain), again), "dead_ends") == [vain]
+    assert told(session(*tried, ("assistant", f"It took 9 s. It is slow. {vain}"), again), "dead_ends") == []
+
+
+def test_what_only_the_agent_says_is_wrong_is_no_fix() -> None:
+    """P1.2: it may be wrong about why something does not work."""
     found = [("assistant", "It turned out that cache.db drops rows."), run("ls", "a.py")]
-    claim = "The agent says: It turned out that cache.db drops rows."
-    assert told(session(("user", "Speed it up."), *found), "fixes") == [claim]
+    assert told(session(("user", "Speed it up."), *found), "fixes") == []
+    listed = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
+    assert told(session(("user", "Why twice?"), ("assistant", listed)), "fixes") == []
 
 
-def test_what_only_the_agent_says_is_wrong_stands_as_its_claim_without_the_rest_of_a_list() -> None:
-    """P1.2: it may be wrong about why something does not work; a list tells other things, too."""
-    listed = "1. **XEHM4B**: it failed, it was booked on 2024-05-01.\n2. **59XX6W**: it was booked within 24 hours."
-    entries = session(("user", "Cancel both."), ("assistant", f"Of the two:\n\n{listed}\n\nPlease confirm that."))
-    assert told(entries, "fixes") == ["The agent says: XEHM4B: it failed, it was booked on 2024-05-01."]
-    plain = "The lock of 30 s fails in worker.py. I would rather not raise it to 1 hour."
-    assert told(session(("user", "Why twice?"), ("assistant", plain)), "fixes") == [f"The agent says: {plain}"]
+def test_what_follows_closes_what_is_open_and_tells_the_state_itself() -> None:
+    """P1.2: a summary says nothing that the part behind it has overtaken."""
+    entries = session(
+        ("user", "Move the tables to the new host."),
+        ("assistant", "Two of 9 tables are on the new host."),
+        ("user", "Move the last 7 tables, too."),
+        ("assistant", "All 9 tables are on the new host now."),
+    )
+    shown = slots_of(entries[:2], entries[2:])
+    assert all(slot.source == entries[0].id or slot.source == entries[1].id for slot in shown)
+    assert not any(slot.section in ("state", "next_steps") for slot in shown)
+    assert [slot.text for slot in shown if slot.section == "goal"] == ["Move the tables to the new host."]
+
+
+def test_a_go_ahead_small_talk_and_a_served_request_decide_nothing() -> None:
+    entries = session(
+        ("user", "Make the theme calmer."),
+        ("assistant", "The headings are grey now. Shall I go on with the links?"),
+        ("user", "Yes, that's correct. Please go ahead with the links of all pages."),
+        ("assistant", "The links are grey."),
+        ("user", "think then say hello"),
+        ("assistant", "Hello!"),
+        ("user", "No, the border stays as it is."),
+        ("assistant", "It stays."),
+    )
+    assert told(entries, "decisions") == []
+
+
+def test_a_choice_of_the_next_tool_is_no_decision() -> None:
+    entries = session(("user", "Mend it."), ("assistant", "Let's use find_file to see where it is."), run("ls", "a.py"))
+    assert told(entries, "decisions") == []
 
 
 def test_what_is_announced_before_a_call_is_not_put_off() -> None:
@@ -324,25 +330,6 @@ def test_what_is_announced_before_a_call_is_not_put_off() -> None:
     first, last = ("user", "Read the message, please."), ("assistant", "The answer is in a.txt now.")
     assert told(session(first, ("assistant", said), run("nc host 1337", "ok"), last), "next_steps") == []
     assert told(session(first, ("assistant", said)), "next_steps") == [said]
-
-
-def test_what_ends_in_a_question_decides_nothing_unless_it_names_something() -> None:
-    asked = [("user", "Count the rows."), ("assistant", "The script counts the files of the tag now.")]
-    doubt = session(*asked, ("user", "It only sees the files of the day. That is wrong, right?"), ("assistant", "Yes."))
-    assert told(doubt, "decisions") == []
-    named = session(*asked, ("user", "Take the files of v2.1 for it. Is that all right?"), ("assistant", "Yes."))
-    assert len(told(named, "decisions")) == 1
-
-
-def test_what_a_user_answers_or_asks_for_stands_as_the_users_words_among_what_was_decided() -> None:
-    """P1.2: a further request is no decision; what is chosen or refused needs no such mark."""
-    offered = ("assistant", "I can take Celery or a table. The table needs no broker.")
-    done = ("assistant", "The worker reads the table now.")
-    answer = session(("user", "Queue the jobs."), offered, ("user", "My id is omar_3817, and I am in a hurry."), done)
-    assert told(answer, "decisions")[0].startswith("User: My id is omar_3817, and I am in a hurry. (on: ")
-    for text in ("Let's go with the table of jobs.", "No, Celery brings a broker."):
-        chosen = session(("user", "Queue the jobs."), offered, ("user", text), done)
-        assert told(chosen, "decisions")[0].startswith(f"{text} (on: ")
 
 
 def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
@@ -355,5 +342,3 @@ def test_what_is_asked_for_last_is_one_next_step_without_civilities() -> None:
     step = "Please downgrade all to economy. Will the difference be refunded to my credit card?"
     assert told(entries, "next_steps") == [step]
     assert told(entries, "decisions") == []
-    with_names = session(("user", "Find my reservations."), found, ("user", "Please downgrade LQ940Q to economy now."))
-    assert told(with_names, "decisions")[0].startswith("User: Please downgrade LQ940Q")

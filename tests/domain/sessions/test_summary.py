@@ -452,3 +452,17 @@ def test_a_decision_that_a_later_summary_takes_back_is_replaced() -> None:
     assert merged(anchor, newer).of("decisions") == (
         "Use Memcached instead of Redis for the cache. (no longer: Use Redis for the cache.)",
     )
+
+
+def test_commits_and_pushes_are_dropped_last() -> None:
+    """P1.2: what is done for good is what who goes on must know."""
+    done = ("Committed 3f2a1bc: Pool of 900", "Ran `git push` → main -> main")
+    files = tuple(f"app/module_{number}.py: edited" for number in range(20))
+    kept = fitted(of(completed=(*done, "cancel: id=1", "cancel: id=2"), changes=files), 30, len)
+    assert kept.of("completed") == ()
+    kept = fitted(
+        of(completed=(*done, "cancel: id=1", "cancel: id=2"), changes=files),
+        len(rendered(of(completed=done))) + 30,
+        len,
+    )
+    assert (kept.of("completed"), kept.of("changes")) == (done, ())

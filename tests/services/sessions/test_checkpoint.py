@@ -89,11 +89,11 @@ def test_neither_the_client_nor_the_memory_itself_speaks_in_it(app: App) -> None
         ],
         caller,
     )
-    say(app, caller, "We decided to use COPY, because single inserts take hours.", role="assistant")
+    say(app, caller, "Decision: we use COPY, because single inserts take hours.", role="assistant")
     say(app, caller, "The refund of ferry 12 waits for the answer of Jonas.", role="assistant")
     text = checkpoint(app, caller)
     assert all(each not in text for each in ("TaskCreate", "tide_9", "database_9", "own tool"))
     assert "## Goal\n- Import the sailings from rows.csv." in text
     assert "> Never touch the table legacy_sailings." in text
-    assert "## Decisions\n- We decided to use COPY, because single inserts take hours." in text
+    assert "## Decisions\n- Decision: we use COPY, because single inserts take hours." in text
     assert "- The refund of ferry 12 waits for the answer of Jonas." in text

@@ -420,16 +420,30 @@ class TestSummaries:
                     for number, rule in enumerate(rules[begin : begin + 20], start=begin)
                     for role, text in (
                         ("user", rule),
-                        ("assistant", f"We decided to keep port {5400 + number}. {idle}"),
+                        ("assistant", f"Shall lamp {number} hang or stand? {idle}"),
+                        ("user", "stand"),
+                        ("assistant", idle),
                     )
                 ],
                 caller,
             )
             app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
         summary = parsed(_summary(app, caller))
-        assert set(rules[:35]) <= set(summary.of("instructions"))
+        assert summary.of("goal") == (rules[0],)
+        assert set(rules[1:35]) <= set(summary.of("instructions"))
         assert not summary.of("constraints")
         assert len(summary.of("decisions")) > 20
+
+    def test_a_decision_says_what_it_replaces_beside_the_quotation(self, app: App, caller: Caller) -> None:
+        """P1.2: a later decision replaces an earlier one about the same."""
+        chosen = ("Let's go with half resolution.", "Actually, scrap the half resolution: use quarter resolution.")
+        idle = "The relay was read once more, line by line. " * 8
+        said = ["Mend the photo mode.", *chosen, *(f"Go on with lamp {number}." for number in range(10, 50))]
+        turns = [(("user", text), ("assistant", idle)) for text in said]
+        app.feed([NewRecord(kind="message", role=role, text=text) for turn in turns for role, text in turn], caller)
+        app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
+        decided = parsed(_summary(app, caller)).of("decisions")
+        assert f"{chosen[1]} (no longer: {chosen[0]})" in decided
 
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""

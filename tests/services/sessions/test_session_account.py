@@ -81,7 +81,7 @@ def test_what_a_session_states_names_its_sources(app: App, caller: Caller) -> No
     """U1.1: by section, each once, with the entry that says it; exact values too."""
     said = (
         ("user", "Please move the shop to PostgreSQL 16. Never touch the primary database for this."),
-        ("assistant", "Let us keep the port 6543, because the firewall lets it through."),
+        ("assistant", "Decision: we keep the port 6543, because the firewall lets it through."),
         ("user", "Never touch the primary database for this."),
     )
     app.feed([NewRecord(kind="message", role=role, text=text) for role, text in said], caller)
