@@ -79,18 +79,18 @@ def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
         memory.add(*(unit(n) for n in range(2500)))
         memory.store.start()
         directory = memory.directory
-        killed: set[int] = set()  # The directories that the killed processes left.
+        killed = 0
         for kills in range(1, 3):
             graph_files = min(rng.randrange(1, 6), 4)
 
-            def is_being_filled(files: int = graph_files) -> bool:
+            def is_being_filled(files: int = graph_files, former: int = killed) -> bool:
                 state = read_state(directory)
-                is_new = state is not None and not state.clean and directory.stat().st_ino not in killed
+                is_new = state is not None and not state.clean and memory.process_id != former
                 return is_new and len(list(directory.rglob("*.bin"))) >= files
 
             until(is_being_filled)
-            killed.add(directory.stat().st_ino)
-            os.kill(memory.process_id, signal.SIGKILL)
+            killed = memory.process_id
+            os.kill(killed, signal.SIGKILL)
             memory.assert_answers((kills,))
         memory.settle()
         assert len(memory.links) >= 3
