@@ -75,7 +75,7 @@ def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
         if value and name.upper().startswith(PREFIX)
     }
     given |= {name: str(value) for name, value in chosen.items() if value is not None}
-    return {"file": config_file(), "given": named(chosen) | given, "keys": keys()}
+    return {"file": os.path.abspath(config_file()), "given": named(chosen) | given, "keys": keys()}
 
 
 def screen_variables() -> dict[str, str]:

@@ -94,12 +94,21 @@ class Door:
     @classmethod
     def inherit(cls, data_dir: str, lock: int) -> "Door":
         """Return the door of the memory whose lock another process has handed over. Raises OSError."""
-        place = private_sockets.open_private(data_dir)
         try:
-            os.ftruncate(lock, 0)
-            return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
-        finally:
-            os.close(place)
+            place = private_sockets.open_private(data_dir)
+            try:
+                os.ftruncate(lock, 0)
+                return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
+            finally:
+                os.close(place)
+        except OSError:
+            os.close(lock)
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """True once clients may come in."""
+        return self._is_open
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -223,7 +232,10 @@ def connect(data_dir: str) -> socket.socket:
         owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             owner.settimeout(PATIENCE_SECONDS)
-            owner.connect(private_sockets.address(data_dir, place, SOCKET))
+            try:
+                owner.connect(private_sockets.address(data_dir, place, SOCKET))
+            except BlockingIOError as error:  # As many wait at its door as may.
+                raise TimeoutError from error
             if not private_sockets.is_same_user(owner):
                 raise PermissionError("the socket is another user's")
         except OSError:
@@ -267,12 +279,13 @@ def take_over(data_dir: str) -> Door | None:
     until = time.monotonic() + LOST_SECONDS
     while time.monotonic() < until:
         try:
-            if taken := Door.claim(data_dir) or _handed_over(data_dir):
-                return taken
-        except (FileNotFoundError, ConnectionError, TimeoutError):  # It is ending, or has just begun.
-            pass
+            if claimed := Door.claim(data_dir):
+                return claimed
         except OSError:
             return None
+        with contextlib.suppress(OSError):  # It is ending, has just begun, or does not answer.
+            if taken := _handed_over(data_dir):
+                return taken
         time.sleep(LOOK_SECONDS)
     raise StoreUnavailable(silence(data_dir))
 

@@ -7,7 +7,7 @@ import sys
 
 from mcp_memory.locations import LIVE_FOLDER as FOLDER
 
-WAITING = 16
+WAITING = 128
 """Connections that may wait to be taken in."""
 _LONGEST_ADDRESS = 103
 """On macOS, without the zero at the end; on Linux 107."""

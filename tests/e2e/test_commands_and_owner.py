@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,15 @@ try:
     main()
 finally:
     assert "mcp_memory.app" not in sys.modules, "it opened the memory itself"
+"""
+
+
+ENDING_WELL = "sys.exit(main())"
+INTERRUPTIBLE = """
+import signal
+from mcp_memory.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
 """
 
 
@@ -134,8 +144,8 @@ def test_an_interrupted_command_says_what_became_of_it(window: "ServerProcess", 
     assert process.stdout is not None
     process.stdout.read(10)  # It writes into a full pipe now.
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, len(out) > 0) == (130, True)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
     assert b"Interrupted" in err
 
 
@@ -198,6 +208,47 @@ def test_a_window_is_served_by_a_command_that_holds_the_memory(
         importing.stdin.flush()
         started = start_server(tmp_path / "data", folder=tmp_path)
         assert "closes at six" in json.dumps(started.call("recall", query="When does the yard close?"))
-        importing.communicate(rest, timeout=60)
-        assert importing.returncode == 0
+        _, told = importing.communicate(rest, timeout=60)
+        assert importing.returncode == 0, told
     assert HARBOUR in json.dumps(started.call("recall", query="crane"))
+
+
+def test_an_interrupt_reaches_a_command_that_waits_for_its_input(
+    window: "ServerProcess", environment: dict[str, str]
+) -> None:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    options: dict[str, Any] = {"env": environment, **streams}
+    with ForkedProcess("import", "-", code=INTERRUPTIBLE, **options) as importing:
+        time.sleep(0.5)
+        importing.send_signal(signal.SIGINT)
+        assert importing.wait(10) == 130
+
+
+def test_forty_commands_at_once_without_an_owner_are_all_done(environment: dict[str, str], tmp_path: Path) -> None:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    options: dict[str, Any] = {"env": environment, **streams}
+    run_forked("add", HARBOUR, env=environment, timeout=60)
+    added = [ForkedProcess("add", f"Gauge {number} is read.", **options) for number in range(40)]
+    assert [each.wait(120) for each in added] == [0] * 40
+    listed = run_forked("list", "--limit", "100", "--json", env=environment, timeout=60)
+    assert len(json.loads(listed.stdout)["results"]) == 41
+
+
+def test_a_command_reads_no_input_that_it_has_no_use_for(window: "ServerProcess", environment: dict[str, str]) -> None:
+    """A shell's next lines stay for the shell."""
+    code = "import sys; from mcp_memory.__main__ import main; sys.argv = ['mcp-memory', 'list']; " + ENDING_WELL
+    shell = f'{sys.executable} -c "{code}" > /dev/null; cat'
+    ran = subprocess.run(["sh", "-c", shell], input=b"next line", env=environment, capture_output=True, check=True)
+    assert ran.stdout == b"next line"
+
+
+def test_the_page_ends_in_order_with_its_owner(window: "ServerProcess", environment: dict[str, str], run: Run) -> None:
+    options: dict[str, Any] = {"env": environment, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with ForkedProcess("ui", "--no-browser", **options) as page:
+        assert page.stdout is not None
+        assert b"/ui/enter?key=" in page.stdout.readline()
+        begun = time.monotonic()
+        assert run("stop").returncode == 0
+        assert page.wait(10) == 0
+        assert time.monotonic() < begun + 9, "the owner was ended by its timer"
+    assert HARBOUR in json.dumps(window.call("recall", query="crane"))

@@ -71,7 +71,7 @@ def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
 def stop(settings: "Settings") -> None:
     """End the process that serves this memory's client windows; their next call starts another.
 
-    Calls at work are finished first.
+    Calls at work are finished first; a command that takes long is interrupted.
     """
     from mcp_memory.bridge import door, private_sockets
 

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import typer
 
 from mcp_memory.bridge import door
 from mcp_memory.bridge.door import Door
+from mcp_memory.entrypoints.commands.console import INTERRUPTED
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.locations import as_told, screen_variables
 
@@ -29,30 +30,26 @@ _IN_DOUBT: Final = (
 )
 
 
-def door_or_answer(
-    folder: str, chosen: Mapping[str, object], name: str, given: Mapping[str, Any], streams: Sequence[int] | None = None
-) -> Door | int | None:
+def door_or_answer(folder: str, chosen: Mapping[str, object], name: str, given: Mapping[str, Any]) -> Door | int | None:
     """Return the door where nobody owns the memory in that folder; else its owner runs the command: its exit code.
 
-    None where there can be no door. `name` is a command's in `performing`, `given` are its arguments, and `streams` are
-    the descriptors of its standard input, output and errors, by default this process's own.
+    None where there can be no door. `name` is a command's in `performing`, `given` are its arguments.
 
     Raises StoreUnavailable where the owner does not answer, or ended before the command did.
     """
     content = json.dumps(given, default=_as_json).encode()
-    until = time.monotonic() + door.LOST_SECONDS
+    told, until = _told(chosen), time.monotonic() + door.LOST_SECONDS
     while time.monotonic() < until:
         try:
             if claimed := Door.claim(folder):
                 return claimed
-            with door.greet(folder, "command", _told(chosen), name=name, size=len(content)) as owner:
-                return _answer(owner, content, streams)
-        except TimeoutError:
-            break
-        except (FileNotFoundError, ConnectionError):  # It is ending, or has just begun.
-            time.sleep(door.LOOK_SECONDS)
-        except OSError:  # There can be no such socket, or there is no working directory.
+        except OSError:  # There can be no such lock or socket.
             return None
+        greeting = (folder, "command", told)
+        with contextlib.suppress(OSError), door.greet(*greeting, name=name, size=len(content)) as owner:
+            until = time.monotonic() + door.LOST_SECONDS  # There is one, though it may end before it begins.
+            return _answer(owner, content, _own_streams(given))
+        time.sleep(door.LOOK_SECONDS)
     raise StoreUnavailable(door.silence(folder))
 
 
@@ -70,15 +67,15 @@ def _told(chosen: Mapping[str, object]) -> dict[str, object]:
     return as_told(chosen) | {"folder": str(Path.cwd()), "screen": screen, "encodings": encodings}
 
 
-def _answer(owner: socket.socket, content: bytes, streams: Sequence[int] | None) -> int:
+def _answer(owner: socket.socket, content: bytes, streams: "_Streams") -> int:
     """Hand over the arguments and the streams; return the exit code.
 
-    Raises ConnectionError where the owner ended before it began, and StoreUnavailable where it ended after that.
+    Raises OSError where the owner ended before it began, and StoreUnavailable where it ended after that.
     """
     owner.settimeout(None)
     said = b""
     try:
-        with _lent(streams) as lent, _interrupting(owner):
+        with streams as lent, _interrupting(owner):
             socket.send_fds(owner, [b"\n"], lent)
             owner.sendall(content)
             while part := owner.recv(door.MOST_NAME_BYTES):
@@ -97,14 +94,39 @@ def _answer(owner: socket.socket, content: bytes, streams: Sequence[int] | None)
     return int(code)
 
 
+def reads_input(given: Mapping[str, Any]) -> bool:
+    """True where one of the arguments stands for standard input."""
+    return any(value in (STREAM, str(STREAM)) for value in given.values())
+
+
+_Streams = contextlib.AbstractContextManager[Sequence[int]]
+
+
 @contextlib.contextmanager
-def _lent(streams: Sequence[int] | None):
-    """Yield the descriptors to hand over. A terminal is read here: another session's process may not."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    if streams is not None or not os.isatty(0):
-        yield list(streams or (0, 1, 2))
-        return
+def _own_streams(given: Mapping[str, Any]) -> Generator[Sequence[int]]:
+    """Yield the descriptors of this process's streams; the input is lent to a command that reads it alone.
+
+    A terminal is read here, since another session's process may not; what nobody reads stays for the shell.
+    """
+    with contextlib.ExitStack() as opened:
+        null = os.open(os.devnull, os.O_RDWR)
+        opened.callback(os.close, null)
+        out, err = (null if each is None else n for n, each in ((1, sys.__stdout__), (2, sys.__stderr__)))
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        if not reads_input(given) or sys.__stdin__ is None:
+            source = null
+        elif os.isatty(0):
+            source = _pumped()
+            opened.callback(os.close, source)
+        else:
+            source = 0
+        yield source, out, err
+
+
+def _pumped() -> int:
+    """Return a pipe's end that gives what is typed."""
     read, write = os.pipe()
 
     def pump() -> None:
@@ -113,19 +135,25 @@ def _lent(streams: Sequence[int] | None):
                 pipe.write(part)
 
     threading.Thread(target=pump, name="terminal", daemon=True).start()
-    try:
-        yield [read, 1, 2]
-    finally:
-        os.close(read)
+    return read
 
 
 @contextlib.contextmanager
-def _interrupting(owner: socket.socket):
-    """Tell the owner of an interrupt at the keyboard, instead of ending: it says what became of the command."""
+def _interrupting(owner: socket.socket) -> Generator[None]:
+    """Tell the owner of an interrupt at the keyboard, instead of ending: it says what became of the command.
+
+    A second one ends this process.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    former = signal.signal(signal.SIGINT, lambda _number, _frame: owner.shutdown(socket.SHUT_WR))
+
+    def on_interrupt(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+        with contextlib.suppress(OSError):
+            owner.shutdown(socket.SHUT_WR)
+
+    former = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:

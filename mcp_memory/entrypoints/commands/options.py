@@ -17,7 +17,7 @@ import typer
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
-from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -120,20 +120,13 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
 
 def _claimed(settings: "Settings") -> "Door | None":
-    """Return the memory's door; None where there can be none. Raises StoreUnavailable where another process has it."""
-    from mcp_memory.bridge import private_sockets
-    from mcp_memory.bridge.door import Door
+    """Return the memory's door; None where there can be none. Raises StoreUnavailable where its owner stays."""
+    from mcp_memory.bridge.door import take_over
 
     if door := _DOOR.get():
         _DOOR.set(None)  # It serves once.
         return door
-    try:
-        door = Door.claim(str(settings.data_dir)) if private_sockets.are_possible() else None
-    except OSError:
-        return None
-    if door is None and private_sockets.are_possible():
-        raise StoreUnavailable("Another process has opened this memory meanwhile; run the command again.")
-    return door
+    return take_over(str(settings.data_dir))
 
 
 @contextmanager
@@ -210,7 +203,7 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
     Raises typer.Exit, InvalidRequest and StoreUnavailable.
     """
     from mcp_memory.bridge import private_sockets
-    from mcp_memory.entrypoints.commands.asking import door_or_answer, end_with
+    from mcp_memory.entrypoints.commands.asking import door_or_answer, end_with, reads_input
 
     settings = local_settings(chosen)
     if not settings.data_dir.is_dir() or not private_sockets.are_possible():
@@ -221,7 +214,12 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
         end_with(answer)
         yield False
         return
+    if answer is not None and reads_input(given):
+        answer.release()  # It holds the memory once it has read what may take long to come.
+        answer = None
     token = _DOOR.set(answer)
+    if answer is not None:
+        answer.open()  # Who comes now waits.
     try:
         yield True
     finally:

@@ -5,14 +5,13 @@ What `options` decorates fills ASKED, once the package is loaded.
 
 import json
 import logging
-import os
-import select
 import socket
+import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import typer
 
@@ -20,6 +19,7 @@ from mcp_memory.bridge.door import HERE, refusal
 from mcp_memory.bridge.private_sockets import received
 from mcp_memory.entrypoints.commands.asking import PATH_KEY
 from mcp_memory.entrypoints.commands.console import INTERRUPTED, Terminal, at, complain, one_line_errors
+from mcp_memory.entrypoints.commands.lent_streams import terminal_of
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -113,13 +113,15 @@ def served(client: Served) -> Generator[None]:
         _SERVED.reset(token)
 
 
-def perform(app: "App", connection: socket.socket, hello: Mapping[str, object]) -> None:
-    """Run the command of the client at the other end, which has said this; tell its exit code, and close."""
+def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], should_end: threading.Event) -> None:
+    """Run the command of the client at the other end, which has said this; tell its exit code, and close.
+
+    Once `should_end` is set, it is interrupted.
+    """
     try:
-        with connection, ExitStack() as streams:
-            connection.settimeout(PATIENCE_SECONDS)
-            _, lent, _, _ = socket.recv_fds(connection, 1, 3)
-            terminal = _terminal(connection, lent, hello, streams)
+        connection.settimeout(PATIENCE_SECONDS)
+        _, lent, _, _ = socket.recv_fds(connection, 1, 3)
+        with connection, terminal_of(connection, lent, hello, should_end) as terminal:
             given = _arguments(received(connection, hello.get("size"), MOST_BYTES))
             try:
                 from mcp_memory.settings import settings_of_client
@@ -154,6 +156,8 @@ def _run(terminal: Terminal, command: Callable[[], object]) -> int:
             stream.flush()
     except OSError:  # Nobody reads it any more.
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 
@@ -174,34 +178,6 @@ def _code_of(command: Callable[[], object]) -> int:
         log_defect("A command", error)
         complain(f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
         return 1
-
-
-def _terminal(connection: socket.socket, lent: list[int], hello: Mapping[str, object], streams: ExitStack) -> Terminal:
-    """Return the terminal of a client's descriptors, which are closed with `streams`. Raises ValueError."""
-    for each in lent:
-        streams.callback(_close, each)
-    read, write, tell = lent
-    encodings = cast("list[str]", hello["encodings"])
-    source, out, err = (
-        streams.enter_context(cast("TextIO", os.fdopen(each, mode, encoding=encoding, errors="replace", closefd=False)))
-        for each, mode, encoding in zip((read, write, tell), ("r", "w", "w"), encodings, strict=True)
-    )
-
-    def check() -> None:
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
-        if poll.poll(0):  # It says nothing more, but that it was interrupted; or it has left.
-            raise KeyboardInterrupt
-
-    return Terminal(
-        stdin=source, stdout=out, stderr=err, folder=str(hello["folder"]),
-        environment=cast("Mapping[str, str]", hello["screen"]), check=check,
-    )  # fmt: skip
-
-
-def _close(descriptor: int) -> None:
-    with suppress(OSError):
-        os.close(descriptor)
 
 
 def _arguments(content: bytes) -> Mapping[str, Any]:

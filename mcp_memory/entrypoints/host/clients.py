@@ -28,8 +28,10 @@ HOOKS_AT_ONCE: Final = 8
 COMMANDS_AT_ONCE: Final = 32
 """Commands run side by side; each page that is open is one."""
 
-Perform = Callable[["App", socket.socket, Mapping[str, object]], None]
-"""Runs a command of the client at the other end, which has said this."""
+Perform = Callable[["App", socket.socket, Mapping[str, object], threading.Event], None]
+"""Runs a command of the client at the other end, which has said this; ends it soon once the event is set."""
+COMMAND_SECONDS: Final = 1.0
+"""Time that commands at work may still take at the end, before they are interrupted."""
 
 
 class Clients:
@@ -48,6 +50,7 @@ class Clients:
         self._should_end = should_end
         self._stays = stays
         self._successor: socket.socket | None = None
+        self._interrupted = threading.Event()
         self._windows = SharedServer(app, build_server(app, warm_up=True), should_end.set)
         self._hooks, self._commands = CapacityLimiter(HOOKS_AT_ONCE), CapacityLimiter(COMMANDS_AT_ONCE)
         self._answering = 0
@@ -81,7 +84,10 @@ class Clients:
         until = time.monotonic() + seconds
         self._door.close()
         self._windows.dismiss(seconds)
-        while self._answering and time.monotonic() < until:
+        interrupt = time.monotonic() + COMMAND_SECONDS
+        while self._answering and time.monotonic() < max(until, interrupt + COMMAND_SECONDS):
+            if time.monotonic() > interrupt:
+                self._interrupted.set()
             time.sleep(LOOK_SECONDS)
 
     def leave(self) -> None:
@@ -121,7 +127,8 @@ class Clients:
         elif kind == "hook":
             await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
         elif kind == "command":
-            await to_thread.run_sync(self._perform, self._app, connection, hello, limiter=self._commands)
+            given = (self._app, connection, hello, self._interrupted)
+            await to_thread.run_sync(self._perform, *given, abandon_on_cancel=True, limiter=self._commands)
         elif kind == "take" and self._successor is None:
             self._successor = connection
             self._should_end.set()

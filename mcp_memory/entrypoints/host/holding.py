@@ -50,7 +50,8 @@ def held(
         app = open_app(settings, takes=takes)
         try:
             reception = _Reception(app, door, perform, should_end, stays)
-            door.open(**said)
+            if not door.is_open:
+                door.open(**said)
             yield app
         finally:
             if reception is not None:

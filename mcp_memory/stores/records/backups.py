@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,13 +61,21 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_name(f"{FILE_NAME}.restoring")
         _copy_whole(backup, fresh)
-        kept = path.with_name(f"{FILE_NAME}{FORMER}{stamp}") if path.exists() else None
+        former = _free_name(path, stamp)
+        kept = former if path.exists() else None
         for suffix in ("", *_SIDE_FILES):  # First what tells others that this is not the memory.
-            former = path.with_name(FILE_NAME + suffix)
-            if former.exists():
-                former.rename(path.with_name(f"{FILE_NAME}{FORMER}{stamp}{suffix}"))
+            moved = path.with_name(FILE_NAME + suffix)
+            if moved.exists():
+                moved.rename(former.with_name(former.name + suffix))
         fresh.rename(path)
     return kept
+
+
+def _free_name(database: Path, stamp: str) -> Path:
+    """Return a path for the former database that nothing has: two may be kept within a second."""
+    names = chain([stamp], (f"{stamp}-{number}" for number in count(2)))
+    paths = (database.with_name(f"{FILE_NAME}{FORMER}{name}") for name in names)
+    return next(p for p in paths if not any(p.with_name(p.name + side).exists() for side in ("", *_SIDE_FILES)))
 
 
 def _copy_whole(backup: Path, fresh: Path) -> None:

@@ -143,3 +143,12 @@ def test_a_kill_while_it_is_copied_leaves_the_memory_as_it_was(tmp_path: Path) -
     Database(tmp_path).close()
     assert copies_in(tmp_path) == [f"{FILE_NAME}.schema-{NEWEST - 1}"]
     assert schema_of(tmp_path / f"{FILE_NAME}.schema-{NEWEST - 1}") == NEWEST - 1
+
+
+def test_two_former_databases_of_one_second_are_both_kept(tmp_path: Path) -> None:
+    """What was acknowledged between two restores is in the second one."""
+    database = memory_of(len(migrations()), tmp_path / "data")
+    backup = tmp_path / "backup.db"
+    backup.write_bytes(database.read_bytes())
+    kept = {restore(database.parent, backup, "20260101-000000") for _ in range(3)}
+    assert (len(kept), all(path is not None and path.exists() for path in kept)) == (3, True)
