@@ -95,7 +95,7 @@ def _answer(owner: socket.socket, content: bytes, streams: "_Streams") -> int:
 
 
 def reads_input(given: Mapping[str, Any]) -> bool:
-    """True where one of the arguments stands for standard input."""
+    """True where one of the arguments means standard input."""
     return any(value in (STREAM, str(STREAM)) for value in given.values())
 
 

@@ -22,7 +22,7 @@ PIPE_BYTES: Final = 4_096
 """Bytes that a pipe takes without waiting whenever it says that it takes any."""
 
 
-class _Line:
+class _ClientLine:
     """The connection with the client, on which nothing more is said but that it was interrupted, or has left."""
 
     def __init__(self, connection: socket.socket, should_end: threading.Event) -> None:
@@ -52,7 +52,7 @@ class _Line:
 class _Lent(io.RawIOBase):
     """A descriptor of the client's."""
 
-    def __init__(self, descriptor: int, line: _Line, *, reads: bool) -> None:
+    def __init__(self, descriptor: int, line: _ClientLine, *, reads: bool) -> None:
         self._descriptor = descriptor
         self._line = line
         self._reads = reads
@@ -89,7 +89,7 @@ def terminal_of(
 
     Once `should_end` is set, it counts as interrupted.
     """
-    line = _Line(connection, should_end)
+    line = _ClientLine(connection, should_end)
     with ExitStack() as opened:
         for each in lent:
             opened.callback(os.close, each)
