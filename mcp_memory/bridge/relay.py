@@ -86,7 +86,7 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
             relay.give_up(f"The process that owns this memory ends at once; see {LOG_FILE} in {folder}/{LIVE_FOLDER}.")
             started = 0
         relay.wait(folder, LOOK_SECONDS if started < 2 else START_SECONDS)
-        while not relay.window.needs_owner:
+        while relay.may_rest:
             relay.rest()
 
 
@@ -132,6 +132,11 @@ class Relay:
         self._owner, self._lost_at = None, time.monotonic()
         self.window.begin_anew(self._read)
         return self._has_heard
+
+    @property
+    def may_rest(self) -> bool:
+        """True where the client needs no owner for now, and has not come to learn why it may have none."""
+        return self._was_heard and not self.window.needs_owner
 
     def rest(self) -> None:
         """Serve the client for a moment in which it needs no owner."""
@@ -252,7 +257,7 @@ class Relay:
             is_due = window.is_owed or window.to_client
             # An owner that has said nothing may still refuse; the first one may not have been reached yet.
             is_telling = not self._was_heard if self._owner is None else window.to_owner or not self._has_heard
-            since = max(self._left_at, self._lost_at) if self._owner is None else self._left_at
+            since = max(self._left_at, self._lost_at) if self._owner is None and self._was_heard else self._left_at
             if not (is_due or is_telling) or now > since + GRACE_SECONDS:
                 leave()
         if len(window.to_client) >= MOST_BYTES:  # It is the client that is slow, and the owner is not heard.

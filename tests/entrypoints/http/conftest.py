@@ -38,6 +38,7 @@ def environment_of(data_dir: Path, **chosen: str) -> dict[str, str]:
         "MCP_MEMORY_NAMESPACE": "test",
         "MCP_MEMORY_INHERIT": "base,secret",
         "MCP_MEMORY_LOG_LEVEL": "DEBUG",
+        "MCP_MEMORY_IDLE_MINUTES": "0",
         **chosen,
     }
 
