@@ -34,6 +34,8 @@ START_SECONDS: Final = 1.0
 MOST_STARTED: Final = 5
 """Owners that may be started one after another and end before they have said anything."""
 PIECE: Final = 65_536
+UNREAD_BYTES: Final = 1_048_576
+"""More than the system keeps for an owner that does not read."""
 PIPE_BYTES: Final = 4_096
 """Bytes that a pipe takes without waiting whenever it says that it takes any."""
 
@@ -210,10 +212,11 @@ class Relay:
         assert self._owner is not None
         to_owner = self.window.to_owner
         try:
+            is_long = len(to_owner) > UNREAD_BYTES
             del to_owner[: self._owner.send(to_owner[:PIECE])]
-            self._heard_at = time.monotonic()  # Of a long line it says nothing before the end.
-            if self._asked_at is not None:
-                self._asked_at = self._heard_at
+            if is_long:  # It reads, though it says nothing of a long line before the end.
+                self._heard_at = time.monotonic()
+                self._asked_at = None if self._asked_at is None else self._heard_at
         except BlockingIOError:
             pass
         except OSError:
