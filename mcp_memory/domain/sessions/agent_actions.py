@@ -348,7 +348,7 @@ class AgentActions:
         named = frozenset(_NAMED.findall(claim))
         if before is None or before.kind != "tool_result" or len(named) < LEAST_NAMED:
             return False
-        return all(re.search(rf"(?<!\w)(?<!\d:){re.escape(each)}(?!\w|:\d)", before.text) for each in named)
+        return all(printed(each).search(before.text) for each in named)
 
     def _next_message(self, place: int) -> int:
         entries = self._log.entries
@@ -503,3 +503,8 @@ def _settle(changes: Mapping[str, FileChange]) -> None:
     """Forget what failed before a commit: it was repaired, or does not matter."""
     for change in changes.values():
         change.works = change.works or None
+
+
+def printed(name: str) -> re.Pattern[str]:
+    """Return the pattern of a number or name that stands by itself: "10" in "10 rows", not in "10:24" or "v10x"."""
+    return re.compile(rf"(?<!\w)(?<!\d:){re.escape(name)}(?!\w|:\d)")

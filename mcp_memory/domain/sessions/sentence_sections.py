@@ -69,7 +69,7 @@ _ASKS_FOR = re.compile(
 # "I think it is KHIK97": a guess
 _GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
-_PASTED = re.compile(r"^\s*(?:[➜❯$%]|'/|\w+@[\w.-]+[: ])", re.MULTILINE)
+_PASTED = re.compile(r"^[ \t]*+(?:[➜❯$%]|'/|\w++@[\w.-]++[: ])", re.MULTILINE)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
 _OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FIRST_SECONDS: Final = 5.0
 """Time for the first client to arrive, however soon the settings let an owner end."""
 LOOK_SECONDS: Final = 0.2
+REFUSING_SECONDS: Final = 1.0
+"""Time in which clients are told why the memory cannot be opened."""
 END_SECONDS: Final = 5.0
 """Time that calls in flight may still take once the process is told to end."""
 
@@ -42,7 +44,7 @@ def own(door: Door, data_dir: str, chosen: Mapping[str, object]) -> NoReturn:
     try:
         _serve(door, {**chosen, "data_dir": data_dir})  # As it was claimed, whatever the file says by now.
     except McpMemoryError as error:
-        door.close()
+        threading.Timer(REFUSING_SECONDS, door.close).start()  # Clients that come now are told, too.
         door.refuse_all(str(error))
     except Exception:  # noqa: BLE001 - the edge: clients find the door closed
         traceback.print_exc()

@@ -206,7 +206,8 @@ def _quoted(name: str) -> str:
 def test_what_a_session_states_leads_to_its_sources(beside: Beside) -> None:
     """U1.1: goal, decisions with reasons, exact values."""
     ids = say(beside, "stated", "Move the shop to PostgreSQL 16. It may take until Friday.")
-    [_, said] = say(beside, "stated", "Let us keep port 6543, because the firewall lets it through.", role="assistant")
+    say(beside, "stated", "Shall we use port 6543 or port 5432?", role="assistant")
+    said = say(beside, "stated", "Port 6543, because the firewall lets it through.")[-1]
     page = beside.person.get("/stated/stated")
     words = words_of(page)
     assert words.index("Goal") < words.index("Decisions") < words.index("Exact values PostgreSQL 16")
