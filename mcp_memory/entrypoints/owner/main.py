@@ -26,7 +26,7 @@ FIRST_SECONDS: Final = 5.0
 """Time for the first client to arrive, however soon the settings let an owner end."""
 LOOK_SECONDS: Final = 0.2
 REFUSING_SECONDS: Final = 0.05
-"""Time in which clients that wait at the door are told why the memory cannot be opened; later ones open it anew."""
+"""Time in which waiting clients are told why the memory cannot be opened; a later one tries to open it again."""
 END_SECONDS: Final = 5.0
 """Time that calls in flight may still take once the process is told to end."""
 
@@ -44,7 +44,7 @@ def own(door: Door, data_dir: str, chosen: Mapping[str, object]) -> NoReturn:
     try:
         _serve(door, {**chosen, "data_dir": data_dir})  # As it was claimed, whatever the file says by now.
     except McpMemoryError as error:
-        threading.Timer(REFUSING_SECONDS, door.close).start()  # Those who wait at it come in first.
+        threading.Timer(REFUSING_SECONDS, door.close).start()  # Waiting clients come in first.
         door.refuse_all(str(error))
     except Exception:  # noqa: BLE001 - the edge: clients find the door closed
         traceback.print_exc()
