@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from coverage import Coverage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from mcp_memory.app import App, open_app
@@ -58,15 +57,6 @@ OWNERS_END_SECONDS = 30.0
 """An owner ends soon after its last client, but finishes the calls at work."""
 COMPLETE = {"domain", "services", "compaction", "retrieval", "summarizers"}
 """The folders whose tests have to take every branch of domain and services."""
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Stop what pytest-cov starts too early in a worker, and leaves running beside the measurement that it keeps.
-
-    It would trace each test that is not to be counted, for nothing: three times as long.
-    """
-    if hasattr(config, "workerinput") and (early := Coverage.current()):
-        early.stop()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
