@@ -39,6 +39,7 @@ def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erase
         "MCP_MEMORY_NAMESPACE": "test",
         "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
         "MCP_MEMORY_SEMANTIC_STORE": index,
+        "MCP_MEMORY_IDLE_MINUTES": "0",
     }
     session = Session(tmp_path, environment)
     for number in range(6):
