@@ -12,8 +12,6 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from mcp_memory.bridge import door
 from mcp_memory.bridge.door import Door
 from mcp_memory.entrypoints.commands.console import INTERRUPTED
@@ -158,9 +156,3 @@ def _interrupting(owner: socket.socket) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, former)
-
-
-def end_with(code: int) -> None:
-    """End the command with the exit code of its answer. Raises typer.Exit for any but 0."""
-    if code:
-        raise typer.Exit(code)

@@ -36,15 +36,13 @@ _FOR_PEOPLE: Mapping[str, str] = {"call `recall` to find ids": "`mcp-memory sear
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """The streams of a command, and the place where it runs."""
+    """The streams of a command."""
 
     stdin: TextIO
     stdout: TextIO
     stderr: TextIO
     environment: Mapping[str, str]
     """The variables that say what the screen can show."""
-    folder: str = ""
-    """The client's working directory; "" for this process's own."""
     check: Callable[[], None] = lambda: None
     """Raises KeyboardInterrupt once the user has interrupted the command."""
 

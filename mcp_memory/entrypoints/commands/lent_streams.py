@@ -108,7 +108,6 @@ def terminal_of(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            folder=str(hello["folder"]),
             environment=cast("Mapping[str, str]", hello["screen"]),
             check=line.check,
         )

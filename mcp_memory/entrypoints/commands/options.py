@@ -150,8 +150,8 @@ def _command(
 
     Options behind the command win over those before it. A last parameter `as_json` or `version` stays the last one.
     Where it has such a parameter, the function gets the `context`, or in `named` the names of the settings that the
-    command line gives. A command that `asks` works on a memory: its owner runs
-    it, unless it `needs_same` settings and they differ.
+    command line gives. A command that `asks` works on a memory: its owner runs it, unless it `needs_same` settings and
+    they differ.
     """
 
     def decorate(act: Callable[..., None]) -> Callable[..., None]:
@@ -203,7 +203,7 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
     Raises typer.Exit, InvalidRequest and StoreUnavailable.
     """
     from mcp_memory.bridge import private_sockets
-    from mcp_memory.entrypoints.commands.asking import door_or_answer, end_with, reads_input
+    from mcp_memory.entrypoints.commands.asking import door_or_answer, reads_input
 
     settings = local_settings(chosen)
     if not settings.data_dir.is_dir() or not private_sockets.are_possible():
@@ -211,7 +211,8 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
         return
     answer = door_or_answer(str(settings.data_dir), chosen, name, given)
     if isinstance(answer, int):
-        end_with(answer)
+        if answer:
+            raise typer.Exit(answer)
         yield False
         return
     if answer is not None and reads_input(given):

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -119,9 +119,11 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], 
     Once `should_end` is set, it is interrupted.
     """
     try:
-        connection.settimeout(PATIENCE_SECONDS)
-        _, lent, _, _ = socket.recv_fds(connection, 1, 3)
-        with connection, terminal_of(connection, lent, hello, should_end) as terminal:
+        with ExitStack() as opened:
+            opened.enter_context(connection)
+            connection.settimeout(PATIENCE_SECONDS)
+            _, lent, _, _ = socket.recv_fds(connection, 1, 3)
+            terminal = opened.enter_context(terminal_of(connection, lent, hello, should_end))
             given = _arguments(received(connection, hello.get("size"), MOST_BYTES))
             try:
                 from mcp_memory.settings import settings_of_client
@@ -134,7 +136,7 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], 
             except InvalidRequest as error:
                 return connection.sendall(refusal(str(error)))
             connection.sendall(HERE)  # From here on it is done.
-            with at(terminal), served(Served(app, settings, Path(terminal.folder), differing)):
+            with at(terminal), served(Served(app, settings, Path(str(hello["folder"])), differing)):
                 if differing:
                     complain(
                         f"Settings that do not count, since the memory is open with others: {', '.join(differing)}."

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.bridge.door import OWN_BUILD, Door, build
+from mcp_memory.entrypoints.host.holding import END_SECONDS
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ FIRST_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.2
 REFUSING_SECONDS: Final = 0.05
 """Time in which waiting clients are told why the memory cannot be opened; a later one tries to open it again."""
-END_SECONDS: Final = 5.0
-"""Time that calls in flight may still take once the process is told to end."""
 
 
 def main() -> None:
