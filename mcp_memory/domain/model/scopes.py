@@ -53,11 +53,9 @@ class Caller:
     person or a call chose the session's name. A session named by the process itself only labels records. `window` is
     the place in the task tree that its window holds, "" the agent's own. `knows` are the namespaces of which it may
     learn that they exist, None means all. `max_tokens` is the budget of its contexts where the call names none, and
-    `token_factor` its client's tokens per counted token; 0 leaves either to the memory.
-    `renamed_at` is the rename that the caller knows: another project had the
-    namespace's name until then.
-    After any other rename the caller writes nothing. `call` is what it asks for at present, where that may be asked
-    again.
+    `token_factor` its client's tokens per counted token; 0 leaves either to the memory. `renamed_at` is the rename that
+    the caller knows: another project had the namespace's name until then. After any other rename the caller writes
+    nothing. `call` is what it asks for at present, where that may be asked again.
     """
 
     namespace: str
