@@ -130,6 +130,7 @@ class SharedServer:
             finally:
                 threads.total_tokens -= THREADS_A_WINDOW
                 await to_thread.run_sync(self._take_leave, window)
+                await to_thread.run_sync(window.release)
         except* (OSError, anyio.BrokenResourceError):
             logger.info("A window is gone.")
         except* Exception as error:  # noqa: BLE001 - the edge: the other windows are served on
@@ -216,15 +217,22 @@ class _Window:
         self.place = place
         self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
         self.pending = PendingRequests()
-        self.output = LineOutput(connection.makefile("wb"))
-        self.lines = _PassedLines(connection, self._say_here, seat.calls)
+        self._source, self._target = connection.makefile("rb"), connection.makefile("wb")
+        self.output = LineOutput(self._target)
+        self.lines = _PassedLines(connection, self._source, self._say_here, seat.calls)
 
     def close(self) -> None:
-        """Close the connection. A file that was made of it would keep it open."""
+        """End the connection for both sides."""
         self.output.send_no_more()
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
+
+    def release(self) -> None:
+        """Close the files that were made of the closed connection; they keep it until nobody reads or writes them."""
+        for file in (self._source, self._target):
+            with suppress(OSError):  # What could not be written any more.
+                file.close()
 
     def _say_here(self) -> None:
         self.output.send_later(door.HERE)
@@ -233,10 +241,12 @@ class _Window:
 class _PassedLines:
     """The lines that a window's process passes on, counted, so that it knows which were read. Thread-safe."""
 
-    def __init__(self, connection: socket.socket, heard: Callable[[], None], numbers: dict[object, int]) -> None:
-        """`numbers` takes the numbers of calls, by the ids of their requests."""
+    def __init__(
+        self, connection: socket.socket, source: BinaryIO, heard: Callable[[], None], numbers: dict[object, int]
+    ) -> None:
+        """`source` is the connection, read as a file; `numbers` takes the numbers of calls, by their requests' ids."""
         self._connection = connection
-        self._source = connection.makefile("rb")
+        self._source = source
         self._heard = heard
         self._numbers = numbers
         self._count = 0
@@ -247,7 +257,22 @@ class _PassedLines:
         self._lock = threading.Lock()
 
     def readline(self, most: int) -> bytes:
-        """Return the next line, or as much of it; b"" at the end. Raises OSError."""
+        """Return the next line, or as much of it; b"" at the end, and where the connection is lost."""
+        try:
+            line = self._passed(most)
+        except (OSError, ValueError):  # As where the window's process was killed before it read what it was sent.
+            line = b""
+        if not line:
+            self.left_at = time.monotonic()
+        with self._lock:
+            if self._has_ended or self._is_left():
+                self._is_over.set()
+                return b""
+            self._count += line.endswith(b"\n")
+            return line
+
+    def _passed(self, most: int) -> bytes:
+        """Return the next line that is the client's, not the process's own. Raises OSError."""
         line, number = self._source.readline(most), 0
         while line.startswith(b"\0"):
             if line == door.STILL_HERE:
@@ -257,14 +282,7 @@ class _PassedLines:
             line = self._source.readline(most)
         if number and isinstance(request_id := read_object(line).get("id"), int | str):
             self._numbers[request_id] = number
-        if not line:
-            self.left_at = time.monotonic()
-        with self._lock:
-            if self._has_ended or self._is_left():
-                self._is_over.set()
-                return b""
-            self._count += line.endswith(b"\n")
-            return line
+        return line
 
     def end(self) -> int:
         """Return no further line; return how many there were."""
