@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+
+BRANCHES = Coverage() if os.environ.get("COUNT_BRANCHES") else None
+"""Counts the branches that this process takes; from here on, for those at the top of modules are taken on import."""
+if BRANCHES is not None:
+    BRANCHES.start()
 
 from mcp_memory.app import App, open_app
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
@@ -66,21 +72,38 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Branches are counted for those alone: counting makes a test half as long again, or three times as long.
+    """Those whose branches are counted come first, so that what a process computes once is computed while it counts."""
+    items.sort(key=_is_uncounted)
 
-    Properties are not counted, either: their examples take the same branches again and again. Those that are counted
-    come first, so that nothing that a process computes once is computed while nobody counts.
-    """
-    here = Path(__file__).parent
-    others = [item for item in items if item.path.relative_to(here).parts[0] not in COMPLETE or _is_property(item)]
-    for item in others:
-        item.add_marker("no_cover")
-    items.sort(key=set(others).__contains__)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Count no branches meanwhile, unless they count: counting makes a test half as long again, or three times."""
+    if BRANCHES is None or not _is_uncounted(item):
+        return (yield)
+    BRANCHES.stop()
+    try:
+        return (yield)
+    finally:
+        BRANCHES.start()
+
+
+def _is_uncounted(item: pytest.Item) -> bool:
+    """True for those outside COMPLETE, and for properties: their examples take the same branches again and again."""
+    return item.path.relative_to(Path(__file__).parent).parts[0] not in COMPLETE or _is_property(item)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail where a process that owns a test's memory outlives the tests."""
-    if os.environ.get("PYTEST_XDIST_WORKER") or sys.platform != "linux":
+    """Keep the branches; fail where a process that owns a test's memory outlives the tests."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if BRANCHES is not None:
+        BRANCHES.stop()
+        BRANCHES.save()
+        if not is_worker:
+            together = Coverage()
+            together.combine()
+            together.save()
+    if is_worker or sys.platform != "linux":
         return
     until = time.monotonic() + OWNERS_END_SECONDS
     while (left := _owners_below(tempfile.gettempdir())) and time.monotonic() < until:
