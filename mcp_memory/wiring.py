@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.alike_tasks import AlikeTasks
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
-    from mcp_memory.services.review.corrections import Corrections
+    from mcp_memory.services.review.corrected_values import Corrections
     from mcp_memory.services.review.fill_queue import FillQueue
     from mcp_memory.services.review.near_records import NearRecords
     from mcp_memory.services.review.reviews import Reviews
@@ -386,7 +386,7 @@ class Wiring:
 
     @made_once
     def _corrections(self) -> Corrections:
-        from mcp_memory.services.review.corrections import Corrections
+        from mcp_memory.services.review.corrected_values import Corrections
 
         return Corrections(self.records, self.records.reviews(), self.index, self._embedder)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from mcp_memory.bridge import door, private_sockets
 from mcp_memory.bridge.door import Door
-from mcp_memory.bridge.once import is_first, let_again
+from mcp_memory.bridge.duplicate_hooks import is_first, let_again
 from mcp_memory.bridge.owner_start import Own, start
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 from mcp_memory.locations import FAILURES_FILE, MEMORY_FILE, NOTES_FOLDER, as_told, data_dir, is_elsewhere

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.memory.erased_text import ErasedMarks
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
@@ -18,7 +18,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import ExclusionReader, TaskReader, Transaction, VersionReader
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.health import Assembled, Tally
+    from mcp_memory.domain.model.health_figures import Assembled, Tally
     from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]

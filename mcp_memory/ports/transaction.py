@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from mcp_memory.domain.memory.erased import ErasedMarks, Words
+from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_memory.domain.model.field_marks import Compares, marked
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
-from mcp_memory.domain.model.marks import Compares, marked
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.retrieval.log_lines import TextDigests, besides, digest_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.domain.model.health import Assembled, Tally
+from mcp_memory.domain.model.health_figures import Assembled, Tally
 from mcp_memory.domain.model.records import Counters, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.ports.records import RecordStore

@@ -21,7 +21,7 @@ from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
 from tests.faults.test_what_is_told import linux, mounting, run
 from tests.forked import PROGRAM, run_forked
-from tests.stores.records.test_copies import memory_of
+from tests.stores.records.test_migration_copies import memory_of
 
 NEWEST = len(migrations())
 OPENING = "from mcp_memory import app, settings; app.open_app(settings.load_settings())"

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from mcp_memory.domain.model.marks import arguments
+from mcp_memory.domain.model.field_marks import arguments
 from mcp_memory.domain.model.records import NewRecord, Record
 
 NO_OUTPUT: Final = "(no output)"

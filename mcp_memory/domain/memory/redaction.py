@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from mcp_memory.domain.memory.private import without_private
-from mcp_memory.domain.model.marks import CallerWords, marked
+from mcp_memory.domain.model.field_marks import CallerWords, marked
 from mcp_memory.domain.model.records import LOG_KINDS, Details, Entity, NewRecord, Record, Relation, map_strings
 from mcp_memory.domain.text.control_characters import without_controls
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf, tanh
 from typing import Any, Literal
 
-from mcp_memory.domain.model.marks import MergedBy, marked
+from mcp_memory.domain.model.field_marks import MergedBy, marked
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     LOG_KINDS,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from mcp_memory.domain.model.marks import NoControls, NotBlank, Size
+from mcp_memory.domain.model.field_marks import NoControls, NotBlank, Size
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_NAME_CHARS = 200

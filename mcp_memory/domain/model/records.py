@@ -5,19 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
 from mcp_memory.domain.model.attachments import Attachment
-from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.limits import (
-    MAX_FIELDS,
-    MAX_NAME_CHARS,
-    Ids,
-    LongText,
-    Name,
-    OptionalId,
-    OptionalName,
-    SessionName,
-    Tags,
-)
-from mcp_memory.domain.model.marks import (
+from mcp_memory.domain.model.field_marks import (
     CallerWords,
     Derived,
     Described,
@@ -31,6 +19,18 @@ from mcp_memory.domain.model.marks import (
     either,
     latest,
     together,
+)
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.limits import (
+    MAX_FIELDS,
+    MAX_NAME_CHARS,
+    Ids,
+    LongText,
+    Name,
+    OptionalId,
+    OptionalName,
+    SessionName,
+    Tags,
 )
 from mcp_memory.errors import InvalidRequest
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
+from mcp_memory.domain.model.field_marks import Described, NoArgument, Range, Replaces, Size, Unlisted
 from mcp_memory.domain.model.lifecycle import Feedback
 from mcp_memory.domain.model.limits import (
     MAX_ITEMS,
@@ -26,7 +27,6 @@ from mcp_memory.domain.model.limits import (
     When,
     Words,
 )
-from mcp_memory.domain.model.marks import Described, NoArgument, Range, Replaces, Size, Unlisted
 from mcp_memory.domain.model.records import (
     Confidence,
     Detail,

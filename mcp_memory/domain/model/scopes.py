@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Annotated, Any, Literal, get_args
 
+from mcp_memory.domain.model.field_marks import Compares
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.marks import Compares
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Status, Visibility
 from mcp_memory.errors import InvalidRequest
 

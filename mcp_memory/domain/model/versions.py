@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, get_origin
 
-from mcp_memory.domain.model.marks import Told, Unversioned, marked, unmarked
+from mcp_memory.domain.model.field_marks import Told, Unversioned, marked, unmarked
 from mcp_memory.domain.model.records import Details, Instant, Record
 
 UPKEEP = "upkeep"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema, create_model
 
-from mcp_memory.domain.model.marks import (
+from mcp_memory.domain.model.field_marks import (
     Described,
     NoArgument,
     NoControls,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, create_model
 
+from mcp_memory.domain.model.field_marks import Described, Range, Size
 from mcp_memory.domain.model.limits import (
     MAX_ITEMS,
     MAX_NAME_CHARS,
@@ -18,7 +19,6 @@ from mcp_memory.domain.model.limits import (
     ShortText,
     When,
 )
-from mcp_memory.domain.model.marks import Described, Range, Size
 from mcp_memory.domain.model.records import MAX_ASKED, GivenKind, NewRecord
 from mcp_memory.domain.model.requests import (
     CompactRequest,

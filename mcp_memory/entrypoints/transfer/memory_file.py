@@ -16,8 +16,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from mcp_memory.bounded_files import MB, bounded_lines
+from mcp_memory.domain.model.field_marks import unmarked
 from mcp_memory.domain.model.ids import RECORD, REVIEW, TASK
-from mcp_memory.domain.model.marks import unmarked
 from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Instant, Record
 from mcp_memory.domain.model.reviews import MOST_RECORDS, Review
 from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key

@@ -12,7 +12,7 @@ from mcp_memory.domain.context.filling import NEAREST
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
-from mcp_memory.domain.model.health import calibration_note
+from mcp_memory.domain.model.health_figures import calibration_note
 from mcp_memory.domain.model.records import LASTING_KINDS, RAW, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.memory.erased import (
+from mcp_memory.domain.memory.erased_text import (
     Words,
     details_without,
     finding,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from mcp_memory.domain.memory.erased import ErasedMarks, strings_in, texts_of
+from mcp_memory.domain.memory.erased_text import ErasedMarks, strings_in, texts_of
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,

@@ -11,14 +11,14 @@ from typing import Any
 
 from mcp_memory.domain.context.rendering import event_text
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
-from mcp_memory.domain.memory.erased import ErasedMarks, details_without, fields_without, is_all_erased
+from mcp_memory.domain.memory.erased_text import ErasedMarks, details_without, fields_without, is_all_erased
 from mcp_memory.domain.memory.harness import is_users, without_harness
 from mcp_memory.domain.memory.private import is_private, without_private
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.attachments import FILES
+from mcp_memory.domain.model.field_marks import together
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
-from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
-from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.memory.erased_text import ErasedMarks
 from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, said_again
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, NewRecord, Record, rewritten
 from mcp_memory.domain.model.scopes import Caller

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.memory.redaction import clean_text, cleaned_words
+from mcp_memory.domain.model.field_marks import CallerWords, Replaces, marked, together
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
-from mcp_memory.domain.model.marks import CallerWords, Replaces, marked, together
 from mcp_memory.domain.model.records import (
     Entity,
     Record,

@@ -46,7 +46,7 @@ from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
 from mcp_memory.services.retrieval.threads import ThreadFinder
 from mcp_memory.services.retrieval.ties import Tie, TieFinder, with_tie
-from mcp_memory.services.review.corrections import COMPARED_KINDS, Corrections
+from mcp_memory.services.review.corrected_values import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""

@@ -37,7 +37,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, VectorStore
 from mcp_memory.ports.text import Embedder
-from mcp_memory.services.review.corrections import AGAIN_CERTAINTY, COMPARED_KINDS, Corrections
+from mcp_memory.services.review.corrected_values import AGAIN_CERTAINTY, COMPARED_KINDS, Corrections
 from mcp_memory.services.review.reviews import Advice, ConflictingRecord
 from mcp_memory.services.tasks.branch_visibility import visible_to
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.memory.erased_text import ErasedMarks
+from mcp_memory.domain.model.field_marks import together
 from mcp_memory.domain.model.ids import is_globally_unique
 from mcp_memory.domain.model.lifecycle import moved_to, restored
-from mcp_memory.domain.model.marks import together
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of

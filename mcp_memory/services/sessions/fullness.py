@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from mcp_memory.domain.model.health import USAGE_DAYS
+from mcp_memory.domain.model.health_figures import USAGE_DAYS
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller

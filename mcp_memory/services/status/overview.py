@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
+from mcp_memory.domain.model.health_figures import GROWTH_DAYS, USAGE_DAYS, Figure, figures
 from mcp_memory.domain.model.ids import TASK, number_of
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from mcp_memory.bounded_files import open_regular
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.stores.records.copies import FORMER, MIGRATED, full_disk_told, write_copy
 from mcp_memory.stores.records.data_folder import FILE_NAME
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.file_errors import note_of, translated_errors
+from mcp_memory.stores.records.migration_copies import FORMER, MIGRATED, full_disk_told, write_copy
 from mcp_memory.stores.records.sql_files import APPLICATION_ID
 
 _SIDE_FILES = ("-wal", "-shm", "-overwritten")

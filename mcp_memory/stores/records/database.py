@@ -13,7 +13,6 @@ from typing import Any
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records import sql_files
-from mcp_memory.stores.records.copies import copy_before_migration, drop_other_copies
 from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
 from mcp_memory.stores.records.file_errors import (
     Damaged,
@@ -25,6 +24,7 @@ from mcp_memory.stores.records.file_errors import (
     wait_out,
 )
 from mcp_memory.stores.records.file_integrity import Fault, Unsettled, Witness
+from mcp_memory.stores.records.migration_copies import copy_before_migration, drop_other_copies
 
 WRITE_PATIENCE_SECONDS = 30.0  # for the write lock
 READ_PATIENCE_MS = 10_000

@@ -10,7 +10,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from mcp_memory.domain.memory.erased import (
+from mcp_memory.domain.memory.erased_text import (
     ErasedMarks,
     Words,
     fields_without,

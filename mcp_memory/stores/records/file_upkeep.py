@@ -11,10 +11,10 @@ from pathlib import Path
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import StoreBusy
 from mcp_memory.stores.records.backups import back_up, copies_holding, delete_copies
-from mcp_memory.stores.records.copies import drop_unfinished
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.file_errors import UNREADABLE, wait_out
+from mcp_memory.stores.records.migration_copies import drop_unfinished
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.sql_files import MIGRATED, meta, statement
 from mcp_memory.stores.records.transaction import advance

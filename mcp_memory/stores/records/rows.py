@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, get_origin
 
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.model.marks import CallerWords, Derived, Fixed, marked, unmarked
+from mcp_memory.domain.model.field_marks import CallerWords, Derived, Fixed, marked, unmarked
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version

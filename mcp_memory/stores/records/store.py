@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_memory.domain.memory.erased import ErasedMarks
+from mcp_memory.domain.memory.erased_text import ErasedMarks
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status

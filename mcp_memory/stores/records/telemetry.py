@@ -20,7 +20,7 @@ from mcp_memory.stores.records.where_clause import filtered
 from mcp_memory.stores.records.write_checks import refuse_renamed
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.health import Assembled, Tally
+    from mcp_memory.domain.model.health_figures import Assembled, Tally
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """Seconds to keep a report: it is worth a short wait, never a late context."""
@@ -93,7 +93,9 @@ class SqliteTelemetry:
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant, *, of_all: bool = False) -> Assembled:
-        from mcp_memory.domain.model.health import Assembled  # With `statistics`: for a look at the memory's health.
+        from mcp_memory.domain.model.health_figures import (
+            Assembled,  # With `statistics`: for a look at the memory's health.
+        )
 
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all, "since": since}
         with self._database.read() as connection:
@@ -110,6 +112,6 @@ class SqliteTelemetry:
         return {row[0]: row[1] for row in rows}
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
-        from mcp_memory.domain.model.health import Tally
+        from mcp_memory.domain.model.health_figures import Tally
 
         return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))

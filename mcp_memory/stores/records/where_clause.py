@@ -6,7 +6,7 @@ Only fields in use enter the clause, so that indexes stay usable. Values never d
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from mcp_memory.domain.model.marks import Compares, Comparison, marked
+from mcp_memory.domain.model.field_marks import Compares, Comparison, marked
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.stores.records.sql_files import statement

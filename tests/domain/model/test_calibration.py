@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.health import ConfidenceBand, Judged, calibration, calibration_note
+from mcp_memory.domain.model.health_figures import ConfidenceBand, Judged, calibration, calibration_note
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 judgements = st.tuples(st.floats(0, 1), st.sampled_from(["success", "partial", "failure"]))

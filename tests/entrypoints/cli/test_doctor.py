@@ -16,7 +16,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import doctor
 from mcp_memory.settings import Settings
-from tests.stores.records.test_copies import memory_of
+from tests.stores.records.test_migration_copies import memory_of
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 from inline_snapshot import snapshot
 
+from mcp_memory.domain.model.field_marks import Described, NoArgument, Range, Size
 from mcp_memory.domain.model.limits import Goal, Tag, When
-from mcp_memory.domain.model.marks import Described, NoArgument, Range, Size
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import Before, arguments_of, given, request_of

@@ -18,7 +18,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
-from mcp_memory.services.review.corrections import Corrections
+from mcp_memory.services.review.corrected_values import Corrections
 from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.filter_index import BitmapFilterIndex

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.stores.vectors.chroma.account import account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
     FolderState,
@@ -27,6 +26,7 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
 )
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import differences
+from mcp_memory.stores.vectors.chroma.who_answers import account
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import IndexDifference, IndexState
 from mcp_memory.ports.retrieval import UsualCosine
-from mcp_memory.stores.vectors.chroma.account import MOST_PENDING, Stage, account
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
+from mcp_memory.stores.vectors.chroma.who_answers import MOST_PENDING, Stage, account
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 

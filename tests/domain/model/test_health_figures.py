@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.health import Assembled, Band, Figure, Judged, Tally, figures
+from mcp_memory.domain.model.health_figures import Assembled, Band, Figure, Judged, Tally, figures
 
 NOTHING = Assembled(
     contexts=0, strategies={}, picked={}, relevance=None, utilisation=None, follow_ups=0, rebuilt=0, cold_build_ms=None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.bridge.once import SAME_SECONDS, SUFFIX, is_first, let_again
+from mcp_memory.bridge.duplicate_hooks import SAME_SECONDS, SUFFIX, is_first, let_again
 from mcp_memory.locations import NOTES_FOLDER
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.memory.erased import (
+from mcp_memory.domain.memory.erased_text import (
     WHOLE,
     ErasedMarks,
     details_without,

@@ -13,7 +13,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.review.corrections import SAYS_AGAIN, Corrections
+from mcp_memory.services.review.corrected_values import SAYS_AGAIN, Corrections
 from mcp_memory.services.review.settle import Settling
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 
-from mcp_memory.domain.model import marks
-from mcp_memory.domain.model.marks import NoArgument, Size, Told, arguments, marked, unmarked
+from mcp_memory.domain.model import field_marks
+from mcp_memory.domain.model.field_marks import NoArgument, Size, Told, arguments, marked, unmarked
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.requests import TOOL_REQUESTS
 
@@ -49,4 +49,4 @@ def test_a_mark_is_found_where_it_stands_and_nowhere_else() -> None:
 def test_the_page_for_newcomers_explains_marks_that_there_are() -> None:
     named = set(re.findall(r"`([A-Z]\w+)\(", PAGE.read_text("utf-8")))
     assert named >= {"CallerWords", "Told", "MergedBy", "Fixed", "Unversioned", "Derived"}
-    assert all(hasattr(marks, name) for name in named)
+    assert all(hasattr(field_marks, name) for name in named)
