@@ -55,7 +55,13 @@ _REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")
 """Former settings: `semantic_store` says what they said."""
 
 
+# half of a surrogate pair: Python's sign for a byte of the environment that is not UTF-8
+_NO_UTF_8 = re.compile(r"[\ud800-\udfff]")
+
+
 def _check_name(value: str) -> str:
+    if _NO_UTF_8.search(value):
+        raise ValueError("must be UTF-8, and holds a byte that is not; write it again in a terminal or a file of UTF-8")
     if not value.strip() or len(value) > 200 or _CONTROL.search(value):
         raise ValueError("must be 1 to 200 characters without control characters")
     return value

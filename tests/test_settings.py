@@ -48,6 +48,7 @@ def test_inherited_namespaces_are_separated_by_commas(monkeypatch: pytest.Monkey
         ("MAX_TOKENS", "5", "greater than or equal to 64"),
         ("AGENT", "a/b", "slash"),
         ("NAMESPACE", "\x01", "control characters"),
+        ("AGENT", "caf\udce9", "must be UTF-8, and holds a byte that is not"),
         ("ENCODING", "p50k_base", "o200k_base"),
     ],
 )

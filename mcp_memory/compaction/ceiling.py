@@ -1,4 +1,4 @@
-"""Implements the ceiling pass, the last resort: shortens the preserved part as well, the user's words last.
+"""Implements the ceiling pass, the last resort: shortens the preserved part as well, the user's task last.
 
 Each entry is replaced by one of its own, so that the time and the speaker of each stay visible; only if that is not
 enough, one entry replaces many. Each names the id that opens it.
@@ -31,6 +31,8 @@ from mcp_memory.domain.text.times import iso_minute
 
 WORDS_CHARACTERS = (80, 0)
 """Characters shown of an archived message: at first, and where that is not enough."""
+TASK_CHARACTERS = 1_000
+"""Characters shown at first of what goes last: the user's newest message, and the summary."""
 MANY, FEW = 100, 3
 """Most entries archived as one block, where a line for each is too much, and the fewest."""
 MAX_ERRORS, ERROR_CHARACTERS = 3, 160
@@ -50,25 +52,25 @@ class Ceiling:
     def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan as few replacements as needed, oldest first.
 
-        The order: outputs, the assistant's words and calls, kept entries, the user's words, the system's. The user's
-        newest message goes last.
+        The order: outputs, the assistant's words and calls, kept entries, the user's words, the system's. The summary
+        and the user's newest message go last.
         """
         full = f"{int(100 * options.share(log.tokens))} % of {options.window:,} tokens"
         if log.tokens <= options.tokens(options.ceiling):
             return PassPlan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
         ceiling = options.tokens(options.ceiling)
-        made = self._made(log, min(options.tokens(options.threshold), ceiling), ceiling)
+        made = self._made(log, min(options.tokens(options.threshold), ceiling))
+        made = _needed(log, made, min(options.tokens(options.target), ceiling), ceiling)
         left = log.tokens - saved(log, made)
         reason = f"{full}, above {100 * options.ceiling:.0f} %"
         if left > options.tokens(options.ceiling):
             reason += f"; no shorter than {left:,} tokens: the newest entries keep a line each"
         return PassPlan(reason=reason, replacements=tuple(made))
 
-    def _made(self, log: SessionLog, goal: int, ceiling: int) -> list[Replacement]:
+    def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
         """Return the replacements that bring the log to the goal, or as near as possible.
 
-        A later step replaces an earlier one's. The summary, which replaces all that it covers, stays below the
-        ceiling.
+        A later step replaces an earlier one's.
         """
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
@@ -76,8 +78,6 @@ class Ceiling:
         for places, shorten in self._steps(log):
             if left <= goal:
                 break
-            if left <= ceiling and log.entries[places[0]].form == "summary":
-                continue
             now = sum(tokens[place] for place in places)
             shorter = shorten()
             if shorter is None or shorter.entry.tokens >= now:
@@ -96,40 +96,67 @@ class Ceiling:
         ]
         for place in sorted(outputs, key=lambda place: log.entries[place].is_kept):
             yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
-        newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
-        dearness = [_dearness(entry, place == newest) for place, entry in enumerate(log.entries)]
-        # Of the user's words the summary goes last.
-        places = sorted(
-            range(len(log.entries)), key=lambda place: (dearness[place], log.entries[place].form == "summary")
-        )
-        dear = [place for place in places if dearness[place] >= _USERS]
+        dearness = _dearness(log)
+        places = sorted(range(len(log.entries)), key=dearness.__getitem__)
         yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
         for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):
             yield many, lambda many=many: _put_away_together(log.at(many), self.count)
-        yield from self._lines(log, dear)
+        yield from self._lines(log, [place for place in places if _USERS <= dearness[place] < _SUMMARY])
+        dearest = [place for place in places if dearness[place] >= _SUMMARY]
+        yield from self._lines(log, dearest, (TASK_CHARACTERS, *WORDS_CHARACTERS))
 
-    def _lines(self, log: SessionLog, places: Sequence[int]) -> Iterator[_Step]:
-        """Yield a step that archives each of the places on a line of its own."""
-        for characters in WORDS_CHARACTERS:
+    def _lines(
+        self, log: SessionLog, places: Sequence[int], shown: Sequence[int] = WORDS_CHARACTERS
+    ) -> Iterator[_Step]:
+        """Yield a step that archives each of the places on a line of its own, for each number of characters `shown`."""
+        for characters in shown:
             for place in places:
                 yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
 
 
-_OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
+_OUTPUT, _KEPT, _USERS, _SYSTEMS, _SUMMARY, _NEWEST = range(1, 7)
 
 
-def _dearness(entry: Entry, is_newest: bool) -> int:
-    """Return an entry's sort key: the first to go is lowest.
+def _dearness(log: SessionLog) -> list[int]:
+    """Return each entry's sort key: the first to go is lowest."""
+    newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
+    return [_NEWEST if place == newest else _dearness_of(entry) for place, entry in enumerate(log.entries)]
 
-    Summaries and batches, which quote the user, go with the user's words.
+
+def _dearness_of(entry: Entry) -> int:
+    """Return the sort key of an entry that is not the user's newest message.
+
+    Batches, which quote the user, go with the user's words. The summary is dearer: it replaces all that
+    it covers.
     """
-    if is_newest:
-        return _NEWEST
+    if entry.form == "summary":
+        return _SUMMARY
     if entry.role in ("user", "system"):
         return _SYSTEMS if entry.role == "system" else _USERS
     if entry.is_kept:
         return _KEPT
     return _OUTPUT if entry.kind == "tool_result" else 0
+
+
+def _needed(log: SessionLog, made: Sequence[Replacement], target: int, ceiling: int) -> list[Replacement]:
+    """Return the replacements without those that a later one, of a long entry, made needless: the dearest stay first.
+
+    The log stays within the ceiling with the summary and the newest message, and within the target with the others.
+    E.g. once a task of 900 tokens is archived, all else has room in a window of 1,000.
+    """
+    tokens = {entry.id: entry.tokens for entry in log.entries}
+    dearness = dict(zip(tokens, _dearness(log), strict=True))
+    left = log.tokens - saved(log, made)
+    needed: list[Replacement] = []
+    dearest = [dearness[one.replaces[0]] for one in made]
+    for place in sorted(range(len(made)), key=lambda place: (dearest[place], place), reverse=True):
+        one = made[place]
+        more = sum(tokens[each] for each in one.replaces) - one.entry.tokens
+        if left + more <= (ceiling if dearest[place] >= _SUMMARY else target):
+            left += more
+        else:
+            needed.append(one)
+    return [one for one in made if one in needed]
 
 
 def _many(log: SessionLog, free: frozenset[int]) -> Iterator[Places]:

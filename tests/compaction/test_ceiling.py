@@ -148,7 +148,7 @@ def test_where_that_is_not_enough_only_the_line_that_names_the_original_is_left(
     log = a_log(("user", LONG), *read(1, LONG + "\nE   AssertionError: 3 != 4"), ("assistant", LONG))
     once, made = run(log, CompactionOptions(window=log.tokens, ceiling=0.6, threshold=0.6))
     assert [entry.form for entry in made] == ["external"] * 2
-    twice, _ = run(once, CompactionOptions(window=log.tokens, ceiling=0.2, threshold=0.2))
+    twice, _ = run(once, CompactionOptions(window=log.tokens, ceiling=0.15, threshold=0.15))
     assert [entry.text for entry in twice.entries if entry.kind != "tool_call"] == [
         "[MESSAGE ARCHIVED id=r000001 role=user tokens=94]",
         "[MESSAGE ARCHIVED id=r000003 role=tool tokens=101]",
@@ -186,3 +186,20 @@ def test_the_summary_stays_where_the_rest_can_give_way() -> None:
     assert [entry.form for entry in after.entries] == ["summary", "external", "external", "original"]
     after, _ = run(log, window_for(log, 4))
     assert after.entries[0].form == "external"
+
+
+def test_of_a_task_that_no_window_holds_the_beginning_stays_and_the_fresh_summary_whole() -> None:
+    """D1.1, P1.2: and what was archived before it, where the window has room for it again."""
+    said: list[Said] = [("user", LONG * 20, {}), ("user", LONG, {"form": "summary"}), ("assistant", LONG, {})]
+    log = a_log(*said, ("assistant", LONG * 6, {}))
+    after, made = run(log, window_for(log, 1.5))
+    assert [entry.form for entry in after.entries] == ["external", "summary", "original", "external"]
+    assert 1_000 < len(made[0].text) < 1_100
+    assert after.tokens <= window_for(log, 1.5).tokens(0.9)
+
+
+def test_the_summary_outlasts_a_systems_message_that_is_longer() -> None:
+    """D1.1, P1.2: the client says it again with every request."""
+    log = a_log(("system", LONG * 6), ("user", LONG), ("user", LONG, {"form": "summary"}), ("user", "Go on."))
+    after, _ = run(log, window_for(log, 1.5))
+    assert [entry.form for entry in after.entries] == ["external", "original", "summary", "original"]

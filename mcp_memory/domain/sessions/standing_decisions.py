@@ -4,12 +4,13 @@ Only what names the thing that it replaces takes a decision back. In doubt both 
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import dropwhile, takewhile
+from collections.abc import Hashable, Iterable, Iterator, Set
+from itertools import count, dropwhile, takewhile
+from typing import TypeAlias
 
 from mcp_memory.domain.sessions.offers import TAKEN
 from mcp_memory.domain.sessions.tool_lines import one_line
-from mcp_memory.domain.text.conflicts import otherwise
+from mcp_memory.domain.text.conflicts import otherwise, value_frames
 from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS, spaced, unspaced
 from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.words import text_stems
@@ -28,32 +29,99 @@ _IN_PLACE = re.compile(
 )
 
 
+_Key: TypeAlias = tuple[str, Hashable]
+"""A thing that decisions may have in common: its sort, and itself."""
+
+
 def standing(decisions: Iterable[str], before: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the decisions that hold, in their order: a later one that takes an earlier one back replaces it.
 
     Those `before` have been looked through already.
     """
-    kept = [*before]
+    held = _HeldDecisions()
+    for each in before:
+        held.add(each)
     for each in decisions:
-        former = _taken_back_by(each, kept)
+        former = held.taken_back_by(each)
         if former is None:
-            kept.append(each)
+            held.add(each)
             continue
-        kept.remove(former)
+        held.remove(former)
         own = words_of(former)
-        kept.append(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
-    return tuple(kept)
+        held.add(each if FORMER in each else f"{each}{FORMER}{one_line(own, FORMER_CHARACTERS)})")
+    return tuple(held.by_place.values())
 
 
-def _taken_back_by(decision: str, earlier: Sequence[str]) -> str | None:
-    """Return the latest earlier decision that this one names as replaced, or denies; None where there is none."""
+class _HeldDecisions:
+    """The decisions that hold so far, by their places, found by what they have in common with a later one.
+
+    To compare each with each takes minutes for some thousands.
+    """
+
+    def __init__(self) -> None:
+        self.by_place: dict[int, str] = {}
+        self._chosen: dict[int, frozenset[str]] = {}
+        self._with: dict[_Key, dict[int, None]] = {}
+        self._places = count()
+
+    def add(self, decision: str) -> None:
+        place = next(self._places)
+        self.by_place[place] = decision
+        self._chosen[place] = _content(_IN_PLACE.sub(" ", words_of(decision)))
+        for key in _keys(decision, self._chosen[place]):
+            self._with.setdefault(key, {})[place] = None
+
+    def remove(self, decision: str) -> None:
+        """Remove the earliest of these words."""
+        place = next(iter(self._with["words", decision]))
+        del self.by_place[place]
+        for key in _keys(decision, self._chosen.pop(place)):
+            del self._with[key][place]
+
+    def taken_back_by(self, decision: str) -> str | None:
+        """Return the latest one that this decision names as replaced, or denies; None where there is none."""
+        own = words_of(decision)
+        found = {
+            place
+            for named, told in _given_up(own)
+            for place in self._with_all(named)
+            if told is None or self._chosen[place] <= told
+        }
+        if TAKEN in own:
+            found |= self._with.get(_offer_key(own), {}).keys()
+        alike = {place for frame, *values in _value_keys(own) for place in self._with_other(frame, values)}
+        found |= {place for place in alike if _differs_in_value(words_of(self.by_place[place]), own)}
+        return self.by_place[max(found)] if found else None
+
+    def _with_other(self, frame: _Key, values: Iterable[_Key]) -> Set[int]:
+        """Return the places of the decisions that have that in common, and none of the values."""
+        alike = {*self._with.get(frame, ())}
+        for each in values:
+            alike.difference_update(self._with.get(each, ()))
+        return alike
+
+    def _with_all(self, words: Iterable[str]) -> Iterator[int]:
+        """Yield the places of the decisions that chose something with all these words."""
+        rarest, *others = sorted((self._with.get(("word", word), {}) for word in words), key=len)
+        yield from (place for place in rarest if all(place in each for each in others))
+
+
+def _keys(decision: str, chosen: Iterable[str]) -> frozenset[_Key]:
     own = words_of(decision)
-    for other in reversed(earlier):
-        chosen = words_of(other)
-        is_again = TAKEN in own and own.partition(TAKEN)[0] == chosen.partition(TAKEN)[0]
-        if is_again or _differs_in_value(chosen, own) or any(_replaces(each, chosen) for each in sentences_of(own)):
-            return other
-    return None
+    words = (("word", word) for word in chosen)
+    values = (key for keys in _value_keys(own) for key in keys)
+    return frozenset([("words", decision), _offer_key(own), *words, *values])
+
+
+def _offer_key(own: str) -> _Key:
+    return "offer", own.partition(TAKEN)[0]
+
+
+def _value_keys(own: str) -> Iterator[tuple[_Key, ...]]:
+    """Yield keys of which two decisions share the first, and no other, where they differ in a value or a denial."""
+    names = _names(own)
+    for frame, value in value_frames(own):
+        yield ("frame", (names, frame)), *(("value", (names, frame, word)) for word in value)
 
 
 def words_of(decision: str) -> str:
@@ -63,24 +131,25 @@ def words_of(decision: str) -> str:
 
 def _differs_in_value(former: str, later: str) -> bool:
     """Return True where the same words hold another number, or are denied; another name is another subject."""
-    names = [word for word in _content(former) ^ _content(later) if not any(map(str.isdigit, word))]
-    return not names and bool(otherwise(former, later))
+    return former != later and _names(former) == _names(later) and bool(otherwise(former, later))
 
 
-def _replaces(sentence: str, former: str) -> bool:
-    """Return True where a sentence names what the former decision chose, and is about all else that it says.
+def _names(text: str) -> frozenset[str]:
+    return frozenset(word for word in _content(text) if not any(map(str.isdigit, word)))
 
-    What is given up outright, as in "scrap X: …", needs only its name.
+
+def _given_up(own: str) -> Iterator[tuple[frozenset[str], frozenset[str] | None]]:
+    """Yield the words of each name that a decision gives up, and those of its sentence.
+
+    A decision with the name is replaced where the sentence has all that it chose. What is given up outright, as in
+    "scrap X: …", needs only its name: None in place of the sentence.
     """
-    chosen = _content(_IN_PLACE.sub(" ", former))
-    for match in _IN_PLACE.finditer(sentence):
-        if match["outright"]:
-            named, is_about = _content(match["what"]), True
-        else:
-            named, is_about = _named(match["what"]), chosen <= _content(sentence)
-        if is_about and named and named <= chosen:
-            return True
-    return False
+    for sentence in sentences_of(own):
+        for match in _IN_PLACE.finditer(sentence):
+            is_outright = bool(match["outright"])
+            named = _content(match["what"]) if is_outright else _named(match["what"])
+            if named:
+                yield named, None if is_outright else _content(sentence)
 
 
 def _named(phrase: str) -> frozenset[str]:

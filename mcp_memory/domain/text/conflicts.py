@@ -163,6 +163,26 @@ def _leads_to_value(found: _Difference) -> bool:
     return names_one and not found.after and (before[-1] in _COPULAS or before[-1] == "of")
 
 
+def value_frames(text: str) -> frozenset[tuple[str, tuple[str, ...]]]:
+    """Return a statement without each value in it, with the value's words, and without each denial, with ().
+
+    Where `otherwise` finds two statements to differ, they share one of these, and no word of its value.
+    """
+    words = _words(text)
+    if not LEAST_FRAME <= len(words) <= MOST_ALIGNED:
+        return frozenset()
+    frames: set[tuple[str, tuple[str, ...]]] = {(" ".join(words), ())}
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + MOST_DIFFERING, len(words)) + 1):
+            own, before, after = words[start:end], words[:start], words[end:]
+            # The other's words there may be an amount, too, or not.
+            if any(_leads_to_value(_Difference(own, other, before, after)) for other in (own, ())):
+                frames.add((" ".join([*before, "…", *after]), tuple(own)))
+            if _DENIAL.fullmatch(" ".join(own)):
+                frames.add((" ".join([*before, *after]), ()))
+    return frozenset(frames)
+
+
 def changes_named(text: str) -> Sequence[str]:
     """Return the names and the titles of what a text says to be gone or taken back."""
     return [*names_gone(text), *titles_taken_back(text)]

@@ -79,7 +79,7 @@ class Translated:
             kept, before = self._values(message, field.name, has_parts="parts" in inner), value_at(inner, field.name)
             if kept or before is not None:
                 changed = _put(changed, field.name, _like(before, kept))
-        changed = _tidied(changed)
+        changed = _tidied(changed, inner)
         return changed if inner is original else {**original, form.inner(original): changed}
 
     def _values(self, message: Message, field: str, *, has_parts: bool) -> list[Any]:
@@ -182,16 +182,23 @@ def _like(before: Any, kept: list[Any]) -> Any:
     return kept[0] if kept else "" if isinstance(before, str) else None
 
 
-def _tidied(message: Written) -> Written:
+def _tidied(message: Written, original: Message) -> Written:
     """Return a changed message with what else says its text and its calls as its parts do."""
     message = {name: value for name, value in message.items() if name != "toolCalls" or value}
     parts = message.get("parts")
     if isinstance(parts, list) and message.get("content") == "":
         said = [part for part in cast("list[Written]", parts) if part.get("type", "text") == "text"]
-        message["content"] = "".join(part["text"] for part in said if "text" in part and not part.get("thought"))
+        texts = [part["text"] for part in said if "text" in part and not part.get("thought")]
+        message["content"] = _joined(texts, original.get("content"))
     if "toolInvocations" in message:
         message["toolInvocations"] = [*invocations_in(cast("Any", parts)), *message["toolInvocations"]]
     return message
+
+
+def _joined(texts: Sequence[str], before: Any) -> str:
+    """Return the field beside parts of these texts: `before` where that says the same, else a line of each."""
+    is_same = isinstance(before, str) and "".join(before.split()) == "".join("".join(texts).split())
+    return before if is_same else "\n".join(texts)
 
 
 def _with_text(value: Any, part: Message) -> Any:

@@ -117,14 +117,18 @@ class LogFeeder:
         with self._records.write(caller, "taken back by the user") as transaction:
             back = transaction.stand_again(transaction.lines_named(standing, caller), caller)
             gone = transaction.take_back(transaction.lines_named(message_ids, caller), caller)
-            for record in _with_read_out(back, transaction):
-                if TAKEN_BACK in record.tags:
-                    self._move(_restored(record), transaction)
+            self._restore(back, transaction)
             for record in _with_read_out(gone, transaction):
                 if record.holds and record.kind != "summary":
                     tags = together(record.tags, (TAKEN_BACK,))
                     self._move(replace(moved_to(record, "superseded"), tags=tags), transaction)
         return len(gone)
+
+    def _restore(self, line_ids: Sequence[str], transaction: Transaction) -> None:
+        """Make lines, and what was read out of them, valid again: a log has them as it stands."""
+        for record in _with_read_out(line_ids, transaction):
+            if TAKEN_BACK in record.tags:
+                self._move(_restored(record), transaction)
 
     def _move(self, record: Record, transaction: Transaction) -> None:
         transaction.update(replace(record, updated_at=self._clock()))
@@ -221,7 +225,8 @@ class LogFeeder:
     ) -> dict[str, RecordDraft | None]:
         """Store entries, and return them by their ids; None for one of another session, which becomes this one's too.
 
-        So a copied conversation is stored once, as far as its order is that of the first.
+        So a copied conversation is stored once, as far as its order is that of the first. What that session took back
+        holds again with this one.
         """
         now, added = self._clock(), dict[str, RecordDraft | None]()
         for draft, made in news:
@@ -234,6 +239,7 @@ class LogFeeder:
             transaction.insert(record, None, draft.item.entities, draft.item.relations)
             self._attachments.keep(draft.item.files)
             added[record.id] = draft
+        self._restore([each for each, draft in added.items() if draft is None], transaction)
         return added
 
 

@@ -46,14 +46,13 @@ DAMAGED = (
 UNREADABLE = "SELECT count(*) FROM records WHERE NOT (json_valid(tags) AND json_valid(details)) OR instr(id, char(0))"
 """Counts the records in whose place is something else, as where pages were cut off and filled with zeros."""
 _LOG_LOST = (
-    "was deleted, cut or replaced while in use, so nothing more is written. Stop all servers and start them again;"
-    " where records are missing then, run `mcp-memory restore` with the newest backup."
+    "was deleted, cut or replaced while in use, so nothing more is written. Run `mcp-memory stop` and call again; where"
+    " records are missing then, run `mcp-memory restore` with the newest backup."
 )
 FAULTS: Mapping[Fault, str] = {
-    "moved": "{path} was moved or replaced while in use; restart the server.",
-    "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Stop"
-    " the servers, run `mcp-memory restore` with the newest backup, which keeps what is there beside it, and start"
-    " them again.",
+    "moved": "{path} was moved or replaced while in use; move it back, or run `mcp-memory stop` and call again.",
+    "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Run"
+    " `mcp-memory restore` with the newest backup, which keeps what is there beside it, and call again.",
     "log": "{path}-wal " + _LOG_LOST,
     "index": "{path}-shm " + _LOG_LOST,
 }

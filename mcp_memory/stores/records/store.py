@@ -153,10 +153,12 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
         # Scope by scope, and kind by kind, so that each is read in the order of an index and none is sorted as a whole.
-        parts = [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
-        if order in ("occurred", "important"):
+        # What a narrow filter finds is sorted anyway: each part would look for the lines of its session anew.
+        is_narrow = bool(where.pinned or where.session_id or where.task_id)
+        parts = [where] if is_narrow else [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
+        if order in ("occurred", "important") and not is_narrow:
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
-        found = [row for part in parts for row in self._first_ids(part, order, limit)]
+        found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
@@ -367,10 +369,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._database.rows(statement(name), parameters)
 
-    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> list[Any]:
+    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool) -> list[Any]:
         sql, parameters = filtered("list_ids", where, limit=limit)
         # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
-        is_narrow = bool(where.pinned or where.session_id or where.task_id)
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
         index = "INDEXED BY records_by_pin" if where.pinned else ""
         if not index and where.only is None and (where.task_id or where.session_id):

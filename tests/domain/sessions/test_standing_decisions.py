@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcp_memory.domain.sessions import standing_decisions
 from mcp_memory.domain.sessions.standing_decisions import standing
 from tests.domain.sessions.made_sessions import session, told
 
@@ -82,3 +83,35 @@ def test_a_rule_is_no_refusal_of_what_was_said_before(rule: str) -> None:
         ("user", "Set up CI."), ("assistant", "CI runs Python 3.9 and the export to main."), ("user", rule)
     )
     assert told(entries, "dead_ends") == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "The timeout of importer {} is 30 s.",
+        "The owner of record {} is Anna{}.",
+        "Use lib{} instead of requests for service{}.",
+        "Step {}: we do not use Redis for the queue.",
+    ],
+)
+def test_thousands_of_decisions_are_not_compared_each_with_each(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P1.2: two thousand took minutes; each is compared with those that differ from it in one value alone."""
+    compared: list[str] = []
+
+    def noted(former: str, _: str) -> None:
+        compared.append(former)
+
+    monkeypatch.setattr(standing_decisions, "otherwise", noted)
+    decisions = [form.format(number, number) for number in range(200)]
+    assert standing(decisions) == tuple(decisions)
+    assert compared == []
+
+
+def test_of_equal_decisions_the_first_is_replaced() -> None:
+    again = ["Use tabs.", "Keep the port.", "Use tabs.", "Scrap the tabs."]
+    assert standing(again) == ("Keep the port.", "Use tabs.", "Scrap the tabs. (no longer: Use tabs.)")
+
+
+def test_what_an_offer_is_answered_with_later_holds() -> None:
+    said = ["Cents or euros? → cents", "Go on.", "Use it instead of the."]
+    assert standing([*said, "Cents or euros? → euros"])[-1].startswith("Cents or euros? → euros (no longer: Cents")

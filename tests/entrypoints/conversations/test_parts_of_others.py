@@ -238,6 +238,17 @@ def test_calls_that_vercels_fourth_version_says_twice() -> None:
     assert (gone["parts"], gone["toolInvocations"], gone["content"]) == ([text("So.")], [held(2)], "So.")
 
 
+@pytest.mark.parametrize("content", ["So.\n\nNow.", "So.Now."])
+def test_what_stands_beside_several_texts_of_vercels_keeps_its_separators(content: str) -> None:
+    """It became "So.Now.", also of "So. Now."."""
+    call: Part = {"state": "result", "toolCallId": "c", "toolName": "f", "args": {}, "result": "long"}
+    parts: list[Part] = [text("So."), text("Now."), {"type": "tool-invocation", "toolInvocation": call}]
+    before: Part = {"id": "m", "role": "assistant", "content": content, "parts": parts}
+    assert replaced([before], "mask", "3", MASK)[0]["content"] == content
+    before = {**before, "parts": [text("So."), parts[2], text("Now.")]}
+    assert replaced([before], "external", "1", "[MESSAGE ARCHIVED]")[0]["content"] == "[MESSAGE ARCHIVED]\nNow."
+
+
 @pytest.mark.parametrize(
     ("message", "told"),
     [

@@ -303,6 +303,22 @@ def test_what_the_user_took_back_is_marked_and_in_no_log(app: App) -> None:
     assert "Use SQLite." in [entry.text for entry in app.logs.log(fork).entries]
 
 
+def test_what_one_session_took_back_holds_again_where_a_fork_goes_on_with_it(app: App) -> None:
+    """P2.1: it was in the fork's log, beside a superseded record; the fork's own mark supersedes it again."""
+    me, fork = app.caller("work"), app.caller("fork")
+    told = [message(text, f"m{number}") for number, text in enumerate(("Which?", "Use MySQL.", "Go on."))]
+    app.feed(told, me)
+    ids = [each.id for each in app.logs.said(me)]
+    assert app.take_back([unique("m1"), unique("m2")], me) == 2
+    assert app.feed(told[:2], fork).known == 2
+    assert [entry.id for entry in app.logs.log(fork).entries] == ids[:2]
+    assert [record(app, each).status for each in ids] == ["active", "active", "superseded"]
+    assert [record(app, each).tags for each in ids] == [(), (), (TAKEN_BACK,)]
+    assert [entry.id for entry in app.logs.log(me).entries] == ids[:1]
+    assert app.take_back([unique("m1")], fork) == 1
+    assert record(app, ids[1]).status == "superseded"
+
+
 def test_what_the_user_goes_back_to_is_in_the_log_again(app: App) -> None:
     """P2.1: and valid again with what was read out of it, unless something else ended it since."""
     me = app.caller("work")

@@ -10,16 +10,20 @@ import sys
 import tempfile
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
+from mcp_memory.ports.records import RecordOrder
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
@@ -474,3 +478,25 @@ def test_rows_that_were_found_are_not_looked_for_among_a_session_s(tmp_path: Pat
         plan = [str(row["detail"]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", asked)]
     database.close()
     assert not [step for step in plan if "rowid=?" in step and "SEARCH r " in step]
+
+
+@pytest.mark.parametrize("order", ["created", "occurred"])
+def test_a_listing_looks_for_the_lines_of_a_session_once(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch, order: RecordOrder
+) -> None:
+    """It did so for each scope and kind."""
+    app = open_memory()
+    me = app.caller("s")
+    made = app.remember([NewRecord(text=text, kind="fact") for text in ("One.", "Two.")], me)
+    where = RecordFilter(scopes=me.scopes, kinds=LASTING_KINDS, session_id="s")
+    asked: list[str] = []
+    rows = Database.rows
+
+    def noted(self: Database, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        asked.append(sql)
+        return rows(self, sql, parameters)
+
+    monkeypatch.setattr(Database, "rows", noted)
+    assert len(where.scopes) > 1
+    assert list(app.records.list_ids(where, order, 5)) == [each.id for each in reversed(made)]
+    assert len([sql for sql in asked if ":session_id" in sql]) == 1

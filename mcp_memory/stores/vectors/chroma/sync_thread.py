@@ -151,7 +151,7 @@ class SyncThread:
                 pause = FIRST_PAUSE_SECONDS if was_up_long or not pause else min(4 * pause, LONGEST_PAUSE_SECONDS)
                 self._note_failure(error, pause)
             except BaseException:
-                self.failure = "It was stopped by a defect, which the log shows; restart the server."
+                self.failure = "It was stopped by a defect, which the log shows; run `mcp-memory stop` and call again."
                 raise
             finally:
                 self._let_go()
