@@ -29,9 +29,9 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
-WORDS_CHARACTERS = (80, 0)
-"""Characters shown of an archived message: at first, and where that is not enough."""
-MANY, FEW = 100, 3
+WORDS_CHARACTERS = 80
+"""Characters shown of an archived message; none only where nothing else is enough."""
+MANY, FEW = 20, 3
 """Most entries archived as one block, where a line for each is too much, and the fewest."""
 MAX_ERRORS, ERROR_CHARACTERS = 3, 160
 
@@ -103,16 +103,17 @@ class Ceiling:
             range(len(log.entries)), key=lambda place: (dearness[place], log.entries[place].form == "summary")
         )
         dear = [place for place in places if dearness[place] >= _USERS]
-        yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
+        cheap = [place for place in places if dearness[place] < _USERS]
+        yield from self._lines(log, cheap, WORDS_CHARACTERS)
         for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):
             yield many, lambda many=many: _put_away_together(log.at(many), self.count)
-        yield from self._lines(log, dear)
+        yield from self._lines(log, dear, WORDS_CHARACTERS)
+        yield from self._lines(log, [*cheap, *dear], 0)
 
-    def _lines(self, log: SessionLog, places: Sequence[int]) -> Iterator[_Step]:
-        """Yield a step that archives each of the places on a line of its own."""
-        for characters in WORDS_CHARACTERS:
-            for place in places:
-                yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
+    def _lines(self, log: SessionLog, places: Sequence[int], characters: int) -> Iterator[_Step]:
+        """Yield a step that archives each of the places on a line of its own, with so many characters of its words."""
+        for place in places:
+            yield (place,), lambda place=place: _put_away(log.entries[place], characters, self.count)
 
 
 _OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
