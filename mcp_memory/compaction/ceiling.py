@@ -7,6 +7,7 @@ enough, one entry replaces many. Each names the id that opens it.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
@@ -29,14 +30,14 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
-WORDS_CHARACTERS = 80
-"""Characters shown of an archived message; none only where nothing else is enough."""
-MANY, FEW = 20, 3
+WORDS_CHARACTERS = (80, 0)
+"""Characters shown of an archived message: at first, and where that leaves the log above its ceiling."""
+MANY, FEW = 100, 3
 """Most entries archived as one block, where a line for each is too much, and the fewest."""
 MAX_ERRORS, ERROR_CHARACTERS = 3, 160
 
-_Step: TypeAlias = tuple[Places, Callable[[], Replacement | None]]
-"""Places, and a function that makes their replacement; it returns None where there is none."""
+_Step: TypeAlias = tuple[Places, bool, Callable[[], Replacement | None]]
+"""Places, whether only a log above its ceiling takes the step, and a function that makes their replacement or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,10 @@ class Ceiling:
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
         left = log.tokens
-        for places, shorten in self._steps(log):
+        for places, is_last_resort, shorten in self._steps(log):
             if left <= goal:
                 break
-            if left <= ceiling and log.entries[places[0]].form == "summary":
+            if left <= ceiling and (is_last_resort or log.entries[places[0]].form == "summary"):
                 continue
             now = sum(tokens[place] for place in places)
             shorter = shorten()
@@ -95,7 +96,11 @@ class Ceiling:
             place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
         ]
         for place in sorted(outputs, key=lambda place: log.entries[place].is_kept):
-            yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
+            yield (
+                (place,),
+                False,
+                lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1),
+            )
         newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
         dearness = [_dearness(entry, place == newest) for place, entry in enumerate(log.entries)]
         # Of the user's words the summary goes last.
@@ -103,17 +108,17 @@ class Ceiling:
             range(len(log.entries)), key=lambda place: (dearness[place], log.entries[place].form == "summary")
         )
         dear = [place for place in places if dearness[place] >= _USERS]
-        cheap = [place for place in places if dearness[place] < _USERS]
-        yield from self._lines(log, cheap, WORDS_CHARACTERS)
+        yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
         for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):
-            yield many, lambda many=many: _put_away_together(log.at(many), self.count)
-        yield from self._lines(log, dear, WORDS_CHARACTERS)
-        yield from self._lines(log, [*cheap, *dear], 0)
+            yield many, False, lambda many=many: _put_away_together(log.at(many), self.count)
+        yield from self._lines(log, dear)
 
-    def _lines(self, log: SessionLog, places: Sequence[int], characters: int) -> Iterator[_Step]:
-        """Yield a step that archives each of the places on a line of its own, with so many characters of its words."""
-        for place in places:
-            yield (place,), lambda place=place: _put_away(log.entries[place], characters, self.count)
+    def _lines(self, log: SessionLog, places: Sequence[int]) -> Iterator[_Step]:
+        """Yield a step that archives each of the places on a line of its own."""
+        for characters in WORDS_CHARACTERS:
+            for place in places:
+                shorten = partial(_put_away, log.entries[place], characters, self.count)
+                yield (place,), not characters, shorten
 
 
 _OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)

@@ -58,8 +58,8 @@ _CHECKS = re.compile(
 )
 # Words in the names of tools that look, think, ask or wait.
 _LOOKING = frozenset(
-    "ask calculate call check count describe fetch find get goto help input inspect list look lookup notebook open output"
-    " plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
+    "ask calculate call check count describe fetch find get goto help input inspect list look lookup notebook open"
+    " output plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
     " tool view wait web which".split()
 )
 # "Error: payment not found", '{"error": "not found"}'
@@ -193,8 +193,8 @@ class AgentActions:
                 if did.checks and did.error:
                     _judge(found, False, did.error)
                 continue
-            for path in _paths_changed(did):
-                path = next((other for other in found if _bare(other) == _bare(path)), path)
+            for named in _paths_changed(did):
+                path = next((other for other in found if _bare(other) == _bare(named)), named)
                 change = found.setdefault(
                     path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
                 )
@@ -408,7 +408,7 @@ def _paths_changed(did: AgentAction) -> list[str]:
 
 
 def _bare(path: str) -> str:
-    """Return a path in one spelling: "app\\\\routes\\\\account\\_.tsx" is "app/routes/account_.tsx"."""
+    r"""Return a path in one spelling: "app\account\_.tsx" is "app/account_.tsx"."""
     return path.replace("\\_", "_").replace("\\", "/")
 
 

@@ -13,8 +13,8 @@ from mcp_memory.domain.text.statements import CONDITION, decides, tells_of_troub
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import text_stems
 
-LEAST_CONTENT = 3
-"""Words with a meaning of a refusal: "no, not that" refuses what nobody can tell."""
+LEAST_CONTENT = 2
+"""Words with a meaning of a limit or a refusal: what "no, not that" refuses nobody can tell."""
 QUESTION_SENTENCES = 3
 """A longer message that ends in a question says more than it asks."""
 
@@ -146,7 +146,9 @@ def is_standing_order(text: str, *, is_served: bool = False) -> bool:
 
 
 def _holds_on(sentence: str) -> bool:
-    return bool(_WAY.match(sentence) or _FROM_NOW_ON.search(sentence)) and not _asks(sentence)
+    """Return True for a rule: a way to work, also under a condition; "when I say bump, write the changelog, always"."""
+    is_rule = _WAY.match(sentence) or _FROM_NOW_ON.search(sentence) or _CONSTRAINT.search(sentence)
+    return bool(is_rule) and not _asks(sentence)
 
 
 def _asks(sentence: str) -> bool:
@@ -161,7 +163,7 @@ def _gives(sentence: str, gives: re.Pattern[str]) -> bool:
 
 def _limits(sentence: str) -> bool:
     is_wrong = tells_of_trouble(sentence) or bool(_COMPLAINT.search(sentence))
-    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
+    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence) and _says_of_what(sentence)
     return bool(_BOUND.search(sentence)) or (is_denied and not is_wrong and not _ASKS_FOR.match(sentence))
 
 
@@ -182,11 +184,11 @@ def is_labelled_open(text: str) -> bool:
 
 def refuses(text: str) -> bool:
     """Return True where a sentence begins with a refusal, or ends in one, and says of what."""
-    return bool(_REFUSAL.match(text)) and (len(_content(text)) >= LEAST_CONTENT or not text.isascii())
+    return bool(_REFUSAL.match(text)) and _says_of_what(text)
 
 
-def _content(text: str) -> frozenset[str]:
-    return frozenset(text_stems(text)) - lexicon.STOP_WORDS
+def _says_of_what(text: str) -> bool:
+    return not text.isascii() or len(frozenset(text_stems(text)) - lexicon.STOP_WORDS) >= LEAST_CONTENT
 
 
 def takes_back(text: str) -> bool:

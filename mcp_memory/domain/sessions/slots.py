@@ -45,6 +45,8 @@ IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
 
 _DIGIT = re.compile(r"\d")
+# "111 | // We only allow", "const values = [", "port = \"5433\"": lines of a file, not words
+_CODE = re.compile(r"^\d+ \||//|[{};]\s*$|\w = [\"'\[{(\d]")
 # "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
 _SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
@@ -203,15 +205,14 @@ def _tells(sentence: str) -> bool:
 
 
 def _of_user(own: Sequence[Utterance], entry: Entry, *, is_first: bool, is_open: bool) -> Iterator[FilledSlot]:
-    """Yield what the user asks for last, chooses, and demands in a message that is too long to be quoted."""
+    """Yield what the user asks for last, demands and chooses."""
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
         yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
-    if entry.tokens > INSTRUCTION_TOKENS:
-        for said in own:
-            if section_of(said) == "constraints":
-                yield _of(said, "constraints", entry, Provenance.SAID, 1.5)
+    for said in own:
+        if section_of(said) == "constraints" and not _CODE.search(said.text):
+            yield _of(said, "constraints", entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
     if not is_first and (decides(answer) or takes_back(answer)):
         said = _of(replace(own[0], text=answer), "decisions", entry, Provenance.SAID, 1.5)
