@@ -289,7 +289,7 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
             command = text.strip().split("\n", 1)[0]
             if len(command) <= 2 * MAX_EXACT:
                 yield _Weighed("commands", command, _CALLED * (_LOOKING if _LOOKS.match(command) else 1.0))
-        else:
+        elif key != "prompt":  # What another agent is asked is no value of this work.
             is_code = "\n" in text.strip("\n") or not key
             yield from (each._replace(is_code=is_code) for each in _of_output(text, _CALLED))
 

@@ -129,7 +129,7 @@ def is_standing_order(text: str, *, is_served: bool = False) -> bool:
     """Return True where a message of the user's says how the work is to be done, refuses, corrects, or gives a value.
 
     Such words still hold; a wish that names no limit holds until it is served, and a report of a fault until it is
-    mended. Of one that `is_served`, limits, values and changes hold no longer; nor does anything that is asked.
+    repaired. Of one that `is_served`, limits, values and changes hold no longer; nor does anything that is asked.
     """
     sentences = [*sentences_of(TO_CLIENT.sub("", text))]
     if any(demands(said) or refuses(said) or decides(said) or _holds_on(said) for said in sentences):
@@ -156,7 +156,7 @@ def _asks(sentence: str) -> bool:
 
 
 def _gives(sentence: str, gives: re.Pattern[str]) -> bool:
-    """Return True where a sentence states a value, and says of what: "f0c674" does not."""
+    """Return True where a sentence states a value, and names its subject: "f0c674" does not."""
     is_value = bool(gives.search(unquoted(sentence))) and not _GUESSED.search(sentence)
     return is_value and (" " in sentence or not sentence.isascii())
 
@@ -183,7 +183,7 @@ def is_labelled_open(text: str) -> bool:
 
 
 def refuses(text: str) -> bool:
-    """Return True where a sentence begins with a refusal, or ends in one, and says of what."""
+    """Return True where a sentence begins with a refusal, or ends in one, and names its subject."""
     return bool(_REFUSAL.match(text)) and _says_of_what(text)
 
 

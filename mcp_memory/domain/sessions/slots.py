@@ -109,7 +109,8 @@ def _told(entries: Sequence[Entry], by_entry: Mapping[int, Sequence[Utterance]],
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
-    yield from _state(agents, by_entry, entries)
+    if end == len(entries):  # What follows tells it better.
+        yield from _state(agents, by_entry, entries)
     yield from _taken(entries)
     for number, own in by_entry.items():
         if own[0].speaker == "user":
