@@ -178,3 +178,27 @@ def test_a_line_of_a_file_is_no_demand() -> None:
     """P1.2."""
     pasted = "Mend it.\n\n111 | // We must only allow ids\n\nNever touch the database."
     assert told(session(("user", pasted)), "constraints") == ["Never touch the database."]
+
+
+def test_a_step_that_a_commit_tells_is_open_no_more() -> None:
+    """D9.1."""
+    todos = [{"content": "Wire the importer into main.go", "status": "pending"}]
+    planned = ("TodoWrite", json.dumps({"todos": todos}) + " => ok")
+    made = run("git commit -am x", "[main 3f2a1bc] Wire the importer into main.go")
+    assert told(session(("user", "Build it, please."), planned), "next_steps") == ["Wire the importer into main.go"]
+    assert told(session(("user", "Build it, please."), planned, made), "next_steps") == []
+
+
+def test_a_page_that_is_refused_writes_no_file() -> None:
+    """D9.1."""
+    asked = "curl -s https://x.example/a -o data/rates.csv"
+    assert told(session(("user", "Get it."), run(asked, "HTTP/1.1 404 Not Found")), "changes") == []
+
+
+def test_the_state_is_as_much_as_fits_of_the_last_messages() -> None:
+    """D9.1: whole messages, the newest in any case."""
+    said = [
+        f"Table {n} has {n}00 rows on the new host, {'all of them read back and counted, ' * 7}once." for n in (1, 2)
+    ]
+    [state] = told(session(("user", "Move it."), *(("assistant", text) for text in said)), "state")
+    assert state == said[1]
