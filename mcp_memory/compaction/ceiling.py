@@ -7,6 +7,7 @@ enough, one entry replaces many. Each names the id that opens it.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
@@ -30,15 +31,15 @@ from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
 WORDS_CHARACTERS = (80, 0)
-"""Characters shown of an archived message: at first, and where that is not enough."""
+"""Characters shown of an archived message: at first, and where that leaves the log above its ceiling."""
 TASK_CHARACTERS = 1_000
 """Characters shown at first of what goes last: the user's newest message, and the summary."""
 MANY, FEW = 100, 3
 """Most entries archived as one block, where a line for each is too much, and the fewest."""
 MAX_ERRORS, ERROR_CHARACTERS = 3, 160
 
-_Step: TypeAlias = tuple[Places, Callable[[], Replacement | None]]
-"""Places, and a function that makes their replacement; it returns None where there is none."""
+_Step: TypeAlias = tuple[Places, bool, Callable[[], Replacement | None]]
+"""Places, whether only a log above its ceiling takes the step, and a function that makes their replacement or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Ceiling:
         if log.tokens <= options.tokens(options.ceiling):
             return PassPlan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
         ceiling = options.tokens(options.ceiling)
-        made = self._made(log, min(options.tokens(options.threshold), ceiling))
+        made = self._made(log, min(options.tokens(options.threshold), ceiling), ceiling)
         made = _needed(log, made, min(options.tokens(options.target), ceiling), ceiling)
         left = log.tokens - saved(log, made)
         reason = f"{full}, above {100 * options.ceiling:.0f} %"
@@ -67,7 +68,7 @@ class Ceiling:
             reason += f"; no shorter than {left:,} tokens: the newest entries keep a line each"
         return PassPlan(reason=reason, replacements=tuple(made))
 
-    def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
+    def _made(self, log: SessionLog, goal: int, ceiling: int) -> list[Replacement]:
         """Return the replacements that bring the log to the goal, or as near as possible.
 
         A later step replaces an earlier one's.
@@ -75,9 +76,11 @@ class Ceiling:
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
         left = log.tokens
-        for places, shorten in self._steps(log):
+        for places, is_last_resort, shorten in self._steps(log):
             if left <= goal:
                 break
+            if is_last_resort and left <= ceiling:
+                continue
             now = sum(tokens[place] for place in places)
             shorter = shorten()
             if shorter is None or shorter.entry.tokens >= now:
@@ -95,12 +98,13 @@ class Ceiling:
             place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
         ]
         for place in sorted(outputs, key=lambda place: log.entries[place].is_kept):
-            yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
+            shorten = partial(mask, log, place, self.count, at_most=log.entries[place].tokens - 1)
+            yield (place,), False, shorten
         dearness = _dearness(log)
         places = sorted(range(len(log.entries)), key=dearness.__getitem__)
         yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
         for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):
-            yield many, lambda many=many: _put_away_together(log.at(many), self.count)
+            yield many, False, lambda many=many: _put_away_together(log.at(many), self.count)
         yield from self._lines(log, [place for place in places if _USERS <= dearness[place] < _SUMMARY])
         dearest = [place for place in places if dearness[place] >= _SUMMARY]
         yield from self._lines(log, dearest, (TASK_CHARACTERS, *WORDS_CHARACTERS))
@@ -111,7 +115,8 @@ class Ceiling:
         """Yield a step that archives each of the places on a line of its own, for each number of characters `shown`."""
         for characters in shown:
             for place in places:
-                yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
+                shorten = partial(_put_away, log.entries[place], characters, self.count)
+                yield (place,), not characters, shorten
 
 
 _OUTPUT, _KEPT, _USERS, _SYSTEMS, _SUMMARY, _NEWEST = range(1, 7)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS
 from mcp_memory.domain.sessions.filled_slots import FilledSlot
 from mcp_memory.domain.sessions.sentence_sections import changes_direction
-from mcp_memory.domain.sessions.slots import slots_of
+from mcp_memory.domain.sessions.slots import opens_work, slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.words import text_stems
@@ -21,7 +21,7 @@ from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 if TYPE_CHECKING:
     from mcp_memory.domain.text.summary_sections import Section
 
-LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, INSTRUCTION_TOKENS, 120
+LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS = 80, 150, INSTRUCTION_TOKENS
 TITLES_TOKENS, BULLET_TOKENS = 30, 3  # of all section titles, and of each "- "
 MOST_RANKED = 2_000
 """Most slots to choose from."""
@@ -29,12 +29,12 @@ SAME = 0.85
 """The share of common words from which on one slot repeats another."""
 
 _WEIGHT: Mapping[Section, float] = {
-    "goal": 9.0, "state": 8.0, "constraints": 4.0, "decisions": 3.0, "fixes": 3.0, "dead_ends": 2.5, "changes": 2.5,
+    "goal": 9.0, "state": 8.0, "constraints": 4.0, "decisions": 3.0, "dead_ends": 2.5, "changes": 2.5,
     "next_steps": 2.5, "open_items": 2.5, "in_progress": 2.5, "completed": 1.2, "facts": 1.0,
 }  # fmt: skip
 """The priority of a slot by its section."""
 _SHARE: Mapping[Section, float] = {
-    "constraints": 0.2, "decisions": 0.4, "fixes": 0.25, "dead_ends": 0.25, "changes": 0.2, "next_steps": 0.2,
+    "constraints": 0.2, "decisions": 0.4, "dead_ends": 0.25, "changes": 0.2, "next_steps": 0.2,
     "open_items": 0.2, "in_progress": 0.1, "completed": 0.4, "facts": 0.35,
 }  # fmt: skip
 """The largest share of the tokens for each section."""
@@ -58,7 +58,8 @@ class ExtractiveSummarizer:
             lines.setdefault(slot.section, []).append(line)
         earlier = request.earlier.of("goal") if request.earlier else ()
         if earlier and not any(changes_direction(goal) for goal in lines.get("goal", ())):
-            lines["goal"] = [earlier[-1]]
+            is_over = opens_work((*(request.originals or request.entries), *request.following))
+            lines["goal"] = [] if is_over else [earlier[-1]]
         summary = fitted(structured(lines), request.max_tokens, self._counter.count)
         return Summarized(summary=summary, by=self.name)
 
@@ -98,4 +99,4 @@ def _promise(slot: FilledSlot) -> float:
 
 
 def _most(section: Section) -> int:
-    return {"state": STATE_TOKENS, "goal": GOAL_TOKENS, "fixes": FIX_TOKENS}.get(section, LINE_TOKENS)
+    return {"state": STATE_TOKENS, "goal": GOAL_TOKENS}.get(section, LINE_TOKENS)

@@ -261,7 +261,8 @@ def test_two_sessions_are_compacted_at_once(memory: "ServerProcess") -> None:
 def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> None:
     """D7.1, D3.1: what is missing or invented is named; the user's words are kept whatever it writes."""
     client = Client(memory, "caller", 4_000)
-    asked = client.compact(flat(edits(30)), summarizer="caller", force=True)["summarize"]
+    rule = said("user", "Never touch the billing cluster.")
+    asked = client.compact([rule, *flat(edits(30))], summarizer="caller", force=True)["summarize"]
     assert "## Decisions" in asked["prompt"]
     assert text_of(client.told[0]) in asked["text"]
     refused = client.refused(summary="## Goal\n- totals\n## Key facts\n- see src/invented.py", span=asked["span"])

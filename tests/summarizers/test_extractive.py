@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.compaction.goal_batch import GoalBatch
-from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
 from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, applied
 from mcp_memory.domain.sessions.slots import slots_of
@@ -31,7 +30,7 @@ def every_line(summary: StructuredSummary) -> str:
     return "\n".join(line for lines in summary.lines.values() for line in lines)
 
 
-TOLD: tuple[Section, ...] = ("constraints", "decisions", "dead_ends")
+TOLD: tuple[Section, ...] = ("constraints", "decisions")
 """The sections that sentences fill, beside the goal and the state."""
 
 
@@ -44,7 +43,7 @@ def found(planted: Planted, summary: StructuredSummary) -> tuple[int, int]:
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 def test_what_was_planted_comes_out_in_its_section(planted: Planted, extractive: ExtractiveSummarizer) -> None:
-    """D7.1: goal, state, and every planted decision of the user's, constraint and dead end; no idle talk."""
+    """D7.1: goal, state, and every planted decision of the user's and constraint; no idle talk."""
     made = extractive.summarize(asking(planted.entries))
     assert (made.by, made.note, made.spent) == ("extractive", "", 0)
     assert planted.goal in made.summary.of("goal")[0]
@@ -102,15 +101,8 @@ def test_it_finds_more_than_first_and_last_sentences_do(
     assert theirs < 0.7 * total
 
 
-def test_what_a_tool_says_is_no_constraint_decision_or_step(extractive: ExtractiveSummarizer) -> None:
-    """D7.1: whatever its words; of a failed call its error is told as what the tool said."""
-    summary = extractive.summarize(asking(TURNED.entries)).summary
-    assert "evil" not in every_line(summary)
-    assert "shell failed: ERROR: fetch failed with status 502" in summary.of("dead_ends")
-
-
 def test_blocks_are_read_as_compaction_writes_them(extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
-    """E8.1: calls and their failures, what came of turns, and what failed in them."""
+    """E8.1: what came of turns; their calls are no words."""
     noise = "".join(f"collected {n} of 90\n" for n in range(90))
     talk = " There is more to say about it, at length and in detail." * 30
     lines: list[Line] = []
@@ -126,32 +118,11 @@ def test_blocks_are_read_as_compaction_writes_them(extractive: ExtractiveSummari
     called = applied(log, RetellToolCalls(counter.count).plan(log, options).replacements)
     assert "tools" in {each.form for each in called.entries}
     summary = extractive.summarize(asking(called.entries)).summary
-    assert any("KeyError: 'tenant'" in line for line in summary.of("dead_ends"))
     assert "(open x" not in every_line(summary)
     batched = applied(called, GoalBatch(counter.count).plan(called, options).replacements)
     assert "batch" in {each.form for each in batched.entries}
     summary = extractive.summarize(asking(batched.entries)).summary
     assert "Look into part 0" in summary.of("goal")[0]
-    assert any("KeyError: 'tenant'" in line for line in summary.of("dead_ends"))
-
-
-def test_a_masked_failure_tells_its_error(extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
-    """D4.2, E4.1."""
-    output = "".join(f"step {n} of 400 went well\n" for n in range(400)) + "OSError: disk full on /var/data\n"
-    later = [("user", "Go on."), ("assistant", "Hm.")] * 15
-    log = SessionLog(span_of(("user", "Back it up."), ("call", "{}"), ("failed", output), *later))
-    options = replace(PRESETS["default"], window=1_000)
-    masked = applied(log, MaskToolOutput(counter.count).plan(log, options).replacements)
-    assert "mask" in {each.form for each in masked.entries}
-    summary = extractive.summarize(asking(masked.entries)).summary
-    assert any("OSError: disk full on /var/data" in line for line in summary.of("dead_ends"))
-
-
-def test_a_repeated_error_is_told_once(extractive: ExtractiveSummarizer) -> None:
-    """E4.1: numbers aside."""
-    lines = [("failed", f"ERROR: connection lost after {n} s") for n in range(20)]
-    summary = extractive.summarize(asking(span_of(("user", "Fix the connection."), *lines))).summary
-    assert summary.of("dead_ends") == ("shell failed: ERROR: connection lost after 19 s",)
 
 
 def test_two_files_whose_changes_look_alike_are_both_told(extractive: ExtractiveSummarizer) -> None:
@@ -267,10 +238,10 @@ def test_of_a_huge_text_a_bounded_part_is_read_and_counted(opening: str, unit: s
 
 
 def test_of_a_long_span_a_bounded_number_of_slots_is_counted() -> None:
-    """E6.1: the last dead ends of a span make the same summary, from no more counting, whatever came before them."""
-    vain = [f"I tried table t{n}, but it failed." for n in range(10_000, 10_300 + MOST_RANKED)]
-    span, longer = (span_of(*(("assistant", text) for text in texts)) for texts in (vain[200:], vain))
+    """E6.1: the last decisions of a span make the same summary, from no more counting, whatever came before them."""
+    chosen = [f"Decision: table t{n} is kept." for n in range(10_000, 10_300 + MOST_RANKED)]
+    span, longer = (span_of(*(("assistant", text) for text in texts)) for texts in (chosen[200:], chosen))
     assert len(slots_of(span)) > MOST_RANKED
     summary, encoded = _tallied(span, 2_000)
-    assert summary.of("dead_ends")[-1] == vain[-1]
+    assert summary.of("decisions")[-1] == chosen[-1]
     assert (summary, encoded) == _tallied(longer, 2_000)

@@ -18,7 +18,6 @@ from mcp_memory.domain.text.words import split_words
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
-LEAST_NAMED = 2
 _HEAD = 300
 """Characters read of an output's beginning and end for its exit code."""
 
@@ -37,8 +36,6 @@ _NOT_APPLIED = re.compile(
     r"|not appear verbatim|(?:unable|failed) to (?:write|edit|apply|save|create)|permission denied)\b",
     re.IGNORECASE,
 )
-# "48211", "19.4", "F25", "audit_roh"
-_NAMED = re.compile(r"\b(?=\w*\d|\w+_)\w+(?:\.\d+)?")
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
 _FAILED_CHECK = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
@@ -61,8 +58,8 @@ _CHECKS = re.compile(
 )
 # Words in the names of tools that look, think, ask or wait.
 _LOOKING = frozenset(
-    "ask calculate call check count describe fetch find get goto help inspect list look lookup notebook open output"
-    " plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
+    "ask calculate call check count describe fetch find get goto help input inspect list look lookup notebook open"
+    " output plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
     " tool view wait web which".split()
 )
 # "Error: payment not found", '{"error": "not found"}'
@@ -117,7 +114,8 @@ class AgentAction:
         What an agent was asked for, it may not have done.
         """
         is_asked = "prompt" in (call_fields(self.entry.text) or {})
-        is_done = self.went_well and self.line.act == "called" and not is_asked
+        is_code = not SHELLS.isdisjoint(word.lower() for word in split_words(self.line.tool))
+        is_done = self.went_well and self.line.act == "called" and not is_asked and not is_code
         return is_done and not only_looks(self.line.tool, self.entry.text)
 
 
@@ -177,11 +175,6 @@ class AgentActions:
         return tuple(found)
 
     @cached_property
-    def _errors(self) -> frozenset[str]:
-        """The ids of the outputs of what failed."""
-        return frozenset(did.output.id for did in self.done if did.error)
-
-    @cached_property
     def plan(self) -> tuple[Step, ...]:
         """The items of the latest plan or list of things to do that a client's tool was given."""
         for did in reversed(self.done):
@@ -200,7 +193,8 @@ class AgentActions:
                 if did.checks and did.error:
                     _judge(found, False, did.error)
                 continue
-            for path in _paths_changed(did):
+            for named in _paths_changed(did):
+                path = next((other for other in found if _bare(other) == _bare(named)), named)
                 change = found.setdefault(
                     path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
                 )
@@ -270,27 +264,6 @@ class AgentActions:
         return tuple(found)
 
     @cached_property
-    def vain(self) -> frozenset[int]:
-        """The places of the changes that did not help, or whose commit was taken back."""
-        found = {place for attempt in self.attempts for place in attempt.edits}
-        before = -1
-        for made in self._commits:
-            if not made.stands:
-                found |= {place for place in self.edits if before < place <= made.place}
-            before = made.place
-        return frozenset(found)
-
-    @cached_property
-    def repaired(self) -> frozenset[str]:
-        """The ids of the outputs of failures that were fixed."""
-        return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
-
-    @cached_property
-    def stopped(self) -> frozenset[str]:
-        """The ids of the outputs of calls that the user refused or stopped."""
-        return frozenset(did.output.id for did in self.done if did.is_refused)
-
-    @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
         """Return what each commit that stands, tag and push did, with the call's id."""
         found = [(made.place, made.text, made.source) for made in self._commits if made.stands]
@@ -322,38 +295,6 @@ class AgentActions:
                 calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
         return commits_in(self._log.entries, calls)
 
-    def follows_error(self, place: int) -> bool:
-        """Return True where the output directly before a message reports an error that no later run repaired."""
-        before = self._log.entries[place - 1] if place else None
-        if before is None or before.kind != "tool_result" or before.id in self.repaired:
-            return False
-        return ends_in_error(before.text) or before.id in self._errors
-
-    def edited_after(self, place: int) -> tuple[int, ...]:
-        """Return the places of the calls that change files, directly behind a message and before the next one."""
-        end = self._next_message(place)
-        return tuple(other for other in self.edits if place < other < end)
-
-    def intervened_after(self, place: int) -> bool:
-        """Return True where a command directly behind a message, and before the next one, changes a system."""
-        end = self._next_message(place)
-        return any(did.intervenes for did in self.done if place < did.place < end)
-
-    def bears_out(self, place: int, claim: str) -> bool:
-        """Return True where a result directly before a message prints each number and name that it claims, two or more.
-
-        A time of day bears out no number of hours.
-        """
-        before = self._log.entries[place - 1] if place else None
-        named = frozenset(_NAMED.findall(claim))
-        if before is None or before.kind != "tool_result" or len(named) < LEAST_NAMED:
-            return False
-        return all(printed(each).search(before.text) for each in named)
-
-    def _next_message(self, place: int) -> int:
-        entries = self._log.entries
-        return next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
-
     def _ran(self, path: str, start: int, end: int) -> bool:
         """Return True where a command between two places names a file: one that is run and removed was a helper."""
         name = path.rpartition("/")[2]
@@ -381,11 +322,6 @@ def is_check(command: str) -> bool:
     """Return True for a command, or a tool by its name, that tests or builds."""
     head = command[:ITEM_CHARACTERS].partition("git commit")[0]  # What follows is a message.
     return bool(_CHECKS.search(head)) and not _ASKS_PAGE.search(head)
-
-
-def changes_something(command: str) -> bool:
-    """Return True for a command that runs a program which does not merely show something: "submit", "git push"."""
-    return bool(programs(command)) and not _READS.search(command[:ITEM_CHARACTERS])
 
 
 def only_looks(tool: str, arguments: str) -> bool:
@@ -471,6 +407,11 @@ def _paths_changed(did: AgentAction) -> list[str]:
     return [path for path in subject.split(", ") if path]
 
 
+def _bare(path: str) -> str:
+    r"""Return a path in one spelling: "app\account\_.tsx" is "app/account_.tsx"."""
+    return path.replace("\\_", "_").replace("\\", "/")
+
+
 def _exchanged(call: Entry) -> tuple[str, str]:
     """Return the lines that an edit took out and put in, without blanks; of a patch those with a sign."""
     fields = call_fields(call.text) or {}
@@ -503,8 +444,3 @@ def _settle(changes: Mapping[str, FileChange]) -> None:
     """Forget what failed before a commit: it was repaired, or does not matter."""
     for change in changes.values():
         change.works = change.works or None
-
-
-def printed(name: str) -> re.Pattern[str]:
-    """Return the pattern of a number or name that stands by itself: "10" in "10 rows", not in "10:24" or "v10x"."""
-    return re.compile(rf"(?<!\w)(?<!\d:){re.escape(name)}(?!\w|:\d)")

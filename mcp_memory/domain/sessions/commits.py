@@ -27,6 +27,17 @@ _REMOVED = re.compile(
 _RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b", re.MULTILINE)
 # "git reset --hard HEAD~1", "git -C app reset 3f2a1bc"
 _RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
+# "git reset --soft HEAD~2", "git reset HEAD^": git names no commit that it goes to
+_STEPS_BACK = re.compile(r"\bgit (?:-\S{1,60} )?reset (?:--?\w+ )?HEAD(?:~(?P<steps>\d{0,2})|(?P<hats>\^{1,9}))")
+# "I've reset the previous commit", "Oops, I reset the commit back", "ich habe den Commit zurückgesetzt"
+_USER_UNDID = re.compile(
+    r"\b(?:i|we)(?:['’]ve| have|['’]m| just| already)? (?:reset|reverted|undid|undone|rolled back|dropped|removed)\b"
+    r"[^.!?\n]{0,40}\bcommit\b"
+    r"|\bcommit\b[^.!?\n]{0,40}\b(?:zurückgesetzt|zurückgenommen|rückgängig gemacht)\b"
+    r"|\bj['’]ai annulé [^.!?\n]{0,20}\bcommit\b|\bhe (?:deshecho|revertido) [^.!?\n]{0,20}\bcommit\b"
+    r"|(?:撤销|回退|重置)了[^。\n]{0,20}提交",
+    re.IGNORECASE,
+)
 _LEAST_DIGITS = 7
 _TOLD = "Committed "
 
@@ -76,12 +87,18 @@ def commits_in(entries: Sequence[Entry], calls: Mapping[str, Call]) -> tuple[Com
         call = calls.get(entry.id) if entry.kind == "tool_result" else None
         if call and call.may_commit:
             made += _made(entry.text, call)
-        if call or (entry.kind == "message" and entry.role == "assistant"):
-            gone = _gone(made, entry.text, call)
+        if call or entry.kind == "message":
+            gone = _gone(made, entry.text, call) if call or entry.role == "assistant" else _users(made, entry)
             for each in made:
                 if each.stands and each.digest in gone:
                     each.undone_at = place
     return tuple(made)
+
+
+def _users(made: Sequence[Commit], entry: Entry) -> frozenset[str]:
+    """Return the digest of the latest commit where the user says to have taken one back."""
+    latest = [each.digest for each in made if each.stands][-1:]
+    return frozenset(latest if entry.is_users and _USER_UNDID.search(entry.text) else ())
 
 
 def _made(text: str, call: Call) -> Iterator[Commit]:
@@ -98,4 +115,8 @@ def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[str
         base = to["digest"][:_LEAST_DIGITS]
         kept = next((place for place, each in enumerate(made) if each.digest.startswith(base)), -1)
         gone |= {each.digest for each in made[kept + 1 :]}
+    elif call and (back := _STEPS_BACK.search(call.command)):
+        steps = len(back["hats"] or "") or int(back["steps"] or 1)
+        standing = [each.digest for each in made if each.stands and each.place < call.place]
+        gone |= {*standing[max(len(standing) - steps, 0) :]}
     return frozenset(gone)

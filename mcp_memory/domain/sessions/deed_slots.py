@@ -1,6 +1,6 @@
-"""Fills the slots of what the agent did: its plan, changed files, failures with their fixes, what came to nothing.
+"""Fills the slots of what the agent did: its plan, changed files, commits, failing checks, what came to nothing.
 
-Words count here only where a deed gave them weight: what was said before a command went well, or behind a refusal.
+Words count here only where a deed gave them weight: what was said before changes that did not help, or a refusal.
 """
 
 import re
@@ -14,21 +14,19 @@ from mcp_memory.domain.sessions.agent_actions import (
     AgentActions,
     Failure,
     FileChange,
-    changes_something,
 )
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
 from mcp_memory.domain.sessions.sentences import Utterance
+from mcp_memory.domain.sessions.shell_commands import programs
 from mcp_memory.domain.sessions.standing_decisions import REFUSED
-from mcp_memory.domain.sessions.tool_lines import call_fields, call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import call_fields, one_line
 from mcp_memory.domain.text.statements import CONDITION
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
 COMMIT_WORTH = 6.0
 """The worth of a commit: what is done for good is dropped last."""
-OFTEN = 3
-"""Failures of one thing from which on their number is told."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
 _REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
 # "User has answered your questions: "Which port?"="8443""
@@ -52,7 +50,11 @@ class DeedSlots:
     def all(self) -> Iterator[FilledSlot]:
         """Yield the slots of every deed, in no order."""
         for step in self.deeds.plan:
-            yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
+            # What a file or a commit tells, no step tells besides.
+            if step.state != "done" or not (self.deeds.changes or self.deeds.commits):
+                yield self._slot(
+                    _PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open"
+                )
         for change in self.deeds.changes:
             told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
             for place in told[-1:]:  # What follows is told with it.
@@ -61,37 +63,12 @@ class DeedSlots:
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done", worth=COMMIT_WORTH)
         yield from self._uncommitted()
-        for failure in self.deeds.failures:
-            # An edit in a second form teaches nothing, one that was refused again and again does.
-            is_edit = failure.did.line.act != "ran" and not failure.did.reported
-            if not is_edit or failure.fixed_at is None or failure.times >= OFTEN:
-                yield from self._failed(failure)
+        yield from self._failing()
         for failure in self.deeds.attempts:
             yield self._attempt(failure)
         yield from self._acted()
         yield from self._refused()
         yield from self._answered()
-        yield from self._latest()
-
-    def _latest(self) -> Iterator[FilledSlot]:
-        """Yield the latest change, check and commit in one line, behind what the agent says about how things stand."""
-        changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in self.deeds.changes]
-        parts = sorted(changed)[-1:]
-        again = {failure.fixed_at for failure in self.deeds.failures}
-        for did in [did for did in self.deeds.done if did.checks or (did.command and did.place in again)][-1:]:
-            shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
-            said = "failed" if did.error else "went well"
-            parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
-        commits = self.deeds.commits[-1:]
-        parts = sorted([*parts, *((self.places[source], title, source) for title, source in commits)])
-        called = [entry for entry in self.entries if entry.kind == "tool_call"][-1:]
-        told = {source for *_, source in parts}
-        for entry in [entry for entry in called if call_line(entry).act == "ran" and entry.id not in told]:
-            if not parts or changes_something(entry.text):
-                parts.append((len(self.entries), f"last: {call_line(entry).done}", entry.id))
-        if parts:
-            told = self._slot("state", "; ".join(text for _, text, _ in parts), parts[-1][2])
-            yield replace(told, place=len(self.entries))
 
     def _acted(self) -> Iterator[FilledSlot]:
         """Yield the calls that did something, a line for each tool and its arguments: "cancel: id=59XX6W, XEHM4B"."""
@@ -102,31 +79,22 @@ class DeedSlots:
                 given = call_fields(did.entry.text) or {}
                 forms.setdefault((did.line.tool, *sorted(given)), []).append(did)
         for (tool, *_), acted in forms.items():
-            shown = "; ".join(_inputs_of(acted))
-            last = acted[-1].entry.id
-            yield self._slot("completed", f"{tool}: {shown}" if shown else tool, last, "done")
+            if shown := "; ".join(_inputs_of(acted)):
+                yield self._slot("completed", f"{tool}: {shown}", acted[-1].entry.id, "done")
 
-    def _failed(self, failure: Failure) -> Iterator[FilledSlot]:
-        """Yield a failed command with what fixed it: what was said before it went well, and the files.
+    def _failing(self) -> Iterator[FilledSlot]:
+        """Yield the checks that fail, and what those behind an edit found, with what was edited for it since.
 
-        What was edited for it without another run is open, and says so.
+        What was committed since was repaired, or does not matter.
         """
-        did, end = failure.did, failure.fixed_at
-        files, wrong = self._files(failure), what_failed(did)
-        wrong = f"{wrong} ({failure.times} times)" if failure.times >= OFTEN else wrong
-        if end is None:
-            if any(self.places[source] > did.place for _, source in self.deeds.commits):
-                return  # What was committed since was repaired, or does not matter.
-            if did.checks or did.reported or files:
-                text = f"{wrong}; edited {files} since, not run again" if files else wrong
+        committed = max((self.places[source] for _, source in self.deeds.commits), default=-1)
+        for failure in self.deeds.failures:
+            did = failure.did
+            is_checked = bool(did.checks and programs(did.command)) or bool(did.reported)
+            if failure.fixed_at is None and is_checked and did.place > committed:
+                files = self._files(failure)
+                text = what_failed(did) + (f"; edited {files} since, not run again" if files else "")
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)
-            return
-        told = self._concluded(did.place, end)
-        said = [*dict.fromkeys([*told[:1], *told[-1:]])]
-        why = " ".join(one_line(text, FIX_CHARACTERS // len(said)) for text in said)  # What was wrong, what to do.
-        how = f"edited {files}" if files else f"{call_line(self.entries[end]).done} went well"
-        text = f"{wrong} → {'; '.join(part for part in (why, how) if part)}"
-        yield self._slot("fixes", text, did.entry.id, "done", worth=2.5)
 
     def _attempt(self, failure: Failure) -> FilledSlot:
         """Return changes that did not help: what was said before the last of them, and the error that stayed."""
@@ -144,8 +112,9 @@ class DeedSlots:
         before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
         said = (conclusion(self.said.get(number, ())) for number in range(before, change.undone_at))
         why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
-        text = f"{change.path}: tried `{change.taken_back}` and took it back"
-        yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
+        if why:
+            text = f"{change.path}: tried `{change.taken_back}` and took it back: {one_line(why, FIX_CHARACTERS)}"
+            yield self._slot("dead_ends", text, change.source)
 
     def _uncommitted(self) -> Iterator[FilledSlot]:
         """Yield each commit that was taken back, with the first words of the user behind it."""
@@ -154,8 +123,9 @@ class DeedSlots:
             end = max(each.undone_at or each.place for each in undone)
             spoken = (self.said.get(number, ()) for number in range(undone[0].place, end))
             why = next((text for own in spoken if own and own[0].speaker == "user" and (text := conclusion(own))), "")
-            text = f"{'; '.join(each.text for each in undone)}; taken back again"
-            yield self._slot("dead_ends", f"{text}: {one_line(why, WHY_CHARACTERS)}" if why else text, source)
+            if why:
+                text = f"{'; '.join(each.text for each in undone)}; taken back again: {one_line(why, WHY_CHARACTERS)}"
+                yield self._slot("dead_ends", text, source)
 
     def _refused(self) -> Iterator[FilledSlot]:
         """Yield each call that the user refused for a reason, said in the refusal or directly behind it.

@@ -171,14 +171,14 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
     return _gathered([each for _, each in sorted(kept)])
 
 
-def within(ledger: Ledger, texts: Iterable[str]) -> Ledger:
-    """Return of the ledger the values and numbered names that one of the texts says, without the names of fields.
+def within(ledger: Ledger, acted: Iterable[str], settings: frozenset[str] = frozenset()) -> Ledger:
+    """Return of the ledger the values and numbered names that acts were given, and the settings, without field names.
 
     Files and commands that matter stand with what was done.
     """
     bare = {each: _bare(each) for each in (*ledger.identifiers, *ledger.values)}
-    told = "\n".join(texts)
-    values = tuple(bare[each] for each in ledger.values if bare[each] in told)
+    told = "\n".join(acted)
+    values = tuple(bare[each] for each in ledger.values if bare[each] in told or bare[each] in settings)
     names = tuple(bare[each] for each in ledger.identifiers if _NUMBERS.search(each) and bare[each] in told)
     return replace(ledger, files=(), commands=(), identifiers=names, values=values)
 
@@ -289,7 +289,7 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
             command = text.strip().split("\n", 1)[0]
             if len(command) <= 2 * MAX_EXACT:
                 yield _Weighed("commands", command, _CALLED * (_LOOKING if _LOOKS.match(command) else 1.0))
-        else:
+        elif key != "prompt":  # What another agent is asked is no value of this work.
             is_code = "\n" in text.strip("\n") or not key
             yield from (each._replace(is_code=is_code) for each in _of_output(text, _CALLED))
 

@@ -1,25 +1,31 @@
 """Sorts a sentence into a section of a summary, by its speaker and its words.
 
-Only what pays on foreign sessions has a rule: the user's choices and conditions, dead ends, and what is put off. Only
-users choose and set constraints, unless a label says so; a tool's output is a dead end, whatever its words. Independent
-of embeddings and ranking.
+Only what pays on foreign sessions has a rule: the user's choices and conditions. Only users choose and set constraints,
+unless a label says so. Independent of embeddings and ranking.
 """
 
 import re
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.segments import sentences_of, unquoted
-from mcp_memory.domain.text.statements import CONDITION, comes_to_nothing, decides
+from mcp_memory.domain.text.statements import CONDITION, decides, tells_of_trouble
 from mcp_memory.domain.text.summary_sections import Section
+from mcp_memory.domain.text.words import text_stems
 
-# "Ask Jonas first", "das machen wir morgen", "Next step: the invoices of May"
-_PUT_OFF = re.compile(
-    rf"\b(?:{lexicon.spaced('put_off')}|{lexicon.spaced('due')})\b|{lexicon.unspaced('put_off')}|{lexicon.unspaced('due')}"
-    rf"|^(?:(?:{lexicon.spaced('left_labels')}|{lexicon.spaced('open_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
+LEAST_CONTENT = 2
+"""Words with a meaning of a limit or a refusal: what "no, not that" refuses nobody can tell."""
+QUESTION_SENTENCES = 3
+"""A longer message that ends in a question says more than it asks."""
+
+# "Next step: the invoices of May", "Offen: die Stanza"
+_LABELLED_OPEN = re.compile(
+    rf"^(?:still )?(?:{lexicon.spaced('left_labels')}|{lexicon.spaced('open_labels')}"
+    rf"|{lexicon.unspaced('left_labels')})[^\w.:：]{{0,3}}[:：]",
     re.IGNORECASE,
 )
+# "/add app.py", "/compact"; not "/srv/app is full"
+TO_CLIENT = re.compile(r"^/[a-z][\w:-]{0,40}(?=\s|\Z).*", re.MULTILINE)
 # "No, Postgres", "nee lass das", "84 MB on that machine, no."; not the rules "No longer support 3.9", "Never push"
 _REFUSAL = re.compile(
     rf"(?:(?!(?:no longer|nicht mehr|never)\b)(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})"
@@ -28,8 +34,6 @@ _REFUSAL = re.compile(
 )
 # "Actually, scrap the half resolution", "doch lieber SQLite"
 _TAKEN_BACK = re.compile(rf"\b(?:{lexicon.spaced('taken_back')})\b|{lexicon.unspaced('taken_back')}", re.IGNORECASE)
-# "<tool_use_error>File does not exist.</tool_use_error>" names nothing
-_TAGS = re.compile(r"</?\w{1,40}>")
 # "Decision: amounts are kept in cents"
 _LABELLED = re.compile(r"(?:decisi(?:on|one|ón)|entscheidung|décision|решение|决定|決定) ?[:：]", re.IGNORECASE)
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
@@ -62,6 +66,10 @@ _WAY = re.compile(
     rf"|{lexicon.unspaced('lead_ins')}?(?:{lexicon.unspaced('ways')})",
     re.IGNORECASE,
 )
+# "use pnpm going forward", "ab jetzt in Cent"
+_FROM_NOW_ON = re.compile(
+    rf"\b(?:{lexicon.spaced('from_now_on')}|going forward)\b|{lexicon.unspaced('from_now_on')}", re.IGNORECASE
+)
 # "write another one without an offer": its limit is over with the answer
 _ASKS_FOR = re.compile(
     rf"(?:(?:{lexicon.spaced('lead_ins')})\b[,\s]*){{0,3}}(?:{lexicon.spaced('texts_asked_for')})\b", re.IGNORECASE
@@ -70,6 +78,17 @@ _ASKS_FOR = re.compile(
 _GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
 _PASTED = re.compile(r"^[ \t]*+(?:[➜❯$%]|'/|\w++@[\w.-]++[: ])", re.MULTILINE)
+# "IT's not working", "the icon is not there": a complaint limits nothing
+_COMPLAINT = re.compile(
+    r"\b(?:is|are|was|were|does|do|did|still|it)(?: still| yet)?(?: not|n['’]t)\b|['’]s not\b", re.IGNORECASE
+)
+# "does this make sense in godot", "how would I cut it": questions, also without their sign; not "can you …"
+_ASKS = re.compile(
+    r"(?:do|does|did|is|are|was|were|should|isn['’]t|aren['’]t|wouldn['’]t|shouldn['’]t)"
+    r" (?:i|we|you|it|this|that|the|they|there|these|those)\b"
+    r"|(?:what|why|how|where|which|who)\b.{0,40}?\b(?:is|are|was|were|do|does|did|would|should|can|could)\b",
+    re.IGNORECASE,
+)
 # "I don't have the id on hand", "ich weiß es nicht": what one lacks limits nobody
 _OF_ONESELF = re.compile(r"\b(?:i|i['’]\w{1,2}|ich|je|yo)\b|\bj['’]|我", re.IGNORECASE)
 # "Let me check the logs", "Great, now I run it"
@@ -97,38 +116,55 @@ _TURNS = re.compile(
 
 def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
-    if said.speaker == "output":
-        return "dead_ends" if exact_in(_TAGS.sub("", said.text)) else None
     if said.speaker == "block":
         return "facts"
     if said.text.endswith(lexicon.QUESTION_SIGNS):
         return None
     if _LABELLED.match(said.text) or (said.speaker == "user" and decides(said.text)):
         return "decisions"
-    if said.speaker == "user" and demands(said.text):
-        return "constraints"
-    return "dead_ends" if comes_to_nothing(said.text) else None
+    return "constraints" if said.speaker == "user" and demands(said.text) else None
 
 
-def is_standing_order(text: str) -> bool:
+def is_standing_order(text: str, *, is_served: bool = False) -> bool:
     """Return True where a message of the user's says how the work is to be done, refuses, corrects, or gives a value.
 
-    Such words still hold; a wish that names no limit holds until it is served.
+    Such words still hold; a wish that names no limit holds until it is served, and a report of a fault until it is
+    repaired. Of one that `is_served`, limits, values and changes hold no longer; nor does anything that is asked.
     """
+    sentences = [*sentences_of(TO_CLIENT.sub("", text))]
+    if any(demands(said) or refuses(said) or decides(said) or _holds_on(said) for said in sentences):
+        return True
+    if is_served:
+        return False
+    is_question = len(sentences) <= QUESTION_SENTENCES and any(map(_asks, sentences[-1:]))
     gives = _NUMBERS if not _PASTED.search(text) else _BOUND
     return any(
-        demands(said) or refuses(said) or takes_back(said) or decides(said) or _limits(said, gives)
-        for said in sentences_of(text)
+        takes_back(said) or _gives(said, gives) or (_limits(said) and not is_question)
+        for said in sentences
+        if not _asks(said)
     )
 
 
-def _limits(sentence: str, gives: re.Pattern[str]) -> bool:
-    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence)
-    is_denied = is_denied and not _ASKS_FOR.match(sentence)
+def _holds_on(sentence: str) -> bool:
+    """Return True for a rule: a way to work, also under a condition; "when I say bump, write the changelog, always"."""
+    is_rule = _WAY.match(sentence) or _FROM_NOW_ON.search(sentence) or _CONSTRAINT.search(sentence)
+    return bool(is_rule) and not _asks(sentence)
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.endswith(lexicon.QUESTION_SIGNS) or bool(_ASKS.match(sentence))
+
+
+def _gives(sentence: str, gives: re.Pattern[str]) -> bool:
+    """Return True where a sentence states a value, and names its subject: "f0c674" does not."""
     is_value = bool(gives.search(unquoted(sentence))) and not _GUESSED.search(sentence)
-    is_value = is_value and (" " in sentence or not sentence.isascii())  # "f0c674" says not of what.
-    is_told = is_denied or is_value or bool(_BOUND.search(sentence) or _WAY.match(sentence))
-    return is_told and not sentence.endswith(lexicon.QUESTION_SIGNS)
+    return is_value and (" " in sentence or not sentence.isascii())
+
+
+def _limits(sentence: str) -> bool:
+    is_wrong = tells_of_trouble(sentence) or bool(_COMPLAINT.search(sentence))
+    is_denied = bool(_LIMIT.search(sentence)) and not _OF_ONESELF.search(sentence) and _says_of_what(sentence)
+    return bool(_BOUND.search(sentence)) or (is_denied and not is_wrong and not _ASKS_FOR.match(sentence))
 
 
 def changes_direction(text: str) -> bool:
@@ -141,14 +177,18 @@ def demands(text: str) -> bool:
     return bool(_CONSTRAINT.search(text)) and not CONDITION.match(text)
 
 
-def is_put_off(text: str) -> bool:
-    """Return True where something is left for later, or waits for somebody."""
-    return bool(_PUT_OFF.search(text))
+def is_labelled_open(text: str) -> bool:
+    """Return True where a label says that something is left to do."""
+    return bool(_LABELLED_OPEN.match(text))
 
 
 def refuses(text: str) -> bool:
-    """Return True where a sentence begins with a refusal, or ends in one."""
-    return bool(_REFUSAL.match(text))
+    """Return True where a sentence begins with a refusal, or ends in one, and names its subject."""
+    return bool(_REFUSAL.match(text)) and _says_of_what(text)
+
+
+def _says_of_what(text: str) -> bool:
+    return not text.isascii() or len(frozenset(text_stems(text)) - lexicon.STOP_WORDS) >= LEAST_CONTENT
 
 
 def takes_back(text: str) -> bool:

@@ -42,7 +42,8 @@ _DROPPED = ((_REMOVED, "removed"), (_UNDONE, "undone"))
 _STEP = re.compile(r"&&|\|\||[;|\n]")
 # Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
 _BESIDE = re.compile(
-    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+="
+    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date"
+    r"|pgrep|which|findstr|test|type)\b|\w+="
 )
 # What stands before the program: "FOO=1 go test", "sudo systemctl", "bash -lc 'make lint'", "ssh web 'make lint'"
 _LEAD = re.compile(

@@ -1,7 +1,7 @@
-"""Fills the slots of a session: what it is for, what was demanded, decided, done, changed, fixed and left open.
+"""Fills the slots of a session: what it is for, what was demanded, decided, done, changed and left open.
 
-What the agent did counts before what the user said, that before what the agent concluded, other sentences last. Later
-events change earlier slots. Pure; independent of stores, tokens and models.
+What the agent did counts before what the user said, and that before what the agent says under a label. Later events
+change earlier slots. Pure; independent of stores, tokens and models.
 """
 
 import re
@@ -14,22 +14,22 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.agent_actions import AgentActions
 from mcp_memory.domain.sessions.calls_in_text import told_apart
 from mcp_memory.domain.sessions.deed_slots import DeedSlots
-from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
+from mcp_memory.domain.sessions.filled_slots import FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.offers import taken_of
 from mcp_memory.domain.sessions.sentence_sections import (
+    TO_CLIENT,
     changes_direction,
-    is_narration,
-    is_put_off,
+    is_labelled_open,
+    is_standing_order,
     section_of,
     takes_back,
 )
-from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
+from mcp_memory.domain.sessions.sentences import Utterance, said_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, standing
 from mcp_memory.domain.sessions.summary import instructions_in, is_assent
-from mcp_memory.domain.sessions.tool_lines import one_line
-from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import FOREIGN, QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import CONDITION, decides, finds_out, tells_of_trouble
+from mcp_memory.domain.text.segments import sentences_of
+from mcp_memory.domain.text.statements import CONDITION, decides
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import normal_hash, text_stems
 
@@ -37,16 +37,16 @@ STATE_CHARACTERS = 500
 LEAST_WORDS = 3
 _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
+ASKED_CHARACTERS = 1_000
+"""Characters read of the end of a message that may ask something."""
 LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
 IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
 
-CLAIM = "The agent says: "
-"""Opens what no deed confirms: an agent may be wrong about why something does not work."""
 _DIGIT = re.compile(r"\d")
-# "/add app.py", "/compact"; not "/srv/app is full"
-_TO_CLIENT = re.compile(r"/[a-z][\w:-]{0,40}(?=\s|\Z)")
+# "111 | // We only allow", "const values = [", "port = \"5433\"": lines of a file, not words
+_CODE = re.compile(r"^\d+ \||//|[{};]\s*$|\w = [\"'\[{(\d]")
 # "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
 _SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
@@ -65,46 +65,36 @@ def slots_of(
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
     end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
     did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
-    found = [*did.all(), *_told(entries, deeds, said, end)]
+    found = [*did.all(), *_told(entries, said, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
-    told = (*settled, *_not_changed(settled, entries, deeds))
-    return tuple(slot for slot in told if slot.source not in live)
+    return tuple(slot for slot in settled if slot.source not in live)
 
 
-def given_in(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return what acts and commands were given, and those settings written to files that somebody mentions."""
+def given_in(entries: Sequence[Entry]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return what acts were given, and those settings written to files that somebody mentions."""
     entries = told_apart([entry for entry in entries if is_of_work(entry)])
     done = [did for did in AgentActions(entries).done if did.went_well]
-    acted = [did.entry.text for did in done if did.acts or did.intervenes]
     spoken = "\n".join(entry.text for entry in entries if entry.kind == "message")
+    acted = [did.entry.text for did in done if did.acts]
     written = (did.entry.text for did in done if did.line.act in ("edited", "wrote"))
-    return (*acted, *(each for text in written for each in _SETTING.findall(text) if each in spoken))
+    set_there = (each for text in written for each in _SETTING.findall(text) if each in spoken)
+    return tuple(acted), frozenset(set_there)
 
 
-def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
-    """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
-    known = " ".join(change.path for change in deeds.changes)
-    for slot in slots:
-        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.SAID:
-            for path in _files_in(slot.text, known):
-                text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
-                yield replace(slot, section="changes", text=text, worth=1.0)
-                known = f"{known} {path}"
-    calls = "\n".join(did.entry.text for did in deeds.done if did.went_well)
-    for place, entry in enumerate(entries):
-        for path in _files_in(entry.text, known) if entry.is_users and entry.tokens <= INSTRUCTION_TOKENS else ():
-            if path in calls:
-                yield FilledSlot(
-                    section="changes", text=f"{path}: used, not changed", source=entry.id, place=place,
-                    provenance=Provenance.SAID, worth=0.5,
-                )  # fmt: skip
-                known = f"{known} {path}"
+def standing_in(said: Sequence[Entry], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the user's messages in what was `said` that still hold after all `entries`, without commands to clients.
 
-
-def _files_in(text: str, known: str) -> list[str]:
-    """Return the files that a text names and that are not known, each once."""
-    found = dict.fromkeys(each.text for each in exact_in(text) if each.sort == "files")
-    return [path for path in found if path not in known]
+    One that only gives a value is served where a commit follows: "Bump the version to 1.0.2".
+    """
+    entries = told_apart(entries)
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    last = max((places[source] for _, source in AgentActions(entries).commits), default=-1)
+    return tuple(
+        TO_CLIENT.sub("", text).strip() if TO_CLIENT.search(text) else text
+        for entry in said
+        for text in instructions_in((entry,))
+        if is_standing_order(text, is_served=places.get(entry.covers[-1], last) < last)
+    )
 
 
 def is_of_work(entry: Entry) -> bool:
@@ -113,26 +103,47 @@ def is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def _told(
-    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]], end: int
-) -> Iterator[FilledSlot]:
-    if goal := goal_in(entries[:end], [_content(title) for title, _ in deeds.commits]):
+def _told(entries: Sequence[Entry], by_entry: Mapping[int, Sequence[Utterance]], end: int) -> Iterator[FilledSlot]:
+    goal = goal_in(entries[:end])
+    if goal and not opens_work(entries[goal.place + 1 :]):
         yield goal
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
-    yield from _state(agents, by_entry, entries)
+    if end == len(entries):  # What follows tells it better.
+        yield from _state(agents, by_entry, entries)
     yield from _taken(entries)
     for number, own in by_entry.items():
-        if entries[number].id in deeds.repaired | deeds.stopped:
-            continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries[number], deeds,
-                is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:],
-                is_open=users[-1] == number and _is_unanswered(number, by_entry, entries),
+                own, entries[number],
+                is_first=users[0] == number,
+                is_open=users[-1] == number and end == len(entries) and _is_unanswered(number, by_entry, entries),
             )  # fmt: skip
         else:
-            yield from _of_agent(own, entries[number], deeds, is_announced=_calls(entries, number + 1))
+            yield from _labelled(own, entries[number])
+
+
+def opens_work(entries: Sequence[Entry]) -> bool:
+    """Return True where the user asks for more, and the agent changes something for it.
+
+    What was asked for before is then no longer what all of it is for. Before anything is done, an answer to a question
+    belongs to the same wish.
+    """
+    deeds = AgentActions(entries)
+    done = {did.place for did in deeds.done if did.acts or did.intervenes} | {*deeds.edits}
+    is_asked, is_wish, is_begun = True, False, False
+    for place, entry in enumerate(entries):
+        if entry.is_users:
+            is_answer = is_asked and not is_begun
+            is_wish = not is_answer and not is_assent(entry.text) and not TO_CLIENT.match(entry.text)
+        elif entry.kind == "message":
+            said = sentences_of(entry.text[-ASKED_CHARACTERS:])
+            is_asked = any(sentence.endswith(QUESTION_SIGNS) for sentence in said)
+        elif place in done:
+            is_begun = True
+            if is_wish:
+                return True
+    return False
 
 
 def _taken(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
@@ -148,17 +159,16 @@ def _taken(entries: Sequence[Entry]) -> Iterator[FilledSlot]:
         offer = entry.text if entry.role == "assistant" else ""
 
 
-def goal_in(entries: Sequence[Entry], done: Sequence[frozenset[str]] = ()) -> FilledSlot | None:
-    """Return the user's first wish that nothing `done` tells, or the last that changed the direction.
+def goal_in(entries: Sequence[Entry]) -> FilledSlot | None:
+    """Return the user's first wish, or the last that changed the direction.
 
-    A greeting is none, nor is a command to the client. `done` holds the words of each deed.
+    A greeting is none, nor is a command to the client.
     """
     said = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
-    wishes = [each for each in said if not _TO_CLIENT.match(each[1])] or said
+    wishes = [each for each in said if not TO_CLIENT.match(each[1])]
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
     stated = [each for each in wishes if len(each[1]) >= LEAST_GOAL]
-    waiting = [each for each in stated if not _is_among(_content(each[1]), done)] or stated[-1:]
-    for place, wish in (turned or waiting or wishes)[:1]:
+    for place, wish in (turned or stated or wishes)[:1]:
         text = " ".join(wish[:MATERIAL_CHARACTERS].split())
         source = entries[place].id
         return FilledSlot(section="goal", text=text, source=source, place=place, provenance=Provenance.SAID, worth=3.0)
@@ -195,42 +205,20 @@ def _tells(sentence: str) -> bool:
     return is_more and not CONDITION.match(sentence)
 
 
-def _of_user(
-    own: Sequence[Utterance],
-    entry: Entry,
-    deeds: AgentActions,
-    *,
-    is_first: bool,
-    is_last: bool,
-    is_open: bool,
-) -> Iterator[FilledSlot]:
-    """Yield what the user demands, puts off, finds out and chooses."""
+def _of_user(own: Sequence[Utterance], entry: Entry, *, is_first: bool, is_open: bool) -> Iterator[FilledSlot]:
+    """Yield what the user asks for last, demands and chooses."""
     if is_assent(entry.text):
         return
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
         yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
     for said in own:
-        if not _asks(said):
-            put_off = "next_steps" if is_last else "open_items"
-            yield from _demanded(said, entry, None if is_first or is_open else put_off, is_first=is_first)
+        if section_of(said) == "constraints" and not _CODE.search(said.text):
+            yield _of(said, "constraints", entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
-    if is_first:
-        return
-    if finds_out(answer) and deeds.edited_after(own[0].entry):
-        yield _of(replace(own[0], text=answer), "fixes", entry, Provenance.SAID, 1.5)
-    elif decides(answer) or takes_back(answer):
+    if not is_first and (decides(answer) or takes_back(answer)):
         said = _of(replace(own[0], text=answer), "decisions", entry, Provenance.SAID, 1.5)
         # Only an earlier decision that it takes back makes what says no more one.
         yield said if decides(answer) else replace(said, state="doubtful")
-
-
-def _demanded(said: Utterance, entry: Entry, put_off: Section | None, *, is_first: bool) -> Iterator[FilledSlot]:
-    if put_off and is_put_off(said.text):
-        yield _of(said, put_off, entry, Provenance.SAID, 1.5)
-    section = section_of(said)
-    # A choice stands with its reasons; the first message has nothing before it that came to nothing.
-    if section and section != ("dead_ends" if is_first else "decisions"):
-        yield _of(said, section, entry, Provenance.SAID, 1.5)
 
 
 def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entries: Sequence[Entry]) -> bool:
@@ -239,61 +227,16 @@ def _is_unanswered(place: int, by_entry: Mapping[int, Sequence[Utterance]], entr
     return place == last or entries[last].kind != "message" or not conclusion(by_entry.get(last, ()))
 
 
-def _says_something(text: str) -> bool:
-    return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
-
-
-def _calls(entries: Sequence[Entry], place: int) -> bool:
-    return place < len(entries) and entries[place].kind == "tool_call"
-
-
-def _of_agent(
-    own: Sequence[Utterance], entry: Entry, deeds: AgentActions, *, is_announced: bool
-) -> Iterator[FilledSlot]:
-    """Yield what the agent concluded: an error before it and a change behind it make it a fix; and what it put off.
-
-    What a message announces before a call is done at once, not put off.
-    """
-    place, concluded = own[0].entry, conclusion(own)
-    section = _concluded_section(own[0], concluded, deeds)
-    is_finding = finds_out(concluded) or tells_of_trouble(concluded)
-    if not section and is_finding and deeds.bears_out(place, concluded):
-        section, concluded = "fixes", f"{CLAIM}{concluded}"
-    if section:
-        yield FilledSlot(
-            section=section, text=concluded, source=entry.id, place=place,
-            provenance=Provenance.CONCLUDED, worth=1.5,
-        )  # fmt: skip
+def _labelled(own: Sequence[Utterance], entry: Entry) -> Iterator[FilledSlot]:
+    """Yield what others say under a label: "Decision: …", "Next step: …"; and calls that nobody mentions."""
     for said in own:
         stated = section_of(said)
-        # What is said before a call goes on: only its beginning says what came of what was tried before.
-        is_tried = said.speaker != "assistant" or not is_announced or said in own[:2]
-        if stated and (is_tried or stated != "dead_ends") and (stated != section or said.text not in concluded):
-            is_own = said.speaker == "assistant"
-            yield _of(said, stated, entry, Provenance.CONCLUDED if is_own else Provenance.OTHER, 1.0)
-        elif stated or is_announced:
-            continue
-        elif is_put_off(said.text) and not (is_narration(said.text) or _asks(said)):
-            yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
-
-
-def _asks(said: Utterance) -> bool:
-    return said.text.endswith(QUESTION_SIGNS)
-
-
-def _is_done_about(first: Utterance, deeds: AgentActions) -> bool:
-    """Return True where an error came before a message and a change of files or of a system behind it."""
-    is_done = bool(deeds.edited_after(first.entry)) or deeds.intervened_after(first.entry)
-    return is_done and deeds.follows_error(first.entry)
-
-
-def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions) -> Section | None:
-    if first.speaker != "assistant" or not _says_something(concluded):
-        return None
-    edits = deeds.edited_after(first.entry)
-    if edits and deeds.vain.issuperset(edits):
-        return None  # A dead end says it.
-    return "fixes" if _is_done_about(first, deeds) else None
+        if not stated and is_labelled_open(said.text):
+            stated = "next_steps" if said.is_last else "open_items"
+        if stated:
+            yield _of(
+                said, stated, entry, Provenance.CONCLUDED if said.speaker == "assistant" else Provenance.OTHER, 1.0
+            )
 
 
 def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:

@@ -21,13 +21,14 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
+from mcp_memory.domain.sessions.offers import TAKEN
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
-from mcp_memory.domain.sessions.slots import given_in, goal_in, slots_of
-from mcp_memory.domain.sessions.standing_decisions import FORMER, words_of
+from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
+from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
-    instructions_in,
+    is_assent,
     ledger_in,
     left_out,
     merged,
@@ -38,7 +39,6 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
-from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.summary_sections import LISTED, Section
 from mcp_memory.domain.text.words import text_stems
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
@@ -49,7 +49,6 @@ ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
 SPANS_REMEMBERED = 100
 """Spans of which a summary was refused once for what it leaves out; a process that starts again checks again."""
-GOAL_TOKENS = 60  # of a prompt that stays in the log besides
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
 
 
@@ -240,29 +239,23 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
-    goal = summary.of("goal") or _goal(span, counter)
-    standing = [text for text in instructions_in(said) if is_standing_order(text)]
+    if span.prompt and not is_assent(span.prompt.text):  # It stays in the log, and says what the work is for.
+        summary = structured({**summary.lines, "goal": ()})
+    standing = standing_in(said, (*originals, *span.following))
     whole = merged(summary, structured({"instructions": standing}))
     found = ledgers.ledger_of(told_apart(originals), only_used=True)
-    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, given_in((*originals, *span.following))))
+    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, *given_in((*originals, *span.following))))
     room = span.max_tokens
-    if earlier := _earlier(span):
+    if earlier := _earlier(span, has_goal=bool(summary.of("goal"))):
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    words: dict[Section, Iterable[str]] = {**_words(whole).lines, "goal": whole.of("goal") or goal}
-    own = fitted(structured({**words, **_not_quoted(whole)}), room, counter.count)
+    own = fitted(structured({**_words(whole).lines, **_not_quoted(whole)}), room, counter.count)
     goals, before = own.of("goal"), earlier.of("goal") if earlier else ()
     former = [goal for goal in before if goal not in goals and is_standing_order(goal)]
     orders = [*former, *(text for text in whole.of("instructions") if " ".join(text.split()) not in goals)]
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     return rendered(with_ledger(told, kept))
-
-
-def _goal(span: Span, counter: TokenCounter) -> tuple[str, ...]:
-    """Return the goal that the prompt gives which stays in the log: the summary may be read without it."""
-    goal = goal_in((span.prompt,)) if span.prompt else None
-    return (Room(counter.count, counter.truncate).cut(goal.text, GOAL_TOKENS),) if goal else ()
 
 
 def _words(summary: StructuredSummary) -> StructuredSummary:
@@ -285,12 +278,16 @@ def _not_quoted(summary: StructuredSummary) -> Mapping[Section, tuple[str, ...]]
 
 
 def _is_said(line: str, quoted: Iterable[frozenset[str]]) -> bool:
-    own = frozenset(text_stems(words_of(line)))
+    """Return True where a quotation says a line, or the reason for which a call was refused."""
+    reason = line.partition(TAKEN)[2].rstrip("…") if line.startswith(REFUSED) else ""
+    own = frozenset(text_stems(reason or words_of(line)))
     return any(own <= words for words in quoted)
 
 
-def _earlier(span: Span) -> StructuredSummary | None:
-    return parsed(body_of(span.anchor.text)) if span.anchor else None
+def _earlier(span: Span, *, has_goal: bool = True) -> StructuredSummary | None:
+    """Return the earlier summary; its goal is over where the newer one has none."""
+    earlier = parsed(body_of(span.anchor.text)) if span.anchor else None
+    return earlier if not earlier or has_goal else structured({**earlier.lines, "goal": ()})
 
 
 def _name(entries: tuple[Entry, ...]) -> str:

@@ -32,7 +32,6 @@ def test_results_in_the_users_role_are_no_words_of_the_user() -> None:
     assert (parts[-1].kind, parts[-1].text, parts[-1].id) == ("tool_call", "submit", entries[-1].id)
     assert [entry.text for entry in parts if entry.is_users] == [lines[0][1], "Take the last part."]
     assert outputs_in(entries) == {entries[n].id for n in (2, 4, 6, 8, 10)}
-    assert "last: Ran `submit`" in told(entries, "state")
 
 
 @pytest.mark.parametrize(

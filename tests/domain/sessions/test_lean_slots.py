@@ -5,19 +5,20 @@ import json
 import pytest
 
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
-from mcp_memory.domain.sessions.slots import given_in, slots_of
+from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
 from tests.domain.sessions.made_sessions import run, session, told
 
 
-def test_given_is_what_commands_were_given_and_what_settings_were_written_and_mentioned() -> None:
+def test_given_is_what_acts_were_given_and_what_settings_were_written_and_mentioned() -> None:
     edit = json.dumps({"path": "a.toml", "old": "x", "new": "retries=3\nidle=9"})
     entries = session(
         ("user", "My id is ana_99."),
         run("systemctl restart a.timer", ""),
+        ("cancel", json.dumps({"id": "B7"}) + " => ok"),
         ("edit", f"{edit} => Edited a.toml"),
         ("assistant", "There is retries=3 now."),
     )
-    assert given_in(entries) == (json.dumps({"command": "systemctl restart a.timer"}), "retries=3")
+    assert given_in(entries) == ((json.dumps({"id": "B7"}),), frozenset({"retries=3"}))
 
 
 @pytest.mark.parametrize(
@@ -70,27 +71,6 @@ def test_what_an_agent_says_that_it_chose_is_no_decision() -> None:
     assert told(entries, "decisions") == []
 
 
-def test_a_goal_that_is_committed_gives_way_to_the_next_and_a_command_to_the_client_is_none() -> None:
-    """P1.2."""
-    commit = run("git commit -am 'Add a JSON flag to the export'", "[main 22bb33c] Add a JSON flag to the export")
-    first = [("user", "/add app.py"), ("user", "Add a JSON flag to the export."), ("assistant", "Well.")]
-    later = ("user", "Make the import read it.")
-    assert told(session(*first, later), "goal") == ["Add a JSON flag to the export."]
-    assert told(session(*first, commit, later), "goal") == ["Make the import read it."]
-    assert told(session(*first, commit), "goal") == ["Add a JSON flag to the export."]
-    assert told(session(("user", "/compact"), ("assistant", "Well.")), "goal") == ["/compact"]
-
-
-def test_a_finding_stands_as_the_agent_s_where_the_result_before_it_prints_its_numbers() -> None:
-    """P1.2: what no result bears out may be a mistake."""
-    counted = [("user", "Why is it slow?"), run("count", "48211 goroutines in pump_all, at 10:24:07")]
-    found = "It turned out that 48211 goroutines wait in pump_all."
-    assert told(session(*counted, ("assistant", found)), "fixes") == [f"The agent says: {found}"]
-    wrong = "It turned out that 48211 goroutines wait for 24 hours."
-    assert told(session(*counted, ("assistant", wrong)), "fixes") == []
-    assert told(session(("user", "Why?"), ("assistant", found)), "fixes") == []
-
-
 def test_what_the_user_stopped_without_a_reason_is_no_dead_end() -> None:
     stopped = run("sleep 900", "![Request interrupted by user]")
     entries = session(("user", "Wait for it."), stopped, ("user", "go on"), ("assistant", "I go on."))
@@ -118,8 +98,107 @@ def test_what_the_user_stopped_without_a_reason_is_no_dead_end() -> None:
         ("think then say hello", False),
         ("➜  app git:(main) ✗ echo $TERM\nxterm-256color", False),
         ("'/tmp/Screenshot 2025-11-21.png'\n\nthis is odd", False),
+        ("IT's not working", False),
+        ("/drop scenes/car\n/add scenes/car/Car2.cs", False),
+        ("how would I separate out the engine class from Car3", False),
+        ("You use max with 3 values although it only takes 2. What was intended?", False),
+        ("My id is ana_99. Can we proceed with that?", True),
+        ("no, not that", False),
     ],
 )
 def test_a_summary_quotes_rules_and_values_but_no_chat_and_no_pastes(text: str, is_quoted: bool) -> None:
     """P1.2, D6.1."""
     assert is_standing_order(text) is is_quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("Bump the version to 1.0.2 and write the changelog, so I can publish.", False),
+        ("Pass one object instead of single arguments.", False),
+        ("When I say bump, always write the changelog.", True),
+        ("Use pnpm going forward.", True),
+        ("follow camelCase", True),
+        ("/add app.py\nNever push to main.", True),
+    ],
+)
+def test_a_commit_serves_what_only_asked_for_a_value_or_a_change(text: str, holds: bool) -> None:
+    """P1.2: a rule outlasts it; commands to the client are no words of the user's."""
+    asked = session(("user", "Mend it."), ("assistant", "Mended."), ("user", text))
+    made = session(*[("user", "x")] * 3, run("git commit -am x", "[main 3f2a1bc] Release"))[3:]
+    assert is_standing_order(text)
+    assert standing_in(asked[2:], (*asked, *made)) == ((text.rpartition("\n")[2],) if holds else ())
+    assert standing_in(asked[2:], asked) == (text.rpartition("\n")[2],)
+
+
+@pytest.mark.parametrize(
+    ("told_by_user", "stands"),
+    [
+        ("I've reset the previous commit. Make it v1.1.0.", False),
+        ("Oops, I reset the commit back.", False),
+        ("Ich habe den Commit zurückgesetzt.", False),
+        ("Reset the clock before the next commit, please.", True),
+    ],
+)
+def test_a_commit_that_the_user_took_back_is_not_done(told_by_user: str, stands: bool) -> None:
+    """P1.2: the latest one; what the user says of it is why."""
+    made = run("git commit -am x", "[main 3f2a1bc] Release v1.0.2")
+    entries = session(("user", "Release it."), made, ("user", told_by_user), ("assistant", "Well."))
+    assert told(entries, "completed") == ["Committed 3f2a1bc: Release v1.0.2"] * stands
+    again = run("git reset --soft HEAD~1 && git commit -am x", "[main 77ee88f] Release v1.1.0")
+    entries = session(("user", "Release it."), made, again)
+    assert told(entries, "completed") == ["Committed 77ee88f: Release v1.1.0"]
+
+
+def test_the_goal_goes_where_more_was_asked_and_done_since() -> None:
+    """P1.2: an answer to a question before anything is done belongs to the same wish."""
+    wish, edited = ("user", "Add a JSON flag to the export."), ("Edit", '{"file_path": "a.py", "old": "x"} => ok')
+    asked, more = ("assistant", "As a flag or as a setting?"), ("user", "Make the import read it.")
+    assert told(session(wish, asked, more, edited), "goal") == [wish[1]]
+    assert told(session(wish, edited, ("assistant", "It is there."), more, ("assistant", "How?")), "goal") == [wish[1]]
+    assert told(session(wish, edited, ("assistant", "It is there."), more, edited), "goal") == []
+    assert told(session(wish, edited, asked, more, edited), "goal") == []
+    assert told(session(wish, edited, ("assistant", "It is there."), ("user", "Thanks!"), edited), "goal") == [wish[1]]
+    assert told(session(("user", "/add app.py"), wish), "goal") == [wish[1]]
+    assert told(session(("user", "/compact"), ("assistant", "Well.")), "goal") == []
+
+
+def test_a_search_that_finds_nothing_is_no_failing_check() -> None:
+    """P1.2."""
+    for command in ("pgrep -la test", "which build", "grep -rn test src", "find . -name test"):
+        assert told(session(("user", "Look for it."), run(command, "!Exit code 1")), "open_items") == []
+
+
+def test_a_file_in_two_spellings_is_one() -> None:
+    edits = [("Edit", json.dumps({"file_path": path, "old": "x"}) + " => ok") for path in (r"app\a\_.ts", "app/a_.ts")]
+    assert told(session(("user", "Mend it."), *edits), "changes") == [r"app\a\_.ts: edited 2 times"]
+
+
+def test_a_line_of_a_file_is_no_demand() -> None:
+    """P1.2."""
+    pasted = "Mend it.\n\n111 | // We must only allow ids\n\nNever touch the database."
+    assert told(session(("user", pasted)), "constraints") == ["Never touch the database."]
+
+
+def test_a_step_that_a_commit_tells_is_open_no_more() -> None:
+    """D9.1."""
+    todos = [{"content": "Wire the importer into main.go", "status": "pending"}]
+    planned = ("TodoWrite", json.dumps({"todos": todos}) + " => ok")
+    made = run("git commit -am x", "[main 3f2a1bc] Wire the importer into main.go")
+    assert told(session(("user", "Build it, please."), planned), "next_steps") == ["Wire the importer into main.go"]
+    assert told(session(("user", "Build it, please."), planned, made), "next_steps") == []
+
+
+def test_a_page_that_is_refused_writes_no_file() -> None:
+    """D9.1."""
+    asked = "curl -s https://x.example/a -o data/rates.csv"
+    assert told(session(("user", "Get it."), run(asked, "HTTP/1.1 404 Not Found")), "changes") == []
+
+
+def test_the_state_is_as_much_as_fits_of_the_last_messages() -> None:
+    """D9.1: whole messages, the newest in any case."""
+    said = [
+        f"Table {n} has {n}00 rows on the new host, {'all of them read back and counted, ' * 7}once." for n in (1, 2)
+    ]
+    [state] = told(session(("user", "Move it."), *(("assistant", text) for text in said)), "state")
+    assert state == said[1]

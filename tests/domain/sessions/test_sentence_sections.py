@@ -18,14 +18,13 @@ def said(text: str, speaker: Speaker = "assistant") -> Section | None:
         ("Decision: amounts are kept in cents.", "decisions"),
         ("We have not decided whether to use Kafka instead of Redis.", None),
         ("Did we settle on Redis?", None),
-        ("I tried a bigger pool, but it failed again.", "dead_ends"),
-        ("The cache was not the cause.", "dead_ends"),
+        ("I tried a bigger pool, but it failed again.", None),
+        ("The cache was not the cause.", None),
         ("No answer came, so it might be that the flag does not work in this version.", None),
         ("If that does not work, there is a second pool.", None),
         ("I added an index on orders.customer_id.", None),
         ("You must never delete a branch.", None),
         ("The queue holds 4,000 jobs.", None),
-        ("それはうまくいかなかった。", "dead_ends"),
         ("The page says “we decided to use MongoDB”, which is their case.", None),
     ],
 )
@@ -44,7 +43,7 @@ def test_what_the_assistant_says_is_sorted_by_its_shape(text: str, section: Sect
         ("The job never finishes.", None),
         ("Let's use Redis instead of Memcached.", "decisions"),
         ("我们决定用 SQLite。", "decisions"),
-        ("I tried to restart it, but it still fails.", "dead_ends"),
+        ("I tried to restart it, but it still fails.", None),
         ("Our staging server runs on Debian 12.", None),
         ("Add a test for the parser.", None),
         ("What must not change?", None),
@@ -53,13 +52,6 @@ def test_what_the_assistant_says_is_sorted_by_its_shape(text: str, section: Sect
 def test_what_the_user_says_may_be_a_constraint(text: str, section: Section | None) -> None:
     """D6.1: what is only asked for is quoted elsewhere."""
     assert said(text, "user") == section
-
-
-def test_what_a_tool_says_is_what_it_said() -> None:
-    """D7.1: whatever its words; an error that names nothing says nothing without its call (P1.2)."""
-    assert said("shell failed: we decided that you must pay 99 EUR", "output") == "dead_ends"
-    assert said("Read failed: <tool_use_error>File does not exist.</tool_use_error>", "output") is None
-    assert said("shell called once, with we decided that you must pay", "block") == "facts"
 
 
 @pytest.mark.parametrize(

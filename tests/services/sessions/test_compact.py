@@ -471,6 +471,11 @@ class TestCallersSummary:
         "## Dead ends\n- none\n"
     )
 
+    def _ruled(self, app: App, caller: Caller, turns: int, *, output_lines: int = 40) -> SessionLog:
+        """The log of a session with a rule that the summary does not tell."""
+        app.feed([NewRecord(kind="message", role="user", text="Never touch the billing cluster.")], caller)
+        return fed(app, caller, turns, output_lines=output_lines)
+
     def _insisted(self, app: App, caller: Caller, window: int, span: str) -> Compacted:
         """Send a summary that tells less than the span holds: it is refused once for that, then taken."""
         request = CompactRequest(window=window, summary=self.GOOD, span=span)
@@ -480,7 +485,7 @@ class TestCallersSummary:
 
     def test_the_caller_summarises_in_two_steps(self, app: App, caller: Caller) -> None:
         """D7.1: prompt and span first; the summary is taken for exactly that span."""
-        log = fed(app, caller, 40)
+        log = self._ruled(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
         assert "Decisions" in asked.prompt
@@ -496,18 +501,18 @@ class TestCallersSummary:
     def test_what_a_summary_leaves_out_is_named_and_one_that_tells_it_is_taken_at_once(
         self, open_memory: Callable[..., App]
     ) -> None:
-        """D7.1: an error that is not told; the log stays as it was."""
+        """D7.1: a rule that is not told; the log stays as it was."""
         app = open_memory()
         caller = app.caller("work")
-        fed(app, caller, 40)
+        self._ruled(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
         before = app.logs.log(caller)
-        with pytest.raises(InvalidRequest, match=r"“Dead ends” leaves out: read_file failed") as refused:
+        with pytest.raises(InvalidRequest, match=r"“Constraints” leaves out: Never touch") as refused:
             app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=asked.span), caller)
         assert app.logs.log(caller) == before
         missed = [part.split(" leaves out: ")[-1] for part in str(refused.value).split("; ")]
-        whole = self.GOOD.replace("## Dead ends\n- none", "## Dead ends\n- " + "\n- ".join(missed))
+        whole = self.GOOD.replace("## Constraints\n- none", "## Constraints\n- " + "\n- ".join(missed))
         unaware = open_memory()
         assert unaware.compact(CompactRequest(window=6_000, summary=whole, span=asked.span), caller).compactions == 1
 
@@ -585,7 +590,7 @@ class TestCallersSummary:
 
     def test_the_caller_is_asked_before_the_end_of_a_log_gives_way(self, app: App, caller: Caller) -> None:
         """D1.1: what is preserved gives way only where the summary does not help."""
-        fed(app, caller, 60, output_lines=2)
+        self._ruled(app, caller, 60, output_lines=2)
         first = app.compact(CompactRequest(window=2_500, summarizer="caller", passes=("threshold",)), caller)
         assert first.asked
         assert not _ran(first)
@@ -596,7 +601,7 @@ class TestCallersSummary:
 
     def test_the_second_step_knows_what_the_first_one_knew(self, app: App, caller: Caller) -> None:
         """D7.1: without its window, and though more was said since."""
-        fed(app, caller, 40)
+        self._ruled(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
         more = [NewRecord(kind="message", role="user", text="Now the next one."), *session(3)]
@@ -621,7 +626,7 @@ class TestCallersSummary:
         assert app.logs.log(caller) == before
 
     def test_a_summary_that_names_no_compaction_begins_one(self, app: App, caller: Caller) -> None:
-        fed(app, caller, 40)
+        self._ruled(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
         span, number, _ = asked.span.split("/")
@@ -796,14 +801,14 @@ class TestOnePrompt:
         assert log.tokens <= 0.9 * (before.tokens // 2)
         assert covered(log) == covered(before)
 
-    def test_a_summary_states_the_goal_that_a_prompt_that_stays_gives(self, app: App, caller: Caller) -> None:
-        """P1.2: whoever reads the summary alone does not see the prompt."""
+    def test_a_summary_does_not_repeat_the_prompt_that_stays(self, app: App, caller: Caller) -> None:
+        """P1.2: it says what the work is for."""
         app.feed(self._said(80), caller)
         app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
-        assert "## Goal\n- Work on the ticket until it is done. Never touch main.py." in _summary(app, caller)
+        assert "Work on the ticket" not in _summary(app, caller)
         app.feed(self._said(60, 80), caller)
         app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
-        assert _summary(app, caller).count("Work on the ticket until it is done.") == 1
+        assert "Work on the ticket" not in _summary(app, caller)
 
     def test_a_log_that_is_all_end_is_said_to_be(self, app: App, caller: Caller) -> None:
         app.feed(self._said(4), caller)
