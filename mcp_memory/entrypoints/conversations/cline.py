@@ -83,8 +83,10 @@ _EXITED = re.compile(
     r"Command (?:failed with exit code -?[1-9]|executed in terminal [^\n]{0,300}\s[^\n]{0,100}\s?Exit code: -?[1-9])"
 )
 _FAILED: Final = ("The tool execution failed with the following error:", "The user denied this operation")
-# "[Response interrupted by user]" at the end of what the agent said
-_CUT_SHORT = re.compile(r"\s*\[Response interrupted by [^\]\n]{1,160}\]\s*\Z")
+_CUT_SHORT: Final = "[Response interrupted by "
+"""Beginning of what the client puts at the end of an answer that was stopped, e.g. "[Response interrupted by user]"."""
+_NOTE: Final = 200
+"""Most characters of that note."""
 _GIVEN: Final = (
     "command|path|absolutePath|content|diff|regex|action|server_name|question|result|response|args|task|mode|mode_slug"
     "|message|context|todos|query|url|prompt|file_path|skill_name|title|requires_approval|recursive|uri|input|archived"
@@ -247,13 +249,14 @@ def _word(text: str) -> Part:
 
 
 def _words(text: str) -> str | None:
-    """Return the user's words in a part that begins as these clients begin it; "" for none there, None for another."""
+    """Return the user's words in a part that begins as these clients begin it; None for any other part."""
     said = text.lstrip()
     if not said.startswith(_LEADS):
         return None
     if said.startswith(_WORKFLOW):  # What a workflow tells the agent may itself have such tags.
         said = said.partition("</explicit_instructions>")[2]
-    return _framed(said)[1]
+    before, words, _ = _framed(said)
+    return None if before == said else words
 
 
 def _framed(text: str) -> tuple[str, str, str]:
@@ -317,8 +320,9 @@ def _agents(part: JsonValue) -> list[Part]:
 
 def _calls(text: str) -> Iterator[tuple[int, int, Part]]:
     """Yield the calls that end a text, with their places; an empty one for a call that was cut short."""
-    cut = _CUT_SHORT.search(text)
-    end = cut.start() if cut else len(text)
+    note = text.rfind(_CUT_SHORT, max(0, len(text) - _NOTE))
+    cut = note >= 0 and text.rstrip().endswith("]")
+    end = note if cut else len(text)
     found = list[tuple[int, int, Part]]()
     place = 0
     while opening := _CALL_OPENS.search(text, place, end):

@@ -62,6 +62,9 @@ ARGUMENTS = {
         " conversation.\nM a.py\n</git_status>",
         "<system_reminder>Ask mode is on.</system_reminder>",
         "<environment_details>\n# Open Tabs\na.py\n</environment_details>",
+        "\n\n\t\t\t\t# TODO LIST UPDATE REQUIRED - You MUST include the task_progress parameter in your NEXT"
+        " tool call.\n\n\t\t\t\t**Current Progress: 3/12 items completed (25%)**\n\n- [ ] Never touch the tests",
+        "[TASK RESUMPTION] Resuming task...",
         "Base directory for this skill: /home/u/.claude/skills/deploy\n\n# Deploy\nAlways ask the captain.",
         "Base directory for this skill: C:\\Users\\An Na\\deploy\n\nWhen asked:\n## Steps\nAsk.",
         "You were originally given instructions from a user over one or more turns. Here were the user messages:\nx",
