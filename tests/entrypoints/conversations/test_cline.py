@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL
 from mcp_memory.entrypoints.conversations.form_writing import Translated
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
@@ -62,10 +62,10 @@ def test_a_session_with_native_calls() -> None:
         said("user", "Use one bucket."),
         called('{"regex":"getStorage"}', "search_files", "c1"),
         called('{"path":"src"}', "list_files", "c2"),
-        gave("Found 2 results.", "search_files", None),
-        gave("a.ts", "list_files", None),
+        gave("Found 2 results.", "search_files", "c1"),
+        gave("a.ts", "list_files", "c2"),
         called('{"command":"tsc"}', "execute_command", "c3"),
-        gave("Command failed with exit code 2.\nOutput:\nerror TS1005", "execute_command", None, "failure"),
+        gave("Command failed with exit code 2.\nOutput:\nerror TS1005", "execute_command", "c3", "failure"),
     ]
 
 
@@ -323,6 +323,14 @@ def test_other_roles_and_parts_have_no_frames() -> None:
     assert rows({"role": "system", "content": frame}) == [said("system", frame)]
     call = {"type": "text", "text": "<read_file>\n<path>a.py</path>\n</read_file>"}
     assert rows({"role": "assistant", "content": [7, call]}) == [called('{"path":"a.py"}', "read_file", None)]
+
+
+def test_what_this_memory_gave_is_not_learnt_again() -> None:
+    """A call of a server's tool names it among its arguments, and its result only the tool through which it went."""
+    given = "<server_name>mcp-memory</server_name>\n<tool_name>recall</tool_name>\n<arguments>\n{}\n</arguments>"
+    answer = texts("[use_mcp_tool for 'mcp-memory'] Result:", "[r000001 fact] Port 8123.")
+    assert [row[2] for row in rows(agent(f"<use_mcp_tool>\n{given}\n</use_mcp_tool>"), answer)] == [OWN_CALL, OWN_CALL]
+    assert rows(answer) == [gave("[r000001 fact] Port 8123.", "use_mcp_tool", None)]
 
 
 def test_a_history_is_a_transcript(tmp_path: Path) -> None:
