@@ -226,7 +226,7 @@ def _has_taken(made: Sequence[Sequence[Part]], part: Part) -> bool:
 def _beside(part: Part, text: str, *, is_result: bool) -> list[Part]:
     """Return what a part is that is neither a result nor its body."""
     if found := _NOT_DONE.match(text):
-        return [_answer(found["tool"], "", text, is_error=True)]
+        return [_answer(found["tool"], "", text, is_error=False)]
     if part.get("type") == "tool_result" or replaced_by(text):
         return [part]
     if said := _INPUT.match(text):

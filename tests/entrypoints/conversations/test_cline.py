@@ -244,10 +244,10 @@ def test_a_call_that_was_not_made() -> None:
         called('{"path":"a.py"}', "read_file", None),
         called('{"path":"b.py"}', "read_file", None),
         gave("x = 1", "read_file", None),
-        gave(refused, "read_file", None, "failure"),
+        gave(NO_OUTPUT, "read_file", None),
     ]
     skipped = "Skipping tool [write_to_file for 'a.py'] due to user rejecting a previous tool."
-    assert rows(texts(skipped)) == [gave(skipped, "write_to_file", None, "failure")]
+    assert rows(texts(skipped)) == [gave(NO_OUTPUT, "write_to_file", None)]
 
 
 @pytest.mark.parametrize("end", ["\n\n[Response interrupted by user]", ""])
