@@ -27,6 +27,8 @@ OWN_CALL: Final = "[this memory's own tool]"
 _TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("harness.toml").read_text("utf-8"))
 _OWN_TOOLS: dict[str, str] = _TABLES.pop("own_tools")
 _USERS = frozenset({"user", "human"})
+_THROUGH = "use_mcp_tool"
+"""The tool through which Cline and its forks call those of a server, whose name is an argument."""
 _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
 
@@ -245,6 +247,8 @@ def is_own_tool(tool: str | None, arguments: str | None = None) -> bool:
     "mcp__mcp-memory__recall" and "memory.recall" are; "recall" is if called with `arguments`, in JSON, that ours takes.
     """
     called = (tool or "").casefold()
+    if called == _THROUGH and arguments is not None:
+        called, arguments = _told_by(arguments)
     name = next((name for name in _OWN_TOOLS if called.endswith(name)), None)
     if name is None:
         return False
@@ -255,7 +259,7 @@ def is_own_tool(tool: str | None, arguments: str | None = None) -> bool:
         return True
     if (server and not server.startswith("mcp")) or arguments is None:
         return False
-    return (given := _names(arguments)) is not None and given <= _arguments_of(name)
+    return (given := _object(arguments)) is not None and given.keys() <= _arguments_of(name)
 
 
 def is_own_traffic(record: Record) -> bool:
@@ -274,13 +278,21 @@ def is_own_traffic(record: Record) -> bool:
     return is_shortened or is_ours or tool in _PLUMBING | _CHECKS
 
 
-def _names(arguments: str) -> frozenset[str] | None:
-    """Return the names of the arguments; None where they are no object in JSON."""
+def _told_by(arguments: str) -> tuple[str, str]:
+    """Return the tool that a call through another names, with its server before it, and the arguments of that tool."""
+    given = _object(arguments) or {}
+    inner = given.get("arguments")
+    text = inner if isinstance(inner, str) else json.dumps(inner or {})
+    return f"{given.get('server_name')}.{given.get('tool_name')}".casefold(), text
+
+
+def _object(arguments: str) -> dict[str, object] | None:
+    """Return the arguments by their names; None where they are no object in JSON."""
     try:
         given: object = json.loads(arguments)
     except (ValueError, RecursionError):
         return None
-    return frozenset(cast("dict[str, object]", given)) if isinstance(given, dict) else None
+    return cast("dict[str, object]", given) if isinstance(given, dict) else None
 
 
 def without_harness(item: NewRecord) -> NewRecord:

@@ -36,7 +36,10 @@ _ACTS: Mapping[Act, frozenset[str]] = {
     "listed": frozenset("list ls dir tree".split()),
     "read": frozenset("read open view cat show".split()),
 }
-_PATHS = ("file_path", "path", "file", "filename", "filepath", "notebook_path", "target_file", "directory", "dir")
+_PATHS = (
+    *("file_path", "path", "file", "filename", "filepath", "notebook_path", "target_file", "directory", "dir"),
+    *("absolute_path", "absolutePath"),
+)
 _COMMANDS = ("command", "cmd", "script", "code")
 _QUERIES = ("pattern", "query", "regex", "search", "q", "sql")
 _ADDRESSES = ("url", "uri", "href")

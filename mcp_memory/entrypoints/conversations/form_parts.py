@@ -319,3 +319,16 @@ def openai_call(value: JsonValue) -> Part:
     call = _object(value)
     function = _object(call.get("function"))
     return _call(call.get("id"), function.get("name"), function.get("arguments"))
+
+
+def value_at(message: Mapping[str, JsonValue], path: str) -> JsonValue:
+    """Return the value of a field, e.g. at "content", "additional_kwargs.tool_calls"; None where there is none."""
+    name, _, rest = path.partition(".")
+    value = message.get(name)
+    return value_at(value, rest) if rest and isinstance(value, dict) else None if rest else value
+
+
+def invocations_in(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
+    """Return the calls among parts of Vercel's AI SDK before its version 5."""
+    held = [part.get("toolInvocation") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return [call for call in held if isinstance(call, dict)]

@@ -8,13 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from mcp_memory.domain.sessions.log_dedup import replaced_by
-from mcp_memory.entrypoints.conversations.message_forms import (
-    PLACE,
-    MessageForm,
-    form_of,
-    invocations_in,
-    value_at,
-)
+from mcp_memory.entrypoints.conversations.form_parts import invocations_in, value_at
+from mcp_memory.entrypoints.conversations.message_forms import PLACE, MessageForm, form_of
 
 Message: TypeAlias = Mapping[str, Any]
 Written: TypeAlias = dict[str, Any]
@@ -75,6 +70,8 @@ class Translated:
         original = self._messages[number]
         inner = form.unwrapped(original)
         changed = dict(inner)
+        if form.write:
+            return changed | {"content": form.write([dict(each) for each in placed], str(message["role"]))}
         for field in form.fields(inner):
             kept, before = self._values(message, field.name, has_parts="parts" in inner), value_at(inner, field.name)
             if kept or before is not None:

@@ -11,17 +11,20 @@ from typing import Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from mcp_memory.entrypoints.conversations.cline import cline_parts, cline_written, is_cline
 from mcp_memory.entrypoints.conversations.form_parts import (
     Part,
     bedrock_part,
     call_id_of,
     gemini_part,
+    invocations_in,
     is_tool_part,
     langchain_call,
     langchain_part,
     openai_call,
     text_of,
     tool_invocation,
+    value_at,
     vercel_file,
     vercel_part,
 )
@@ -85,7 +88,8 @@ class MessageForm:
     """A format: its name in errors, whether a message is in it, and its fields in the order in which they were said.
 
     `inner` names the field in which the message itself lies, for formats that wrap it; "" where it is not wrapped.
-    In one that `alternates` user and assistant take turns. A format without fields is not read.
+    In one that `alternates` user and assistant take turns. `write` puts parts that were read back, where one text may
+    hold several; without it a part goes back into the value that it came from. A format without fields is not read.
     """
 
     name: str
@@ -93,6 +97,7 @@ class MessageForm:
     fields: Callable[[ClientMessage], Sequence[Fields]] = lambda _: ()
     inner: Callable[[ClientMessage], str] = lambda _: ""
     alternates: bool = False
+    write: Callable[[Sequence[Part], str], list[Part]] | None = None
 
     def unwrapped(self, message: ClientMessage) -> ClientMessage:
         inside = message.get(self.inner(message))
@@ -118,20 +123,16 @@ class MessageForm:
                 if part is not None or field.is_one:
                     at = f"{where}.{field.name}" + (f"[{index}]" if index != "" else "")
                     read = _read(field, part, at, self.name)
-                    parts += [{**made, PLACE: f"{number}/{field.name}/{index}"} for made in read]
+                    parts += [
+                        {**made, PLACE: f"{number}/{field.name}/{index}" + f".{place}" * (self.write is not None)}
+                        for place, made in enumerate(read)
+                    ]
         kept = {name: said[name] for name in _KEPT if said.get(name) is not None}
         if (created := said.get("createdAt")) is not None:
             kept["created_at"] = created
         if isinstance(kept.get("id"), dict | list):
             del kept["id"]
         return {**kept, "role": _role(message, said, where), "content": parts}
-
-
-def value_at(message: Mapping[str, JsonValue], path: str) -> JsonValue:
-    """Return the value of a field, e.g. at "content", "additional_kwargs.tool_calls"; None where there is none."""
-    name, _, rest = path.partition(".")
-    value = message.get(name)
-    return value_at(value, rest) if rest and isinstance(value, dict) else None if rest else value
 
 
 INSTEAD: Final = "Send messages as your model's interface has them: Anthropic's, OpenAI's, Gemini's or Bedrock's."
@@ -297,12 +298,6 @@ def _vercel_ui_fields(said: ClientMessage) -> Sequence[Fields]:
     )
 
 
-def invocations_in(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
-    """Return the calls among parts of Vercel's AI SDK before its version 5."""
-    held = [part.get("toolInvocation") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return [call for call in held if isinstance(call, dict)]
-
-
 def _beside_parts(said: ClientMessage) -> Fields:
     """Return the content of a message that has parts: it is read where these do not say the same."""
     told = "".join("".join(text_of(part, "text").split()) for part in _parts_of(said, "parts"))
@@ -350,6 +345,11 @@ def _ollama_fields(said: ClientMessage) -> Sequence[Fields]:
     )
 
 
+def _cline_fields(said: ClientMessage) -> Sequence[Fields]:
+    made = iter(cline_parts(said))  # What a part is depends on those before it.
+    return (Fields(name="content", read=lambda _, __: next(made)),)
+
+
 def _part_fields(name: str, read: Callable[[JsonValue, str], list[Part]]) -> Callable[[ClientMessage], list[Fields]]:
     return lambda _: [Fields(name=name, read=read)]
 
@@ -388,6 +388,7 @@ FORMS: Final[tuple[MessageForm, ...]] = (
         name="Bedrock's Converse", holds=_is_bedrock, fields=_part_fields("content", bedrock_part), alternates=True
     ),
     MessageForm(name="AG-UI", holds=_is_ag_ui, fields=_ag_ui_fields),
+    MessageForm(name="Cline", holds=is_cline, fields=_cline_fields, write=cline_written),
     MessageForm(name="Ollama", holds=lambda m: "role" in m and bool(m.get("images")), fields=_ollama_fields),
 )
 """In order: the first that a message is in reads it. What none holds is Anthropic's or OpenAI's, or nobody's."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -91,12 +91,22 @@ def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
     return records
 
 
+class _MadeCall(NamedTuple):
+    """A call that was made: its tool, its id, and whether it is one of this memory's own."""
+
+    tool: str
+    call_id: str | None
+    is_own: bool
+
+
 class MessageReader:
     """Reads the messages of one conversation in order: a result gets the name of the tool that was called."""
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
         self._own_calls: set[str] = set()
+        self._waiting: list[_MadeCall] = []
+        self._is_answering = False
 
     def read(self, message: ClientMessage, where: str) -> list[NewRecord]:
         """Return the records of one message, however long, without control characters; `where` names it in errors.
@@ -136,11 +146,24 @@ class MessageReader:
             self._tools[part.call_id] = part.tool
             if is_own_tool(part.tool, part.text):
                 self._own_calls.add(part.call_id)
-        tool = part.tool or self._tools.get(part.call_id or "")
-        record = replace(part, tool=tool, occurred_at=usual.occurred_at, pinned=usual.pinned)
-        if part.kind == "tool_result" and part.call_id in self._own_calls:
+        answered = self._answered(part) if part.kind == "tool_result" else None
+        call_id = answered.call_id if answered else part.call_id
+        tool = part.tool or self._tools.get(call_id or "")
+        record = replace(part, tool=tool, call_id=call_id, occurred_at=usual.occurred_at, pinned=usual.pinned)
+        if part.kind == "tool_result" and (call_id in self._own_calls or (answered and answered.is_own)):
             return replace(record, text=OWN_CALL, harness=1)
+        if part.kind == "tool_call" and part.tool:
+            self._waiting = [] if self._is_answering else self._waiting
+            self._waiting.append(_MadeCall(part.tool, part.call_id, is_own_tool(part.tool, part.text)))
+        self._is_answering = part.kind == "tool_result"
         return without_harness(record)
+
+    def _answered(self, result: NewRecord) -> _MadeCall | None:
+        """Take the call that a result without an id answers: the first of its tool among those made before it."""
+        waiting = [] if result.call_id else [each for each in self._waiting if each.tool == result.tool]
+        if waiting:
+            self._waiting.remove(waiting[0])
+        return waiting[0] if waiting else None
 
 
 def _is_example(message: ClientMessage) -> bool:

@@ -23,6 +23,8 @@ def a_call(tool: str | None, arguments: object) -> Entry:
         ("Read", {"file_path": "a.py"}, "Read a.py"),
         ("read_file", "a.py", "Read a.py"),
         ("readFile", {"path": "a.py"}, "Read a.py"),
+        ("write_to_file", {"absolutePath": "/app/a.py"}, "Wrote /app/a.py"),
+        ("read_file", {"absolute_path": "/app/a.py"}, "Read /app/a.py"),
         ("mcp__files__list_directory", {"path": "src"}, "Listed src"),
         ("LS", {"path": "src"}, "Listed src"),
         ("Bash", {"command": "pytest -q\n  tests"}, "Ran `pytest -q tests`"),

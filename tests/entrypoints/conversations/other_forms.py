@@ -8,6 +8,8 @@ from typing import Any, cast
 from tests.entrypoints.conversations.message_rules import of_anthropic, of_openai
 
 Messages = list[dict[str, Any]]
+DETAILS = "<environment_details>\n# Current Mode\nACT MODE\n</environment_details>"
+"""What Cline puts at the end of each message in the user's role."""
 _KINDS = {"system": "system", "user": "human", "assistant": "ai"}
 _CLASSES = {"human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
 
@@ -236,6 +238,47 @@ def _serialized(messages: Messages) -> Messages:
     ]
 
 
+def cline(messages: Messages) -> Messages:
+    """Calls are XML at the end of the agent's text, results and the user's words are text in frames."""
+
+    def part(one: dict[str, Any]) -> dict[str, Any]:
+        if one["type"] == "tool_use":
+            text = f"<execute_command>\n<command>{one['input']['command']}</command>\n</execute_command>"
+            return {"type": "text", "text": text}
+        if one["type"] == "tool_result":
+            told = one["content"] or "(tool did not return anything)"
+            return {"type": "text", "text": f"[execute_command for '{one['tool_use_id']}'] Result:\n{told}"}
+        return one
+
+    def users(message: dict[str, Any]) -> Messages:
+        said = [part(one) for one in _parts(message)]
+        is_result = any(one["type"] == "tool_result" for one in _parts(message))
+        framed = [
+            {**one, "text": f"<user_message>\n{one['text']}\n</user_message>"}
+            if one["type"] == "text" and not is_result
+            else one
+            for one in said
+        ]
+        return [*framed, {"type": "text", "text": DETAILS}]
+
+    return [
+        {
+            "role": each["role"],
+            "content": users(each) if each["role"] == "user" else [part(one) for one in _parts(each)],
+        }
+        for each in messages
+    ]
+
+
+def _broken_in_cline(messages: Messages) -> list[str]:
+    parts = [part for message in messages for part in _parts(message)]
+    kinds = {part["type"] for part in parts} - {"text", "image", "thinking"}
+    broken = [f"no part is of the type {kind}" for kind in kinds]
+    broken += ["a part has its own fields alone" for part in parts if any(name.startswith("_") for name in part)]
+    broken += ["a text is not empty" for part in parts if part["type"] == "text" and not part["text"].strip()]
+    return broken + ["content is not empty" for message in messages if not message["content"]]
+
+
 def _is_right(messages: Messages) -> list[str]:
     names = [_CLASSES[each["kwargs"]["type"]] for each in messages]
     return ["the class is that of the type"] * (names != [each["id"][-1] for each in messages])
@@ -244,6 +287,7 @@ def _is_right(messages: Messages) -> list[str]:
 OTHER_FORMS = {
     "gemini": Form(write=gemini, broken=lambda made: of_anthropic(_from_gemini(made))),
     "bedrock": Form(write=bedrock, broken=lambda made: of_anthropic(_from_bedrock(made))),
+    "cline": Form(write=cline, broken=_broken_in_cline),
     "vercel_ui": Form(write=vercel_ui, broken=_broken_in_vercel_ui),
     "vercel_model": Form(write=vercel_model, broken=lambda made: of_openai(_from_vercel_model(made))),
     "langchain": Form(write=langchain, broken=lambda made: of_openai(_from_langchain(made))),
