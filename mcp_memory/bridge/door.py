@@ -32,8 +32,11 @@ SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""
 LOOK_SECONDS: Final = 0.02
-LOST_SECONDS: Final = 20.0
-"""Time without an owner after which a client is told, and that an owner may take to leave the memory to the next."""
+LOST_SECONDS: Final = 25.0
+"""Time without an owner after which a client is told, and that an owner may take to leave the memory to the next.
+
+With the seconds in which a silent owner is asked, a machine may stand still for half a minute before a call fails.
+"""
 MOST_HELLO_BYTES: Final = 262_144
 MOST_NAME_BYTES: Final = 1_000
 
