@@ -10,7 +10,6 @@ from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.domain.memory import harness
-from mcp_memory.domain.sessions.agent_actions import printed
 from mcp_memory.domain.text import time_phrases
 from mcp_memory.domain.text.passages import inflections_of
 
@@ -26,9 +25,6 @@ BOUNDED = {
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
     "mcp_memory.domain.memory.harness": [*harness.patterns()],
-    "mcp_memory.domain.sessions.agent_actions": [
-        (printed(name), "search") for name in ("6543", "a_1", "aa1aa1", "1.1")
-    ],
     "mcp_memory.domain.text.passages": [
         (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
