@@ -89,7 +89,7 @@ class SharedServer:
                 window.output.send_later(b"%b%b\n" % (door.PLACE, place.encode()))
 
     def dismiss(self, seconds: float) -> None:
-        """Read no more from any window, tell it how far it was read, and wait for its calls in flight. Thread-safe.
+        """Read no more from any window, tell it so, and wait for its calls in flight. Thread-safe.
 
         Who comes second waits for the first.
         """
@@ -102,7 +102,8 @@ class SharedServer:
         with self._lock:
             windows, self._is_dismissed = list(self._windows.values()), True
         for window in windows:
-            window.output.send_later(b"%b%d\n" % (door.BYE, window.lines.end()))
+            window.lines.end()
+            window.output.send_later(door.BYE + b"0\n")
         for window in windows:
             window.lines.wait(max(0.0, until - time.monotonic()))
             window.pending.wait(max(0.0, until - time.monotonic()))
@@ -239,7 +240,7 @@ class _Window:
 
 
 class _PassedLines:
-    """The lines that a window's process passes on, counted, so that it knows which were read. Thread-safe."""
+    """The lines that a window's process passes on. Thread-safe."""
 
     def __init__(
         self, connection: socket.socket, source: BinaryIO, heard: Callable[[], None], numbers: dict[object, int]
@@ -249,7 +250,6 @@ class _PassedLines:
         self._source = source
         self._heard = heard
         self._numbers = numbers
-        self._count = 0
         self.left_at: float | None = None
         """The time at which the window's process left, by the monotonic clock in seconds."""
         self._has_ended = False
@@ -268,7 +268,6 @@ class _PassedLines:
             if self._has_ended or self._is_left():
                 self._is_over.set()
                 return b""
-            self._count += line.endswith(b"\n")
             return line
 
     def _passed(self, most: int) -> bytes:
@@ -284,13 +283,12 @@ class _PassedLines:
             self._numbers[request_id] = number
         return line
 
-    def end(self) -> int:
-        """Return no further line; return how many there were."""
+    def end(self) -> None:
+        """Return no further line."""
         with self._lock:
             self._has_ended = True
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
-        return self._count
 
     def _is_left(self) -> bool:
         """True where nobody awaits answers: the window has told its client that they will not come, or is gone too."""
