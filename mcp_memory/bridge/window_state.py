@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 
 CALL: Final = b"\0call "
 """The number of a call follows, the same when it is asked again. The next line is the call."""
+CALL_HEADER: Final = "mcp-memory-call"
+"""The header that says the same over HTTP: the window's label and the call's number, as in `s1f0c9a2b7d34/7`."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes that may wait for one side before the other is read no further, and those of the longest line kept."""
 _OF_A_SESSION: Final = ("initialize", "notifications/initialized", "resources/subscribe", "logging/setLevel")

@@ -77,12 +77,13 @@ class SharedServer:
             return await call_next(ctx)
         client = ctx.session.client_params
         try:
-            with visited_by(replace(window.sender, client=client.client_info.name if client else "")):
+            number = window.calls.pop(ctx.request_id, 0)
+            call = f"{window.seat.label}/{number}" if number else ""
+            with visited_by(replace(window.sender, client=client.client_info.name if client else "", call=call)):
                 return await call_next(ctx)
         finally:
             if ctx.request_id is not None:
                 window.pending.settle(ctx.method)
-                window.seat.calls.pop(ctx.request_id, None)
             place = self._app.windows.place_of(window.seat.session)
             if place is not None and place != window.place:
                 window.place = place
@@ -218,9 +219,11 @@ class _Window:
         self.place = place
         self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
         self.pending = PendingRequests()
+        self.calls: dict[object, int] = {}
+        """The numbers of its calls that are on their way, by the ids of their requests."""
         self._source, self._target = connection.makefile("rb"), connection.makefile("wb")
         self.output = LineOutput(self._target)
-        self.lines = _PassedLines(connection, self._source, self._say_here, seat.calls)
+        self.lines = _PassedLines(connection, self._source, self._say_here, self.calls)
 
     def close(self) -> None:
         """End the connection for both sides."""
