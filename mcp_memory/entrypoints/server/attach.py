@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TypeAlias, TypedDict, cast
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TypeAlias, cast
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,7 @@ from mcp_memory.bridge.process_end import (
 )
 from mcp_memory.bridge.window_state import as_mapping, read_object
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
+from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint, headers_for, is_near
 from mcp_memory.entrypoints.server.stdio import log_to_stderr
 
 if TYPE_CHECKING:
@@ -46,13 +47,6 @@ _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "nam
 """Parameters that a header repeats, for proxies to go by."""
 _PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
-
-
-class ConnectionOptions(TypedDict):
-    """Options of the library's clients."""
-
-    verify: bool
-    trust_env: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +94,11 @@ def attach(settings: "Settings") -> NoReturn:
         at_end=lambda: leave_within(3 * GRACE_SECONDS),
     )
     url, headers = endpoint(settings.url or ""), headers_for(settings)
-    if "authorization" in headers and urlsplit(url).scheme == "http" and not _is_near(url):
+    if "authorization" in headers and urlsplit(url).scheme == "http" and not is_near(url):
         logger.warning("The token goes to %s unencrypted; use https.", urlsplit(url).hostname)
     anyio.run(partial(_serve, url, headers, io.BufferedReader(guarded), output))
     output.wait(GRACE_SECONDS)
     leave()
-
-
-def endpoint(url: str) -> str:
-    """Return the address that messages go to: the address as it is, or its /mcp where it names a server alone."""
-    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output: LineOutput) -> None:
@@ -265,16 +254,6 @@ def read_message(line: bytes) -> ClientLine:
     )
 
 
-def headers_for(settings: "Settings") -> dict[str, str]:
-    """Return the headers of every request: its token, and the namespace where one was chosen."""
-    headers: dict[str, str] = {}
-    if settings.token and (secret := settings.token.get_secret_value().strip()):
-        headers["authorization"] = f"Bearer {secret}"
-    if settings.namespace is not None:  # What the folder says it is stays here: the server cannot know if it is true.
-        headers["mcp-memory-namespace"] = quote(settings.namespace, safe="/.~")
-    return headers
-
-
 def _headers_of(message: ClientLine, session: _Session) -> dict[str, str]:
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     if message.version:
@@ -291,17 +270,6 @@ def _header_value(text: str) -> str:
     if _PLAIN_HEADER.fullmatch(text) and text == text.strip() and not _ENCODED_HEADER.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
-
-
-def connection_options(url: str) -> "ConnectionOptions":
-    """Return how a client of the library connects to this address."""
-    is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
-    # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
-    return {"verify": is_encrypted, "trust_env": not _is_near(url)}
-
-
-def _is_near(url: str) -> bool:
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 async def _lines(source: BinaryIO) -> AsyncIterator[bytes]:

@@ -25,7 +25,8 @@ from mcp.types import (
 )
 
 from mcp_memory.entrypoints.server import attach
-from mcp_memory.entrypoints.server.attach import connection_options, endpoint, read_message
+from mcp_memory.entrypoints.server.attach import read_message
+from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint
 from tests.entrypoints.http.conftest import (
     ERAS,
     PATIENCE_SECONDS,
