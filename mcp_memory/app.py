@@ -71,8 +71,6 @@ class Seat:
         self.settings = settings
         self.label = session or f"s{uuid.uuid4().hex[:12]}"
         """The name that its process has for itself, also with another owner of the memory."""
-        self.calls: dict[object, int] = {}
-        """The numbers of its calls at work, by the ids of their requests."""
         self.differing = differing
         """The variables of its process that do not count, since the memory was opened with others."""
         self.session = settings.session or self.label

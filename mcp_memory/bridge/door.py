@@ -26,7 +26,7 @@ REFUSED: Final = b"\0no "
 PLACE: Final = b"\0place "
 """The place of the window in the task tree follows, which its next owner gives it again."""
 BYE: Final = b"\0bye "
-"""The owner reads no more; the number of lines that it has read follows."""
+"""The owner reads no more, and ends in order; a 0 follows, where earlier versions said how much they had read."""
 LOCK: Final = "owner.lock"
 SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0

@@ -109,7 +109,7 @@ class Relay:
         self.window = window
         self._owner: socket.socket | None = None
         self._begun = bytearray()
-        self._read: int | None = None
+        self._is_ending = False
         self._has_heard = self._was_heard = False
         self._takes_more = True
         self._is_trusted = True
@@ -124,7 +124,7 @@ class Relay:
         Ends the process when the client leaves, or the owner refuses it. After it the window is prepared for the next
         owner.
         """
-        self._owner, self._begun, self._read, self._asked_at = owner, bytearray(), None, None
+        self._owner, self._begun, self._is_ending, self._asked_at = owner, bytearray(), False, None
         self._has_heard, self._takes_more, self._is_trusted = False, True, True
         self._heard_at = time.monotonic()
         owner.setblocking(False)
@@ -132,7 +132,7 @@ class Relay:
             while self._is_trusted and self._step():
                 pass
         self._owner, self._lost_at = None, time.monotonic()
-        self.window.begin_anew(self._read)
+        self.window.begin_anew(is_lost=not self._is_ending)
         return self._has_heard
 
     @property
@@ -241,7 +241,7 @@ class Relay:
         if line.startswith(door.PLACE):
             self.window.place = line[len(door.PLACE) : -1].decode()
         elif line.startswith(door.BYE):
-            self._read, self._takes_more = int(line[len(door.BYE) :]), False
+            self._is_ending, self._takes_more = True, False
         elif line != door.HERE:
             self.window.answer(line)
         return None

@@ -1,6 +1,6 @@
 """A window as the next owner must know it: what its client has said, and which of its requests are open.
 
-Knows no socket.
+Knows no socket. A server over HTTP is an owner too: there answers are lost one by one, and sessions forgotten.
 """
 
 import json
@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 
 CALL: Final = b"\0call "
 """The number of a call follows, the same when it is asked again. The next line is the call."""
+CALL_HEADER: Final = "mcp-memory-call"
+"""The header that says the same over HTTP: the window's label and the call's number, as in `s1f0c9a2b7d34/7`."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes that may wait for one side before the other is read no further, and those of the longest line kept."""
 _OF_A_SESSION: Final = ("initialize", "notifications/initialized", "resources/subscribe", "logging/setLevel")
@@ -18,16 +20,16 @@ _IN_DOUBT: Final = (
     "The process that served this memory ended during the call. What it was to change may be stored or not:"
     " look for it with recall, then call again if it is missing."
 )
+_MAYBE: Final = "What the call was to change may be stored or not."
 
 
 class _Sent(NamedTuple):
-    """A request that was passed on: its line, how many lines the owner had been told with it, and a call's number.
+    """A request that was passed on: its line, and a call's number.
 
-    A subscription is not owed: it is answered when it ends.
+    A subscription is not owed: it is answered when it ends. One whose owner was killed is not repeatable any more.
     """
 
     line: bytes
-    number: int
     call: int
     is_repeatable: bool
     is_owed: bool
@@ -49,7 +51,6 @@ class WindowState:
         self._standing: dict[str, bytes] = {}
         self._open: dict[int | str | None, _Sent] = {}
         self._begun = bytearray()
-        self._told = 0
         self._is_amid_line = False
         self.was_answered = False
         """True once the client has had a word of an owner's."""
@@ -95,13 +96,13 @@ class WindowState:
         self.to_client += line
         return None
 
-    def begin_anew(self, read: int | None) -> None:
-        """Prepare what the next owner is told. The last one had `read` so many lines; None where it did not say.
+    def begin_anew(self, *, is_lost: bool) -> None:
+        """Prepare what the next owner is told. The last one `is_lost` where it did not say that it ends.
 
-        What is open is asked again; owners do once what changes something. Once: a question that ends its owner must
-        not be asked of one after another, and the client is told that nobody knows.
+        What is open is asked again; owners do once what changes something. After a loss once: a question that ends its
+        owner must not be asked of one after another, and the client is told that nobody knows.
         """
-        opened, self._open, self._told, self._has_more = self._open, {}, 0, False
+        opened, self._open, self._has_more = self._open, {}, False
         self.to_owner.clear()
         self._is_amid_line = False
         self.repeated.clear()
@@ -115,25 +116,43 @@ class WindowState:
             if number is not None:
                 self.repeated.add(number)
         for number, sent in opened.items():
-            if read is not None and sent.number > read:
-                self._pass(sent.line, sent.call)
-            elif sent.is_repeatable:
-                self._pass(sent.line, sent.call)
-                self._open[number] = self._open[number]._replace(is_repeatable=read is not None)
-            else:
-                self._fail(number, _IN_DOUBT)
+            self._pass_again(number, sent, is_lost=is_lost)
+
+    def repeat_session(self) -> list[bytes]:
+        """Return what makes the session, for a server over HTTP that has forgotten it. Open requests are no part."""
+        opened = [sent.line for sent in self._open.values()]
+        lines = [line for line in self._standing.values() if line not in opened]
+        self.repeated = {number for line in lines if (number := _id(read_object(line))) is not None}
+        return lines
+
+    def ask_again(self, number: int | str | None, *, is_lost: bool) -> None:
+        """Pass one open request on again, as `begin_anew` does with all."""
+        if sent := self._open.pop(number, None):
+            self._pass_again(number, sent, is_lost=is_lost)
+
+    def fail(self, number: int | str | None, why: str) -> None:
+        """Answer an open request with an error: it is not asked again."""
+        if sent := self._open.pop(number, None):
+            self._fail(number, why if sent.is_repeatable else f"{why} {_MAYBE}")
 
     def give_up(self, why: str) -> None:
         """Answer every open request with an error: no owner will be asked for it again."""
         for number in list(self._open):
-            self._fail(number, f"{why} What the call was to change may be stored or not.")
+            self._fail(number, f"{why} {_MAYBE}")
         self._open.clear()
-        self.begin_anew(None)
+        self.begin_anew(is_lost=True)
 
     def end(self) -> None:
         """Take the last line, though no line feed ends it."""
         if self._begun:
             self.hear(b"\n")
+
+    def _pass_again(self, number: int | str | None, sent: _Sent, *, is_lost: bool) -> None:
+        if is_lost and not sent.is_repeatable:
+            return self._fail(number, _IN_DOUBT)
+        self._pass(sent.line, sent.call)
+        self._open[number] = sent._replace(is_repeatable=sent.is_repeatable and not is_lost)
+        return None
 
     def _fail(self, number: int | str | None, why: str) -> None:
         error = {"code": -32000, "message": why}
@@ -158,11 +177,10 @@ class WindowState:
         self._send(line)
         if isinstance(method, str) and number is not None:
             is_owed = method != "subscriptions/listen"
-            self._open[number] = _Sent(line, self._told, call, is_repeatable=True, is_owed=is_owed)
+            self._open[number] = _Sent(line, call, is_repeatable=True, is_owed=is_owed)
 
     def _send(self, line: bytes) -> None:
         self._is_amid_line = not line.endswith(b"\n")
-        self._told += not self._is_amid_line
         self.to_owner += line
 
 

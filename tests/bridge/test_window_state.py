@@ -68,7 +68,7 @@ def test_a_line_that_nobody_takes_passes_in_parts(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_next_server_is_told_the_handshake_and_the_client_hears_of_nothing(window: WindowState) -> None:
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY]
     window.answer(answer(1))
     assert not window.to_client
@@ -79,7 +79,7 @@ def test_the_next_server_is_told_the_handshake_and_the_client_hears_of_nothing(w
 def test_a_handshake_without_an_answer_is_answered_by_the_next(window: WindowState) -> None:
     fresh = WindowState()
     fresh.hear(HELLO)
-    fresh.begin_anew(None)
+    fresh.begin_anew(is_lost=True)
     assert told(fresh) == [HELLO]
     fresh.answer(answer(1))
     assert fresh.to_client == answer(1)
@@ -88,7 +88,7 @@ def test_a_handshake_without_an_answer_is_answered_by_the_next(window: WindowSta
 @pytest.mark.parametrize("request_line", [call("recall", 7), call("assemble_context", 7), line("resources/read", 7)])
 def test_a_question_is_asked_again(window: WindowState, request_line: bytes) -> None:
     window.hear(request_line)
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY, request_line]
     window.answer(answer(7))
     assert window.to_client == answer(7)
@@ -97,10 +97,10 @@ def test_a_question_is_asked_again(window: WindowState, request_line: bytes) -> 
 def test_a_question_that_may_end_its_server_is_not_asked_of_one_after_another(window: WindowState) -> None:
     asked = call("recall", 7)
     window.hear(asked)
-    window.begin_anew(3)  # An orderly end says nothing against the question.
-    window.begin_anew(None)
+    window.begin_anew(is_lost=False)  # An orderly end says nothing against the question.
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY, asked]
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY]
     assert json.loads(window.to_client)["error"]["code"] == -32000
 
@@ -116,9 +116,9 @@ def test_a_call_is_asked_again_once_under_its_number(window: WindowState) -> Non
     window.hear(call("remember", 7) + line("ping", 8) + call("recall", 9))
     first = bytes(window.to_owner)
     assert first == CALL + b"1\n" + call("remember", 7) + line("ping", 8) + CALL + b"2\n" + call("recall", 9)
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert bytes(window.to_owner).endswith(first)
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY]
     errors = [json.loads(each) for each in bytes(window.to_client).splitlines()]
     assert [each["id"] for each in errors] == [7, 8, 9]
@@ -134,15 +134,46 @@ def test_a_client_that_uses_an_id_again_makes_another_call(window: WindowState) 
     assert CALL + b"2\n" in window.to_owner
 
 
-def test_a_call_that_was_never_read_is_made_by_the_next(window: WindowState) -> None:
+def test_a_call_is_made_by_the_next_however_many_owners_end_in_order(window: WindowState) -> None:
     first, second = call("remember", 7), call("remember", 8)
     window.hear(first + second)
-    window.begin_anew(3)  # The handshake's two lines, and the first call.
-    assert told(window) == [HELLO, READY, first, second]
-    window.begin_anew(2)  # A second owner ended as well; it had read the handshake alone.
-    assert told(window) == [HELLO, READY, first, second]
-    window.begin_anew(None)  # Neither has been asked twice by an owner that read it and was killed.
-    assert told(window) == [HELLO, READY, first, second]
+    for is_lost in (False, False, True, False):  # One of them was killed.
+        window.begin_anew(is_lost=is_lost)
+        assert told(window) == [HELLO, READY, first, second]
+        assert not window.to_client
+    window.begin_anew(is_lost=True)
+    assert len(window.to_client.splitlines()) == 2
+
+
+def test_of_open_requests_one_may_be_lost_or_fail_alone(window: WindowState) -> None:
+    """As over HTTP, where each has a connection of its own."""
+    window.hear(call("remember", 7) + call("remember", 8) + call("remember", 9))
+    told(window)
+    window.ask_again(7, is_lost=True)
+    assert bytes(window.to_owner) == CALL + b"1\n" + call("remember", 7)
+    window.ask_again(7, is_lost=False)
+    window.ask_again(8, is_lost=False)
+    window.fail(7, "Nobody is there.")
+    window.fail(8, "Nobody is there.")
+    window.fail(8, "It is open no more.")
+    window.ask_again(8, is_lost=True)
+    window.ask_again(9, is_lost=True)
+    window.ask_again(9, is_lost=True)
+    answers = [json.loads(each)["error"]["message"] for each in bytes(window.to_client).splitlines()]
+    assert answers[:2] == ["Nobody is there. What the call was to change may be stored or not.", "Nobody is there."]
+    assert len(answers) == 3
+    assert not window.is_owed
+
+
+def test_a_session_is_told_again_beside_its_open_requests(window: WindowState) -> None:
+    kept = line("resources/subscribe", 5, uri="memory://tasks")
+    window.hear(kept)
+    assert window.repeat_session() == [HELLO, READY]
+    window.answer(answer(5))
+    window.to_client.clear()
+    assert window.repeat_session() == [HELLO, READY, kept]
+    window.answer(answer(1))
+    window.answer(answer(5))
     assert not window.to_client
 
 
@@ -152,7 +183,7 @@ def test_what_is_followed_is_followed_again_unless_it_was_given_up(window: Windo
     for number in (5, 6, 7):
         window.answer(answer(number))
     window.to_client.clear()
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY, kept]
     window.answer(answer(5))
     assert not window.to_client
@@ -164,14 +195,14 @@ def test_a_subscription_that_is_answered_when_it_ends_is_not_owed(window: Window
     assert not window.is_owed
     window.hear(call("recall", 10))
     assert window.is_owed
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY, listening, call("recall", 10)]
 
 
 def test_a_line_that_was_begun_waits_for_its_end(window: WindowState) -> None:
     asked = call("recall", 7)
     window.hear(asked[:20])
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY]
     window.hear(asked[20:])
     assert told(window) == [asked]
@@ -192,16 +223,16 @@ def test_where_nobody_is_to_be_had_each_open_request_is_answered(window: WindowS
 
 def test_an_owner_is_needed_once_there_is_something_to_say(window: WindowState) -> None:
     """Or to be told: a window that says nothing starts none."""
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert not window.needs_owner
     window.hear(line("ping", 7))
     assert window.needs_owner
     window.answer(answer(7))
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert not window.needs_owner
     window.hear(line("resources/subscribe", 8, uri="memory://tasks"))
     window.answer(answer(8))
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert window.needs_owner
 
 
@@ -227,7 +258,7 @@ def test_what_the_client_cancelled_is_owed_no_more(window: WindowState) -> None:
     cancelled = line("notifications/cancelled", requestId=2)
     window.hear(call("recall", 2) + cancelled + line("notifications/cancelled", requestId=[]))
     assert not window.is_owed
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [HELLO, READY]
     assert window.to_client == b""
 
@@ -236,7 +267,7 @@ def test_an_id_that_no_request_can_have_is_for_the_server_to_refuse(window: Wind
     odd = line("initialize").replace(b'"method"', b'"id": [], "method"', 1)
     window.hear(odd)
     assert not window.is_owed
-    window.begin_anew(None)
+    window.begin_anew(is_lost=True)
     assert told(window) == [odd, READY]
 
 

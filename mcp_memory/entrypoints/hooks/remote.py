@@ -16,7 +16,7 @@ from mcp_memory.bounded_files import bounded_lines, open_regular
 from mcp_memory.entrypoints.hooks.events import mark_before, unread_from, was_fed_long_ago
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH, HookCall
 from mcp_memory.entrypoints.hooks.session_notes import Noted
-from mcp_memory.entrypoints.server.attach import connection_options, endpoint, headers_for
+from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint, headers_for
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 
+from mcp_memory.bridge.window_state import CALL_HEADER
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
 from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
 from mcp_memory.entrypoints.page.doors import PAGE_PATH
@@ -56,9 +57,11 @@ NAMESPACE_HEADER: Final = "mcp-memory-namespace"
 SESSION_HEADER: Final = "mcp-session-id"
 LABEL_DIGITS: Final = 12
 MAX_NAMESPACE: Final = 200
-SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
-"""Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
+SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER, CALL_HEADER)
+"""Headers that say who comes, where to, and with which call: of two, a proxy might believe one and we the other."""
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_CALL_KEY = re.compile(r"[!-~]{1,100}")
+"""A window's label and a call's number: `s1f0c9a2b7d34/7`."""
 _SCHEME: Final = "bearer "
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
@@ -98,14 +101,16 @@ class Authenticator:
             StoreUnavailable: tokens cannot be read.
         """
         wanted, is_window = unquote(headers.get(NAMESPACE_HEADER, "")), _is_in_session(headers)
-        secret = _secret(headers)
+        secret, call = _secret(headers), headers.get(CALL_HEADER, "")
+        if call and not _CALL_KEY.fullmatch(call):
+            raise Refused(400, f"{CALL_HEADER} must be 1 to 100 printable characters of ASCII, without spaces.")
         if not secret:
             if not self.is_open(headers):
                 raise Refused(401, "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one.")
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
             visitor = RequestSender(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
-            return Admitted(visitor=visitor, token=None)
+            return Admitted(visitor=replace(visitor, call=call and f"http/{call}"), token=None)
         token = self.tokens.recognise(secret)
         if token is None:
             raise Refused(
@@ -118,7 +123,7 @@ class Authenticator:
         visitor = RequestSender(
             grant=token.grant, namespace=namespace, session=_label(headers, token), is_window=is_window
         )
-        return Admitted(visitor=visitor, token=token)
+        return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}"), token=token)
 
     def is_open(self, headers: Mapping[str, str]) -> bool:
         """Return True where no token is asked for. What a proxy passes on does not come from this machine.

@@ -1,5 +1,6 @@
 """Connects a client on standard input with a memory over HTTP: passes each message on, and each answer back.
 
+What is asked again, and what the client is told, `bridge.window_state` says, as for windows of this machine's owner.
 Loads neither the memory nor the protocol's library: it knows only a message's method, id and version.
 """
 
@@ -9,16 +10,17 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TypeAlias, TypedDict, cast
-from urllib.parse import quote, urlsplit
+from math import inf
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, TypeAlias, cast
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 import httpx2
-from mcp_types import CONNECTION_CLOSED, PROTOCOL_VERSION_META_KEY
+from mcp_types import PROTOCOL_VERSION_META_KEY
 
 from mcp_memory.bridge.process_end import (
     GRACE_SECONDS,
@@ -27,8 +29,9 @@ from mcp_memory.bridge.process_end import (
     leave,
     leave_within,
 )
-from mcp_memory.bridge.window_state import as_mapping, read_object
+from mcp_memory.bridge.window_state import CALL, CALL_HEADER, WindowState, as_mapping, read_object
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
+from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint, headers_for, is_near
 from mcp_memory.entrypoints.server.stdio import log_to_stderr
 
 if TYPE_CHECKING:
@@ -42,24 +45,28 @@ NOTICE_SECONDS: Final = 10.0
 """Time for which a notice that the server does not take may hold up the messages behind it."""
 READ_SECONDS: Final = 660.0
 """A little more than a person may take to allow what a tool asks of the client's model."""
+AWAY_SECONDS: Final = 10.0
+"""Time that a server which was there may be away before calls are told so: it ends its calls, and starts again."""
+RETRY_SECONDS: Final = 0.5
+LISTEN_SECONDS: Final = 1.0
+"""Pause before a stream that ended is opened again."""
+_AWAY: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+"""The server has taken nothing."""
+_AWAY_STATUSES: Final = (502, 503)
+"""Answers of a proxy that does not reach the server, and of one that is ending or has too much to do."""
+_FAILURES: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError)
 _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Parameters that a header repeats, for proxies to go by."""
 _PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
 
-class ConnectionOptions(TypedDict):
-    """Options of the library's clients."""
-
-    verify: bool
-    trust_env: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLine:
     """A message of the client: the line as it came, and what tells where it goes.
 
-    A notification has no id; an answer of the client no method. `version` is set in the era without sessions.
+    A notification has no id; an answer of the client no method. `version` is set in the era without sessions. `call`
+    is the number of a call of a tool, else 0.
     """
 
     line: bytes
@@ -68,6 +75,7 @@ class ClientLine:
     version: str
     name: str
     cancels: int | str | None
+    call: int
 
     @property
     def is_request(self) -> bool:
@@ -100,16 +108,11 @@ def attach(settings: "Settings") -> NoReturn:
         at_end=lambda: leave_within(3 * GRACE_SECONDS),
     )
     url, headers = endpoint(settings.url or ""), headers_for(settings)
-    if "authorization" in headers and urlsplit(url).scheme == "http" and not _is_near(url):
+    if "authorization" in headers and urlsplit(url).scheme == "http" and not is_near(url):
         logger.warning("The token goes to %s unencrypted; use https.", urlsplit(url).hostname)
     anyio.run(partial(_serve, url, headers, io.BufferedReader(guarded), output))
     output.wait(GRACE_SECONDS)
     leave()
-
-
-def endpoint(url: str) -> str:
-    """Return the address that messages go to: the address as it is, or its /mcp where it names a server alone."""
-    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output: LineOutput) -> None:
@@ -126,97 +129,151 @@ class _Unanswered(Exception):
 class Bridge:
     """Passes messages on until there are no more, then waits a moment for the answers that are due.
 
-    A session that the server has forgotten, for example after a restart, is reopened without the client's noticing.
+    What the client has said, and what is asked again, `window` knows, as beside an owner of this machine. Here each
+    request has a connection of its own, and a session that the server has forgotten is reopened. For one event loop.
     """
 
     def __init__(self, url: str, client: httpx2.AsyncClient, write: Write) -> None:
+        self.window = WindowState()
         self._url = url
         self._client = client
         self._write = write
         self._session = _Session()
-        self._hello: ClientLine | None = None
-        self._renewing = anyio.Lock()
+        self._opening, self._writing = anyio.Lock(), anyio.Lock()
+        self._tasks = anyio.create_task_group()
         self._in_flight: dict[int | str, tuple[anyio.CancelScope, ClientLine]] = {}
+        self._listens = False
+        self._lost_at: float | None = -inf
+        """The time at which the server went away; None while it is there. Before its first word nobody waits for it."""
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Requests run side by side; whatever is no request keeps its place in the order."""
-        async with anyio.create_task_group() as tasks:
+        async with self._tasks:
             async for line in lines:
-                message = read_message(line)
-                if message.is_request:
-                    scope = anyio.CancelScope()
-                    self._in_flight[cast("int | str", message.id)] = (scope, message)
-                    tasks.start_soon(self._request, message, scope)
-                elif not self._cancelled(message):
-                    with anyio.move_on_after(NOTICE_SECONDS):
-                        await self._pass(message)
-            tasks.cancel_scope.deadline = anyio.current_time() + GRACE_SECONDS
+                self.window.hear(line)
+                await self._pass_on()
+            self._tasks.cancel_scope.deadline = anyio.current_time() + GRACE_SECONDS
+        await self._tell_client()
         await self._end_session()
 
-    def _cancelled(self, message: ClientLine) -> bool:
-        """In the era without sessions a call is cancelled by closing its connection, not by a message."""
-        cancelled = None if message.cancels is None else self._in_flight.get(message.cancels)
-        if cancelled is None or not cancelled[1].version:
-            return False
-        cancelled[0].cancel()
-        return True
+    async def _pass_on(self) -> None:
+        """Send what there is to tell the server. In the era without sessions closing a connection cancels its call."""
+        for message in take_messages(self.window.to_owner):
+            cancelled = None if message.cancels is None else self._in_flight.get(message.cancels)
+            if message.is_request:
+                scope = anyio.CancelScope()
+                self._in_flight[cast("int | str", message.id)] = (scope, message)
+                self._tasks.start_soon(self._request, message, scope)
+            elif cancelled is not None and cancelled[1].version:
+                cancelled[0].cancel()
+            else:
+                with anyio.move_on_after(NOTICE_SECONDS):
+                    await self._try(message)
 
     async def _request(self, message: ClientLine, scope: anyio.CancelScope) -> None:
+        """Send a request until it is answered, or `window` gives it up."""
+        number = cast("int | str", message.id)
+        with scope:
+            await self._try(message)
+        if self._in_flight.get(number, (None,))[0] is scope:
+            del self._in_flight[number]
+        await self._pass_on()
+        await self._tell_client()
+        if message.method == "resources/subscribe" and not self._listens:
+            self._listens = True
+            self._tasks.start_soon(self._listen)
+
+    async def _listen(self) -> None:
+        """Hear what the server says unasked in the era with sessions: it follows resources for the client."""
+        while True:
+            await self._try(_NOTHING)
+            await anyio.sleep(LISTEN_SECONDS)
+
+    async def _try(self, message: ClientLine) -> None:
+        """Send a message; a request that is not answered is asked again, or the client is told."""
+        number, why = message.id, "does not answer"
         try:
-            with scope:
-                await self._pass(message)
-        finally:
-            self._in_flight.pop(cast("int | str", message.id), None)
+            return await self._send(message)
+        except _Unanswered as error:
+            why = str(error)
+        except _AWAY:
+            if self._may_return() and message.is_request:
+                await anyio.sleep(RETRY_SECONDS)
+                return self.window.ask_again(number, is_lost=False)
+        except _FAILURES as error:
+            logger.info("%.100s: the answer was lost (%s).", message.method or "notices", type(error).__name__)
+            return self.window.ask_again(number, is_lost=True)
+        logger.info("%.100s: the server %s.", message.method, why)
+        told = f"The memory at {self._url} {why}; start its server or check MCP_MEMORY_URL, then try again."
+        return self.window.fail(number, told)
 
-    async def _pass(self, message: ClientLine) -> None:
-        """Send a message and write whatever comes back; an error in its place where nothing does."""
-        try:
-            await self._send(message, self._write)
-        except (_Unanswered, httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError) as error:
-            why = str(error) if isinstance(error, _Unanswered) else "does not answer"
-            logger.info("%.100s: the server %s (%s).", message.method or "answer", why, type(error).__name__)
-            if message.is_request:
-                told = f"The memory at {self._url} {why}; start its server or check MCP_MEMORY_URL, then try again."
-                body = {"jsonrpc": "2.0", "id": message.id, "error": {"code": CONNECTION_CLOSED, "message": told}}
-                await self._write(json.dumps(body).encode())
+    def _may_return(self) -> bool:
+        """True for a while after the server went away: it may be starting again."""
+        if self._lost_at is None:
+            self._lost_at = anyio.current_time()
+        return anyio.current_time() < self._lost_at + AWAY_SECONDS
 
-    async def _send(self, message: ClientLine, write: Write) -> None:
-        session = self._session if message.method != "initialize" else _Session()
-        async with self._open(message, session) as response:
-            if response.status_code != 404 or not session.id:
-                return await self._deliver(response, message, write)
-        await self._renew(session)
-        async with self._open(message, self._session) as response:
-            return await self._deliver(response, message, write)
-
-    def _open(self, message: ClientLine, session: _Session) -> AbstractAsyncContextManager[httpx2.Response]:
-        headers = _headers_of(message, session)
-        return self._client.stream("POST", self._url, content=message.line, headers=headers)
+    async def _send(self, message: ClientLine) -> None:
+        """Send a message and take what comes back, within a session that the server knows."""
+        if message.method == "initialize":
+            async with self._opening:
+                await self._post(message, _Session())
+            return
+        async with self._opening:  # Behind the handshake, if one is under way.
+            session = self._session
+        if not await self._post(message, session):
+            await self._renew(session)
+            if not await self._post(message, self._session):
+                raise _Unanswered("does not keep its sessions")
 
     async def _renew(self, lost: _Session) -> None:
-        """Shake hands again as the client did; once, however many calls have found the session gone."""
-        async with self._renewing:
-            if self._session != lost or self._hello is None:
+        """Tell the server what makes the session; once, however many messages have found it gone."""
+        async with self._opening:
+            if self._session != lost:
                 return
-            await self._send(self._hello, _nowhere)
-            await self._send(read_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}'), _nowhere)
+            try:
+                for message in map(read_message, self.window.repeat_session()):
+                    await self._post(message, _Session() if message.method == "initialize" else self._session)
+            except BaseException:
+                self._session = lost  # What was not told yet is told with the next message.
+                raise
 
-    async def _deliver(self, response: httpx2.Response, message: ClientLine, write: Write) -> None:
-        """Write what the server answers. Raises _Unanswered where that is not what was due."""
+    async def _post(self, message: ClientLine, session: _Session) -> bool:
+        """Send a message and take what comes back; False where the server has forgotten the session.
+
+        Raises as the library does, and _Unanswered.
+        """
+        how, headers = "POST" if message.line else "GET", _headers_of(message, session)
+        if message.call:
+            headers[CALL_HEADER] = f"{self.window.session}/{message.call}"
+        async with self._client.stream(how, self._url, content=message.line, headers=headers) as response:
+            if response.status_code == 404 and session.id:
+                return False
+            if response.status_code not in _AWAY_STATUSES:
+                self._lost_at = None
+            elif self._may_return():
+                raise httpx2.ConnectError(f"status {response.status_code}")
+            await self._deliver(response, message)
+        return True
+
+    async def _deliver(self, response: httpx2.Response, message: ClientLine) -> None:
+        """Take what the server answers. Raises _Unanswered where that is not what was due, and as the library does."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             async for event in httpx2.EventSource(response, max_event_size=None):
-                if event.data and await self._give(event.data, response, message, write):
+                if event.data and await self._take(event.data, response, message):
                     return
+            if message.is_request:
+                raise httpx2.ReadError("the stream ended before the answer")
         elif kind == "application/json":
             text = (await response.aread()).decode("utf-8", "replace")
-            if await self._give(text, response, message, write):
+            if await self._take(text, response, message):
                 return
         if message.is_request:
             raise _Unanswered(f"gave no answer (status {response.status_code})")
 
-    async def _give(self, text: str, response: httpx2.Response, message: ClientLine, write: Write) -> bool:
-        """Write a message of the server; True where it is the answer. One without an id answers what was sent."""
+    async def _take(self, text: str, response: httpx2.Response, message: ClientLine) -> bool:
+        """Take a message of the server; True where it is the answer. One without an id answers what was sent."""
         said = read_object(text)
         is_answer = "method" not in said and ("result" in said or "error" in said)
         if is_answer and not message.is_request:
@@ -224,12 +281,20 @@ class Bridge:
         if is_answer and said.get("id") is None:
             text = json.dumps({**said, "id": message.id})
         if is_answer and message.method == "initialize" and "result" in said:
-            self._hello = message
             version = str(as_mapping(said["result"]).get("protocolVersion", ""))
             self._session = _Session(id=response.headers.get("mcp-session-id", ""), version=version)
         if said:
-            await write(text.replace("\r", " ").replace("\n", " ").encode())
+            self.window.answer(text.replace("\r", " ").replace("\n", " ").encode() + b"\n")
+            await self._tell_client()
         return is_answer
+
+    async def _tell_client(self) -> None:
+        """Write what waits for the client, in its order."""
+        async with self._writing:
+            if lines := bytes(self.window.to_client):
+                self.window.to_client.clear()
+                with anyio.CancelScope(shield=True):
+                    await self._write(lines)
 
     async def _end_session(self) -> None:
         """Best effort: the server forgets idle sessions by itself."""
@@ -239,16 +304,30 @@ class Bridge:
                 await self._client.delete(self._url, headers=headers)
 
 
-def _put(output: LineOutput, text: bytes) -> None:
+def _put(output: LineOutput, lines: bytes) -> None:
     try:
-        output.send(text + b"\n")
+        output.send(lines)
     except OSError:
         logger.info("Output is closed: the client is gone.")
         leave()
 
 
-def read_message(line: bytes) -> ClientLine:
-    """Read a line of JSON-RPC, which has been checked before."""
+def take_messages(to_server: bytearray) -> list[ClientLine]:
+    """Take the messages out that wait for the server."""
+    messages: list[ClientLine] = []
+    call = 0
+    for line in bytes(to_server).splitlines():
+        if line.startswith(CALL):
+            call = int(line[len(CALL) :])
+        else:
+            messages.append(read_message(line, call))
+            call = 0
+    to_server.clear()
+    return messages
+
+
+def read_message(line: bytes, call: int = 0) -> ClientLine:
+    """Read a line of JSON-RPC, which has been checked before; `call` is its number."""
     said = read_object(line)
     params = as_mapping(said.get("params"))
     version = as_mapping(params.get("_meta")).get(PROTOCOL_VERSION_META_KEY)
@@ -262,17 +341,12 @@ def read_message(line: bytes) -> ClientLine:
         version=version if isinstance(version, str) else "",
         name=name if isinstance(name, str) else "",
         cancels=cancels if isinstance(cancels, int | str) else None,
+        call=call,
     )
 
 
-def headers_for(settings: "Settings") -> dict[str, str]:
-    """Return the headers of every request: its token, and the namespace where one was chosen."""
-    headers: dict[str, str] = {}
-    if settings.token and (secret := settings.token.get_secret_value().strip()):
-        headers["authorization"] = f"Bearer {secret}"
-    if settings.namespace is not None:  # What the folder says it is stays here: the server cannot know if it is true.
-        headers["mcp-memory-namespace"] = quote(settings.namespace, safe="/.~")
-    return headers
+_NOTHING: Final = read_message(b"")
+"""Asks the server for what it says unasked."""
 
 
 def _headers_of(message: ClientLine, session: _Session) -> dict[str, str]:
@@ -293,21 +367,6 @@ def _header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
 
 
-def connection_options(url: str) -> "ConnectionOptions":
-    """Return how a client of the library connects to this address."""
-    is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
-    # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
-    return {"verify": is_encrypted, "trust_env": not _is_near(url)}
-
-
-def _is_near(url: str) -> bool:
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-
-
 async def _lines(source: BinaryIO) -> AsyncIterator[bytes]:
     while line := await anyio.to_thread.run_sync(source.readline, abandon_on_cancel=True):
         yield line
-
-
-async def _nowhere(_text: bytes) -> None:
-    """The client has had this answer already."""

@@ -30,6 +30,7 @@ class RequestSender:
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
     `namespace` or `session` is the process's own; an empty `client` gave itself no name. `is_window` is True where the
     session is one of the protocol over HTTP. Another window of this machine has a `seat`, whose names count alone.
+    `call` is the key of a call that is asked again where its answer is lost, else "".
     """
 
     grant: Grant | None
@@ -38,6 +39,7 @@ class RequestSender:
     client: str = ""
     is_window: bool = False
     seat: "Seat | None" = None
+    call: str = ""
 
 
 _visitor: ContextVar[RequestSender | None] = ContextVar("visitor", default=None)
@@ -63,6 +65,12 @@ def seat_at_hand() -> "Seat | None":
     """Return the seat of the window that sent the message; None for the process's own client, and over HTTP."""
     visitor = _visitor.get()
     return visitor.seat if visitor else None
+
+
+def key_of_call() -> str:
+    """Return the key of the call at hand, the same when it is asked again; "" where its sender gave none."""
+    visitor = _visitor.get()
+    return visitor.call if visitor else ""
 
 
 _call: ContextVar[RepeatableCall | None] = ContextVar("call", default=None)

@@ -77,19 +77,20 @@ class SharedServer:
             return await call_next(ctx)
         client = ctx.session.client_params
         try:
-            with visited_by(replace(window.sender, client=client.client_info.name if client else "")):
+            number = window.calls.pop(ctx.request_id, 0)
+            call = f"{window.seat.label}/{number}" if number else ""
+            with visited_by(replace(window.sender, client=client.client_info.name if client else "", call=call)):
                 return await call_next(ctx)
         finally:
             if ctx.request_id is not None:
                 window.pending.settle(ctx.method)
-                window.seat.calls.pop(ctx.request_id, None)
             place = self._app.windows.place_of(window.seat.session)
             if place is not None and place != window.place:
                 window.place = place
                 window.output.send_later(b"%b%b\n" % (door.PLACE, place.encode()))
 
     def dismiss(self, seconds: float) -> None:
-        """Read no more from any window, tell it how far it was read, and wait for its calls in flight. Thread-safe.
+        """Read no more from any window, tell it so, and wait for its calls in flight. Thread-safe.
 
         Who comes second waits for the first.
         """
@@ -102,7 +103,8 @@ class SharedServer:
         with self._lock:
             windows, self._is_dismissed = list(self._windows.values()), True
         for window in windows:
-            window.output.send_later(b"%b%d\n" % (door.BYE, window.lines.end()))
+            window.lines.end()
+            window.output.send_later(door.BYE + b"0\n")
         for window in windows:
             window.lines.wait(max(0.0, until - time.monotonic()))
             window.pending.wait(max(0.0, until - time.monotonic()))
@@ -217,9 +219,11 @@ class _Window:
         self.place = place
         self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
         self.pending = PendingRequests()
+        self.calls: dict[object, int] = {}
+        """The numbers of its calls that are on their way, by the ids of their requests."""
         self._source, self._target = connection.makefile("rb"), connection.makefile("wb")
         self.output = LineOutput(self._target)
-        self.lines = _PassedLines(connection, self._source, self._say_here, seat.calls)
+        self.lines = _PassedLines(connection, self._source, self._say_here, self.calls)
 
     def close(self) -> None:
         """End the connection for both sides."""
@@ -239,7 +243,7 @@ class _Window:
 
 
 class _PassedLines:
-    """The lines that a window's process passes on, counted, so that it knows which were read. Thread-safe."""
+    """The lines that a window's process passes on. Thread-safe."""
 
     def __init__(
         self, connection: socket.socket, source: BinaryIO, heard: Callable[[], None], numbers: dict[object, int]
@@ -249,7 +253,6 @@ class _PassedLines:
         self._source = source
         self._heard = heard
         self._numbers = numbers
-        self._count = 0
         self.left_at: float | None = None
         """The time at which the window's process left, by the monotonic clock in seconds."""
         self._has_ended = False
@@ -268,7 +271,6 @@ class _PassedLines:
             if self._has_ended or self._is_left():
                 self._is_over.set()
                 return b""
-            self._count += line.endswith(b"\n")
             return line
 
     def _passed(self, most: int) -> bytes:
@@ -284,13 +286,12 @@ class _PassedLines:
             self._numbers[request_id] = number
         return line
 
-    def end(self) -> int:
-        """Return no further line; return how many there were."""
+    def end(self) -> None:
+        """Return no further line."""
         with self._lock:
             self._has_ended = True
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
-        return self._count
 
     def _is_left(self) -> bool:
         """True where nobody awaits answers: the window has told its client that they will not come, or is gone too."""

@@ -25,7 +25,7 @@ from mcp_memory.domain.model.scopes import RepeatableCall
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments, slim_schema
 from mcp_memory.entrypoints.server.as_meant import as_meant
-from mcp_memory.entrypoints.server.identity import calling, require, seat_at_hand, told
+from mcp_memory.entrypoints.server.identity import calling, key_of_call, require, told
 from mcp_memory.entrypoints.server.json_lines import in_one_line
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.errors import CallDone, McpMemoryError
@@ -89,7 +89,7 @@ class StrictTool(Tool):
             require("read" if self.annotations and self.annotations.read_only_hint else "write")
             meant, note = as_meant(self.arguments, arguments)
             given = read_arguments(self.arguments, meant)
-            with calling(self._call(arguments, context)):
+            with calling(self._call(arguments)):
                 return with_note(await to_thread.run_sync(self.fn, given, ClientSide(context)), note)
         except CallDone as done:
             return _structured({"done_before": str(done), "made": [*done.made]})
@@ -101,14 +101,13 @@ class StrictTool(Tool):
             log_defect(f"Tool {self.name}", error)
             return failure("Internal error; it was logged. Try again, and tell the user if it happens again.")
 
-    def _call(self, arguments: Mapping[str, Any], context: Context[Any, Any]) -> RepeatableCall | None:
+    def _call(self, arguments: Mapping[str, Any]) -> RepeatableCall | None:
         """Return a window's call that changes something: its process asks again where the answer is lost."""
-        seat = seat_at_hand()
-        number = seat.calls.get(context.request_context.request_id, 0) if seat else 0
-        if seat is None or not number or self.name not in DONE_ONCE:
+        key = key_of_call()
+        if not key or self.name not in DONE_ONCE:
             return None
         digest = blake2b(json.dumps([self.name, arguments], sort_keys=True).encode("utf-8", "replace"), digest_size=16)
-        return RepeatableCall(key=f"{seat.label}/{number}", digest=digest.digest())
+        return RepeatableCall(key=key, digest=digest.digest())
 
 
 def make_tool(

@@ -5,12 +5,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import psutil
 import pytest
@@ -25,7 +27,9 @@ from mcp.types import (
 )
 
 from mcp_memory.entrypoints.server import attach
-from mcp_memory.entrypoints.server.attach import connection_options, endpoint, read_message
+from mcp_memory.entrypoints.server.attach import read_message
+from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint
+from tests.ear import Ear
 from tests.entrypoints.http.conftest import (
     ERAS,
     PATIENCE_SECONDS,
@@ -64,13 +68,19 @@ def secret(server: HttpServer) -> str:
 
 @asynccontextmanager
 async def attached(
-    url: str, secret: str, tmp_path: Path, era: str = "auto", sampling: Any = None, **chosen: str
+    url: str,
+    secret: str,
+    tmp_path: Path,
+    era: str = "auto",
+    sampling: Any = None,
+    message_handler: Any = None,
+    **chosen: str,
 ) -> AsyncGenerator[Client]:
     environment = environment_of(tmp_path / "unused", MCP_MEMORY_URL=url, MCP_MEMORY_TOKEN=secret, **chosen)
     if "MCP_MEMORY_NAMESPACE" not in chosen:
         del environment["MCP_MEMORY_NAMESPACE"]
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era, sampling_callback=sampling) as client:
+    async with Client(command, mode=era, sampling_callback=sampling, message_handler=message_handler) as client:
         yield client
     assert not (tmp_path / "unused" / "memory.db").exists()
 
@@ -119,10 +129,98 @@ async def _ignore(progress: float, total: float | None, message: str | None) -> 
     """The client asked for progress, so that it travels too."""
 
 
+@pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_server_that_starts_anew_is_waited_for_and_the_session_goes_on(
+    tmp_path: Path, start_http: Callable[..., HttpServer], era: str
+) -> None:
+    """S4.2: what was asked meanwhile is answered, and what the client follows is followed."""
+    secret = make_token(tmp_path / "data", "ann")
+    first, ear = start_http(tmp_path / "data"), Ear()
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with (
+            attached(first.url, secret, tmp_path, era, message_handler=ear.take) as client,
+            ear.listening(client, era, "memory://tasks") as heard,
+        ):
+            await client.call_tool("push_task", {"goal": "Polish the brass."})
+            assert await heard() == "memory://tasks"
+            first.end()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "remember", {"text": "A lamp was lit."})
+                await anyio.sleep(0.2)
+                await anyio.to_thread.run_sync(start_http, tmp_path / "data", "--port", str(first.port))
+            assert await found(client, "lamp") == ["A lamp was lit."]
+            await anyio.sleep(2 * attach.LISTEN_SECONDS)
+            await client.call_tool("push_task", {"goal": "Guard the harbour."})
+            assert await heard() == "memory://tasks"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_whose_answer_was_lost_is_asked_again_and_done_once(
+    server: HttpServer, secret: str, tmp_path: Path, era: str
+) -> None:
+    """S4.2: it is known by its number; one that loses two answers is not asked a third time."""
+    with CutWire(server.port) as wire:
+        async with attached(f"http://127.0.0.1:{wire.port}/mcp", secret, tmp_path, era) as client:
+            wire.cuts = 1
+            done = await client.call_tool("remember", {"text": f"Told once, {era}."})
+            assert done.structured_content is not None
+            assert len(done.structured_content["made"]) == 1
+            wire.cuts = 2
+            with pytest.raises(MCPError, match="may be stored or not"):
+                await client.call_tool("remember", {"text": f"Told twice, {era}."})
+            assert (wire.cuts, await found(client, f", {era}")) == (0, [f"Told once, {era}.", f"Told twice, {era}."])
+
+
+class CutWire:
+    """A way to a server that loses the next `cuts` answers to `remember`, once it has them."""
+
+    def __init__(self, port: int) -> None:
+        self.cuts = 0
+        self._upstream = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._sockets = [self._listener]
+
+    def __enter__(self) -> "CutWire":
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end(*self._sockets)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._upstream))
+                self._sockets += [near, far]
+                asked = threading.Event()
+                threading.Thread(target=self._carry, args=(near, far, asked, b'"remember"'), daemon=True).start()
+                threading.Thread(target=self._carry, args=(far, near, asked, b'"result"'), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, asked: threading.Event, mark: bytes) -> None:
+        with suppress(OSError):
+            while piece := source.recv(65_536):
+                if mark == b'"remember"' and mark in piece:
+                    asked.set()
+                elif asked.is_set() and self.cuts and mark in piece:
+                    self.cuts -= 1
+                    break
+                target.sendall(piece)
+        self._end(source, target)
+
+    def _end(self, *ended: socket.socket) -> None:
+        for each in ended:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
 async def test_a_server_that_is_away_is_named_and_found_again(
     tmp_path: Path, start_http: Callable[..., HttpServer]
 ) -> None:
-    """S4.2: calls fail meanwhile, and the session goes on once it is back."""
+    """S4.2: calls fail after a while, then at once, and the session goes on once it is back."""
     secret = make_token(tmp_path / "data", "ann")
     first = start_http(tmp_path / "data")
     async with attached(first.url, secret, tmp_path, "legacy") as client:
@@ -249,6 +347,61 @@ async def test_a_notice_that_the_server_does_not_take_holds_nothing_up_for_long(
             url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
             await attach.Bridge(url, client, write).run(lines())
     assert written == []
+
+
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+CUT = httpx2.Response(200, headers={"content-type": "text/event-stream"}, text=": nothing\n\n")
+FULL = httpx2.Response(503, json={"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Busy."}})
+
+
+@pytest.mark.parametrize(
+    ("replies", "told"),
+    [
+        ([FULL], "Busy."),
+        (["hello", FULL, "pong"], "pong"),
+        (["hello", 502, "pong"], "pong"),
+        ([502], "gave no answer (status 502); start its server"),
+        (["hello", CUT, "pong"], "pong"),
+        (["hello", CUT, CUT], "may be stored or not"),
+        (["hello", 404, "hello", "pong"], "pong"),
+        (["hello", 404, "hello", 404], "does not keep its sessions; start its server"),
+    ],
+)
+async def test_what_a_server_replies_decides_whether_it_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, replies: list[Any], told: str
+) -> None:
+    """S4.2: a server that was there is asked again; the sessions that it has forgotten are opened again."""
+    monkeypatch.setattr(attach, "RETRY_SECONDS", 0.01)
+    written: list[bytes] = []
+    has_written = anyio.Event()
+    left = iter(replies)
+
+    async def reply(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":
+            return httpx2.Response(200)
+        chosen = next(left)
+        if isinstance(chosen, int):
+            return httpx2.Response(chosen, text="<html>")
+        if isinstance(chosen, httpx2.Response):
+            return httpx2.Response(chosen.status_code, headers=chosen.headers, content=chosen.content)
+        result = {"protocolVersion": "2025-11-25"} if chosen == "hello" else {"said": chosen}
+        body = {"jsonrpc": "2.0", "id": json.loads(request.content)["id"], "result": result}
+        return httpx2.Response(200, json=body, headers={"mcp-session-id": "one"})
+
+    async def lines() -> AsyncGenerator[bytes]:
+        for message in [HELLO, PING] if replies[0] == "hello" else [PING]:
+            yield json.dumps(message).encode() + b"\n"
+            await has_written.wait()
+
+    async def write(text: bytes) -> None:
+        written.append(text)
+        has_written.set()
+
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(reply)) as client:
+            await attach.Bridge("http://memory.test/mcp", client, write).run(lines())
+    assert told in written[-1].decode()
+    assert list(left) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")

@@ -2,11 +2,12 @@
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -207,7 +208,7 @@ def test_without_a_token_nobody_comes_in(team: Team) -> None:
         assert web.get(team.server.address("/metrics"), headers={}).status_code == 401
 
 
-@pytest.mark.parametrize("name", ["authorization", "mcp-memory-namespace", "mcp-session-id"])
+@pytest.mark.parametrize("name", ["authorization", "mcp-memory-namespace", "mcp-session-id", "mcp-memory-call"])
 def test_nobody_comes_as_two(team: Team, name: str) -> None:
     """S4.2: of two tokens, namespaces or sessions a proxy might have checked the one, and the server take the other."""
     own = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -217,6 +218,24 @@ def test_nobody_comes_as_two(team: Team, name: str) -> None:
     answer = web.post(team.url, json={}, headers=pairs)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == f"The header {name} came more than once; send it once."
+
+
+def test_a_call_with_a_number_is_done_once_for_each_token(team: Team) -> None:
+    """S4.2: as a process that attaches sends it again, when its answer was lost."""
+    told = {"name": "remember", "arguments": {"text": "The quay is closed."}}
+
+    def remember(token: str, call: str, params: Mapping[str, object] = told) -> httpx2.Response:
+        headers = {"mcp-session-id": open_session(team.url, token), "mcp-memory-call": call, **headers_of(token)}
+        return post(team.url, "tools/call", params, headers)
+
+    assert "done_before" not in remember(team.ann, "s1/7").text
+    assert "done_before" in remember(team.ann, "s1/7").text
+    assert "done_before" not in remember(team.ann, "s1/8").text
+    assert "done_before" not in remember(team.bob, "s1/7").text
+    other = {"name": "remember", "arguments": {"text": "The quay is open."}}
+    assert "Another request had" in remember(team.ann, "s1/7", other).text
+    for strange in ("s1 7", "s" * 101):
+        assert remember(team.ann, strange).status_code == 400
 
 
 def test_strange_hosts_and_pages_are_turned_away(team: Team) -> None:
