@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.records import LOG_KINDS
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from mcp_memory.domain.model.records import Json, NewRecord
@@ -212,6 +213,17 @@ class App(Wiring):
         """The client's tokens per counted token: from the settings, else by the client's name."""
         return model_factor(caller.token_factor or self.settings.token_factor, caller.client)
 
+    def refuse_done(self, call: RepeatableCall) -> None:
+        """Raise CallDone where a call of this id was done before."""
+        self.records.refuse_done(call)
+
+    def why_nothing(self, caller: Caller, as_of: str | None) -> str:
+        """Return the line that says so where the caller's memory holds nothing, or held nothing then; else ""."""
+        from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
+
+        nothing = nothing_stored(self.records, caller)
+        return nothing or (nothing_stored_by(self.records, caller, self.searcher.moment(as_of)) if as_of else "")
+
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
     ) -> list[Remembered]:
@@ -238,6 +250,21 @@ class App(Wiring):
         """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""
         with self.call_priority.ahead(), self.follower.snapshot():
             return self.alike_tasks(stack, caller) if stack.current else ()
+
+    def one_revision(self) -> AbstractContextManager[int]:
+        """Answer every read in this context of the newest revision, which it yields. Write nothing inside.
+
+        Raises StoreUnavailable, at the end too: discard what you read.
+        """
+        return self.follower.snapshot()
+
+    def revision(self) -> int:
+        """Return the number of the newest change, inside `one_revision` that one. Raises StoreUnavailable."""
+        return self.records.revision()
+
+    def identity(self) -> str:
+        """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""
+        return self.records.identity()
 
     def now(self) -> float:
         """Return the present time by the memory's clock."""

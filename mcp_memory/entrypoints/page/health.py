@@ -17,7 +17,6 @@ from mcp_memory.entrypoints.page.agents import worked_on
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound
-from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAME: Final = "Health"
 WEEKS: Final = 26
@@ -132,8 +131,7 @@ class Week:
 def growth(visit: Visit) -> Sequence[Week]:
     """Return the last half year week by week, the present week last; nothing where nothing was stored in it."""
     begin = visit.now - WEEKS * WEEK_SECONDS
-    where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
-    stored = visit.app.records.stored_by_period(where, begin, WEEK_SECONDS)
+    stored = visit.app.inspect.stored_by_period(visit.caller, begin, WEEK_SECONDS)
     most = max(stored.values(), default=0)
     return [
         Week(
@@ -147,7 +145,7 @@ def growth(visit: Visit) -> Sequence[Week]:
 
 def _cost(visit: Visit) -> tuple[int, int, int]:
     """Return the number of the latest blocks that were given, their mean number of tokens, and the highest."""
-    given = visit.app.records.contexts(visit.caller, BLOCKS_COUNTED, of_all=visit.visitor.is_owner)
+    given = visit.app.accounts.given(visit.caller, BLOCKS_COUNTED, of_all=visit.visitor.is_owner)
     tokens = [report.token_count for _, report in given]
     return len(tokens), round(sum(tokens) / max(len(tokens), 1)), max(tokens, default=0)
 
@@ -168,7 +166,7 @@ def _listed(visit: Visit) -> Listed:
         status: sum(visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller)["kind"].values())
         for status in sorted(OUT_OF_SEARCH)
     }
-    logs = visit.app.logs.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
+    logs = visit.app.session_accounts.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
     return Listed(
         kinds=visit.app.facets(_ALL, visit.caller)["kind"],
         out_of_search={status: count for status, count in out.items() if count},
@@ -189,10 +187,10 @@ def examine(visit: Visit) -> Response:
 
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
-    with visit.app.follower.snapshot():
-        status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
-        waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
-        weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
+    visit.reads()  # Here: a check-up takes long, and reads at a revision of its own.
+    status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
+    waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
+    weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     failed: Mapping[str, int] = {}
     if visit.visitor.is_owner:  # They are counted for the whole machine.
         failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)

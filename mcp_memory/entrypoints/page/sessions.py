@@ -44,12 +44,9 @@ _MAKEUP: Final[Mapping[Dominant, str]] = {
 
 def show_sessions(visit: Visit) -> Response:
     before = visit.position(_PLACE)
-    with visit.app.follower.snapshot():
-        found = visit.app.logs.latest(visit.caller, PAGE_SESSIONS + 1, before, of_all=visit.visitor.is_owner)
-        shown = found[:PAGE_SESSIONS]
-        standings = [
-            visit.app.log_standing(_in_session(visit, each.session_id, each.agent, each.client)) for each in shown
-        ]
+    found = visit.app.session_accounts.latest(visit.caller, PAGE_SESSIONS + 1, before, of_all=visit.visitor.is_owner)
+    shown = found[:PAGE_SESSIONS]
+    standings = [visit.app.log_standing(_in_session(visit, each.session_id, each.agent, each.client)) for each in shown]
     bars = [_bar([("The log", int(str(each["tokens"])))], each) for each in standings]
     return visit.page(
         "sessions.html",
@@ -61,10 +58,9 @@ def show_sessions(visit: Visit) -> Response:
 
 def show_session(visit: Visit) -> Response:
     caller = _session(visit)
-    with visit.app.follower.snapshot():
-        account = visit.app.session_accounts(caller)
-        caller = replace(caller, client=account.client)
-        standing = visit.app.log_standing(caller)
+    account = visit.app.session_accounts(caller)
+    caller = replace(caller, client=account.client)
+    standing = visit.app.log_standing(caller)
     first, end = _shown_places(visit, account.log.entries)
     shown = account.log.entries[first:end]
     steps = [step for step in account.steps if step.compaction.number < visit.asked_number("step", 10**9)]

@@ -71,7 +71,7 @@ class Drawing:
 
 def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     """Return the latest contexts that gave the record, or considered it and left it out."""
-    found = visit.app.records.contexts_naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
+    found = visit.app.accounts.naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
     goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
     fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
     return [replace(each, goal=goals.get(str(each.report.metadata.get("task", "")), "")) for each in fates]

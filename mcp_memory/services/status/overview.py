@@ -1,7 +1,8 @@
 """Views of the memory: status, one record with its surroundings, a session's log, the report of a context."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import takewhile
 from typing import Any
 
 from mcp_memory.domain.model.contexts import ContextReport
@@ -9,9 +10,10 @@ from mcp_memory.domain.model.health_figures import GROWTH_DAYS, USAGE_DAYS, Figu
 from mcp_memory.domain.model.ids import TASK, number_of
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State
-from mcp_memory.domain.model.records import Entity, Json, Record
+from mcp_memory.domain.model.records import Entity, Instant, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.model.versions import before as version_before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.domain.text.words import entity_key
@@ -25,6 +27,7 @@ from mcp_memory.services.retrieval.ties import in_words
 from mcp_memory.services.review.reviews import Reviews
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, visible_to
 
+VERSIONS_AT_ONCE = 4
 LOG_SHOWN = 500  # records of one session, the last ones
 SUMMARIES_SHOWN = 1_000  # replacements of one log, the last ones
 NEAR_SHOWN = 5
@@ -122,6 +125,51 @@ class Overview:
         hidden = hidden_branches(self._records, caller)
         found = self._records.get(record_ids, caller.scopes)
         return {each.id: each for each in found.values() if is_visible(each, caller, hidden)}
+
+    def latest(self, caller: Caller, kinds: Collection[Kind], limit: int, offset: int = 0) -> Sequence[Record]:
+        """Return records of these kinds that the caller sees, in the order they came in, the last one first."""
+        where = replace(visible_to(self._records, caller), kinds=frozenset(kinds))
+        return self._records.list(where, "created", limit, offset)
+
+    def count_all(self) -> int:
+        """Count all records of the memory, of every user."""
+        return self._records.count_all()
+
+    def listed(self, where: RecordFilter, caller: Caller, limit: int, offset: int = 0) -> Sequence[Record]:
+        """Return what passes in the caller's scopes and outside of hidden branches, what happened last first."""
+        where = replace(where, scopes=caller.scopes, hidden_branches=hidden_branches(self._records, caller))
+        return self._records.list(where, "occurred", limit, offset)
+
+    def stored_by_period(self, caller: Caller, since: Instant, seconds: float) -> Mapping[int, int]:
+        """Count the records that the caller sees, retired ones too, by when they were stored: the first period is 0."""
+        where = replace(visible_to(self._records, caller), include_inactive=True)
+        return self._records.stored_by_period(where, since, seconds)
+
+    def versions(self, record_id: str, before: int | None = None) -> Iterator[Version]:
+        """Yield the versions of a record, newest first, those before that change; it checks no scope.
+
+        A few at a time are read, since each may hold a text of a million characters.
+        """
+        while some := self._records.latest_versions(record_id, VERSIONS_AT_ONCE, before):
+            yield from some
+            before = some[-1].change
+
+    def since(self, record_id: str, version: int, caller: Caller) -> tuple[Record, Record, bool]:
+        """Return a record as it is, as it was at that version, and True where somebody has changed it since.
+
+        Raises NotFound.
+        """
+        with self._records.snapshot():
+            now = base = self.visible(record_id, caller)
+            is_changed = False
+            for each in takewhile(lambda each: each.change > version, self.versions(record_id)):
+                base, is_changed = version_before(base, each), is_changed or each.takes_back
+        return now, base, is_changed
+
+    def neighbourhood(self, record: Record, caller: Caller, most: int = NEAR_SHOWN) -> dict[str, Json]:
+        """Return the links of a record that the caller sees, and through them at most so many other visible records."""
+        hidden = hidden_branches(self._records, caller)
+        return neighbourhood(record, caller, hidden, self._records, self._graph, most)
 
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
         """Return one record in full, with its versions, earlier texts, counters and links. Raises NotFound."""

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.surroundings import drawn
-from mcp_memory.entrypoints.page.visits import visit_of
+from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
@@ -407,7 +407,7 @@ def test_a_page_shows_one_moment(beside: Beside, monkeypatch: pytest.MonkeyPatch
         visit = visit_of(memory, visitor, **asked)
         with monkeypatch.context() as patch:
             patch.setattr(memory.inspect, "visible", changed_meanwhile)
-            page = bytes(show_record(visit).body).decode()
+            page = bytes(Screen(path="/record/{id}", answer=show_record)(visit).body).decode()
     assert "The pond is frozen." in page
     assert "thawed" not in page
     assert "It is as it was stored." in page

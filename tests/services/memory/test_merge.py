@@ -178,3 +178,13 @@ def test_records_of_a_project_that_was_renamed_here_come_into_it(app: App, other
     known = replace(bob, namespace="test", renamed_at=app.now())
     app.remember([NewRecord(text="The bird sings.")], known)
     assert merger(pieces(other)).stored == 3
+
+
+def test_an_empty_memory_takes_all_in_as_it_was_and_a_used_one_merges(app: App, other: App) -> None:
+    """D3.1: the importer is asked for where it counts."""
+    kept = remember(other, NewRecord(text="The port is 5432."), NewRecord(text="The host is db1."))
+    assert app.moving.enter(pieces(other), lambda: pytest.fail("nobody imports")) is None
+    assert [*app.moving.leave()][1:] == [*other.moving.leave()][1:]
+    assert app.moving.enter(pieces(other), lambda: "ann") == Merged(stored=0, known=2, logged=0, hidden=0, tasks=0)
+    [_, one] = app.moving.select(kept[1:])
+    assert getattr(one, "record").text == "The host is db1."  # noqa: B009 - a piece of some kind

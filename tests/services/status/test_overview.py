@@ -6,7 +6,9 @@ from typing import Any, cast
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
@@ -272,3 +274,34 @@ def test_status_names_topics(app: App, remember: RememberOne) -> None:
 def _dicts(value: object) -> list[dict[str, object]]:
     assert isinstance(value, list)
     return [each for each in cast("list[object]", value) if isinstance(each, dict)]
+
+
+def test_records_are_listed_in_both_orders_and_counted_by_period(app: App, remember: RememberOne, clock: Clock) -> None:
+    """U1.1: in the order they came in, or happened; what came in by weeks."""
+    began = clock.now
+    old = remember("We met.", kind="event", occurred_at=clock.now)
+    clock.advance(days=8)
+    new = remember("The port is 5432.", occurred_at=began - 99)
+    caller, shown = app.caller(), app.inspect
+    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9)] == [new.id, old.id]
+    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9, 1)] == [old.id]
+    assert [each.id for each in shown.listed(RecordFilter(scopes=()), caller, 9)] == [old.id, new.id]
+    assert shown.stored_by_period(caller, began - 1, 7 * DAY_SECONDS) == {0: 1, 1: 1}
+    assert shown.count_all() == 2
+
+
+def test_a_record_is_shown_as_it_was_and_whether_somebody_changed_it(app: App, remember: RememberOne) -> None:
+    """U2.1: versions are read a few at a time."""
+    caller = app.caller()
+    record = remember("The port is 0.")
+    first = app.inspect.visible(record.id, caller)
+    for port in range(1, 7):
+        app.revise(Revision(id=record.id, text=f"The port is {port}."), caller)
+    versions = [*app.inspect.versions(record.id)]
+    assert [each.before["text"] for each in versions] == [f"The port is {port}." for port in reversed(range(6))]
+    assert [*app.inspect.versions(record.id, versions[1].change)] == versions[2:]
+    now, was, is_changed = app.inspect.since(record.id, first.changed, caller)
+    assert (now.text, was.text, is_changed) == ("The port is 6.", first.text, True)
+    assert app.inspect.since(record.id, now.changed, caller) == (now, now, False)
+    assert app.undo.beside(record.id, versions[0].write, caller) == 0
+    assert app.inspect.neighbourhood(now, caller)["near"] == []
