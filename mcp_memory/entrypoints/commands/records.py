@@ -60,7 +60,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
         "task_tree": tree,
         # Of all projects together: who opens the file may know.
         "index_directory": asdict(directory) if directory else None,
-        "unembedded": memory.records.count_unembedded(),
+        "unembedded": memory.reindex.queued(),
         "owner": dict(owner_of(str(memory.settings.data_dir))) if is_served() else dict[str, object](),
     }
     parts = (screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
@@ -141,21 +141,19 @@ def list_records(
     from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
     from mcp_memory.entrypoints.commands.screens import result_screen
     from mcp_memory.services.retrieval.results import result_of
-    from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
     caller = memory.caller()
     begin, end = memory.searcher.between(since, until) if since or until else (None, None)
     where = RecordFilter(
-        scopes=caller.scopes,
+        scopes=(),
         kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
         session_id=session,
         since=begin,
         until=end,
         include_inactive=inactive,
-        hidden_branches=hidden_branches(memory.records, caller),
         **tags_asked(tag or ()),
     )
-    records = memory.records.list(where, "occurred", limit + 1, offset)
+    records = memory.inspect.listed(where, caller, limit + 1, offset)
     more = len(records) > limit
     results: list[Json] = [result_of(record, "summary", caller, memory.now()).data for record in records[:limit]]
     answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
@@ -210,13 +208,11 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
     from mcp_memory.services.retrieval.results import stand_in_result
-    from mcp_memory.services.tasks.branch_visibility import readable
 
-    caller = memory.caller()
-    entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)
-    if some_id not in entries:
+    entry = memory.session_accounts.block(some_id, memory.caller())
+    if entry is None:
         raise NotFound(f"No {some_id!r} in a session's log; a context or `compact` names those there are.")
-    return {**stand_in_result(entries[some_id]), "covers": list(entries[some_id].covers)}
+    return {**stand_in_result(entry), "covers": list(entry.covers)}
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
