@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.recall import RecallAnswer
     from mcp_memory.services.sessions.compact import Compacted
     from mcp_memory.services.sessions.feed import Fed
+    from mcp_memory.services.sessions.fullness import LogStanding
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_pass import Tell
+    from mcp_memory.services.status.overview import ClientStatus
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
@@ -360,38 +362,33 @@ class App(Wiring):
                 " with the newest backup, which keeps the damaged file beside it."
             ) from error
 
-    def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:
+    def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> ClientStatus:
         """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview.
 
         `seat` is the caller's, by default the process's own.
         """
-        from mcp_memory.services.sessions.fullness import pass_tallies
-        from mcp_memory.services.status.overview import shown_membership
+        from mcp_memory.services.sessions.fullness import pass_totals
+        from mcp_memory.services.status.overview import ClientStatus
 
-        factor = self.factor(caller)
-        tokens: dict[str, Json] = {
-            "encoding": self.counter.name,
-            "family": factor.family,
-            "factor": factor.factor,
-            "known_error": factor.known_error,
-        }
-        state = self.index.state(caller.scopes)  # Its counts cover every namespace; what it says, the scopes.
-        index: dict[str, Json] = {"mode": state.mode, "state": state.state, "says": state.says, "reason": state.reason}
-        log = self.log_standing(caller)
-        log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
-        membership = (seat or self.own).membership
-        folder = shown_membership(membership, self.projects.hint(membership, caller))
-        return self.inspect.status(caller, of_all=of_all) | {
-            "folder": folder,
-            "tokens": tokens,
-            "index": index,
-            "session_log": log,
-        }
+        factor, membership = self.factor(caller), (seat or self.own).membership
+        return ClientStatus(
+            caller=caller,
+            memory=self.inspect.status(caller, of_all=of_all),
+            membership=membership,
+            former=self.projects.hint(membership, caller),
+            encoding=self.counter.name,
+            factor=factor,
+            index=self.index.state(caller.scopes),
+            log=self.log_standing(caller),
+            passes=pass_totals(self.logs, caller, self._clock(), factor),
+        )
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return a session's log, and how full it is."""
-        standing = self.log_standing(caller.in_session(session_id))
-        return self.inspect.session_log(session_id, caller) | {"log": standing}
+        standing = asdict(self.log_standing(caller.in_session(session_id)))
+        return self.inspect.session_log(session_id, caller) | {
+            "log": {name: each for name, each in standing.items() if each != ()}
+        }
 
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
         """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""
@@ -400,7 +397,7 @@ class App(Wiring):
             raise NotFound(f"No log of session {session_id!r} here; memory://status shows the present one.")
         return log
 
-    def log_standing(self, caller: Caller) -> dict[str, Json]:
+    def log_standing(self, caller: Caller) -> LogStanding:
         """Return the log of the caller's session against its window, in its client's tokens."""
         from mcp_memory.services.sessions.fullness import log_standing
 

@@ -52,10 +52,11 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     from mcp_memory.bridge.door import owner_of
     from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
+    from mcp_memory.entrypoints.server.status_answers import show_status
 
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
-    shown = memory.status(caller) | {
+    shown = show_status(memory.status(caller)) | {
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.health_figures import HEALTHY
+from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.model.requests import RecallRequest
@@ -188,7 +188,7 @@ def examine(visit: Visit) -> Response:
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     visit.reads()  # Here: a check-up takes long, and reads at a revision of its own.
-    status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
+    status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
     waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
     weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     failed: Mapping[str, int] = {}
@@ -197,9 +197,11 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     return visit.page(
         "health.html",
         here=NAME,
-        counted=status,
+        counted=status.memory,
+        index=status.index,
+        days=USAGE_DAYS,
         listed=listed,
-        sentences=_sentences(status),
+        sentences=_sentences(status.memory.figures),
         unembedded=waiting,
         findings=findings,
         weeks=weeks,
@@ -208,16 +210,16 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     )
 
 
-def _sentences(status: Mapping[str, Any]) -> Sequence[Sentence]:
+def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
     """Return what the figures say, those first that are outside of their targets; what is not known yet is left out."""
     told: list[Sentence] = []
-    for name, figure in status["health"].items():
-        reading = _READINGS.get(name)
-        if reading is None or figure["value"] is None:
+    for figure in figures:
+        reading = _READINGS.get(figure.name)
+        if reading is None or figure.value is None:
             continue
-        advice = {"below": reading.below, "above": reading.above}.get(figure["verdict"] or "", "")
-        says = reading.says.format(reading.unit(figure["value"]))
-        told.append(Sentence(says=says, target=_target(name, reading.unit), advice=advice, path=reading.path))
+        advice = {"below": reading.below, "above": reading.above}.get(figure.verdict or "", "")
+        says = reading.says.format(reading.unit(round(figure.value, 3)))
+        told.append(Sentence(says=says, target=_target(figure.name, reading.unit), advice=advice, path=reading.path))
     return sorted(told, key=lambda each: not each.is_off)
 
 

@@ -92,7 +92,9 @@ def _checked(some_id: str) -> str:
 
 def _status(app: "App") -> dict[str, Json]:
     """Show the status; over HTTP without the server's files, which hold what belongs to others too."""
-    shown = app.status(asking(app), seat_at_hand())
+    from mcp_memory.entrypoints.server.status_answers import show_status  # Slow to load: after the handshake.
+
+    shown = show_status(app.status(asking(app), seat_at_hand()))
     if is_local():
         return shown
     shown.pop("folder")

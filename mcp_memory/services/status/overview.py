@@ -1,30 +1,34 @@
 """Views of the memory: status, one record with its surroundings, a session's log, the report of a context."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.domain.model.health_figures import GROWTH_DAYS, USAGE_DAYS, Figure, figures
+from mcp_memory.domain.model.health_figures import GROWTH_DAYS, USAGE_DAYS, Assembled, Figure, figures
 from mcp_memory.domain.model.ids import TASK, number_of
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
-from mcp_memory.domain.model.projects import Membership, State
+from mcp_memory.domain.model.projects import Membership
 from mcp_memory.domain.model.records import Entity, Instant, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.session_log import PassName
+from mcp_memory.domain.model.token_factor import ModelFactor
 from mcp_memory.domain.model.versions import TOLD, Version
 from mcp_memory.domain.model.versions import before as version_before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
-from mcp_memory.ports.records import Footing, MemoryReader, RecordStore
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore
+from mcp_memory.ports.indexes import IndexState
+from mcp_memory.ports.records import Footing, MemoryReader, RecordStore, StoreSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.results import record_result, stand_in_result
 from mcp_memory.services.retrieval.ties import in_words
 from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.sessions.fullness import LogStanding, PassTotals
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, visible_to
 
 VERSIONS_AT_ONCE = 4
@@ -39,14 +43,46 @@ FOOTING_SHOWN = 20
 FURTHER_SHOWN, FURTHER_STEPS = 50, 5
 """Records beyond the dependents that are shown, and steps to the last of them: as many as a change is told over."""
 TOPICS_SHOWN, TOPIC_NAMES = 5, 3
-_NEXT_STEPS: Mapping[State, str] = {
-    "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
-    "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """Counts of what a caller may see of a memory, and how well memory serves its agent.
+
+    `waiting` are groups to review, `asked` those of them that ask the user. Each topic is the names of its most linked
+    entities. `contexts` are those of the last USAGE_DAYS.
+    """
+
+    summary: StoreSummary
+    waiting: int
+    asked: int
+    graph: GraphSummary
+    topics: Sequence[Sequence[str]]
+    contexts: Assembled
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStatus:
+    """The status of a memory for one client: with its folder, its unit of tokens, and its session's log.
+
+    `former` names the memory that the folder may have had before, "" for none. `encoding` is what the memory counts
+    tokens by.
+    """
+
+    caller: Caller
+    memory: MemoryStatus
+    membership: Membership
+    former: str
+    encoding: str
+    factor: ModelFactor
+    index: IndexState
+    log: LogStanding
+    passes: Mapping[PassName, PassTotals]
 
 
 class Overview:
-    """Read-only views as JSON objects. Thread-safe."""
+    """Read-only views as values and JSON objects. Thread-safe."""
 
     def __init__(
         self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, reviews: Reviews, clock: Clock
@@ -57,61 +93,33 @@ class Overview:
         self._reviews = reviews
         self._clock = clock
 
-    def status(self, caller: Caller, *, of_all: bool = False) -> dict[str, Json]:
+    def status(self, caller: Caller, *, of_all: bool = False) -> MemoryStatus:
         """Count what this caller may see; add how well memory serves its agent, and the state of the store.
 
-        With `of_all`, the contexts of every agent of the namespace count, as in the list of contexts.
+        With `of_all`, the contexts of every agent of the namespace count, as in the list of contexts. Retired records
+        count for the figures.
         """
-        hidden = hidden_branches(self._records, caller)
-        summary = self._records.summarize(caller, hidden)
-        graph = self._graph.summarize(caller.scopes, hidden)
+        hidden, now = hidden_branches(self._records, caller), self._clock()
+        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
         groups = self._reviews.waiting(caller)
-        return {
-            "namespace": caller.namespace,
-            "agent": caller.agent,
-            "session": caller.session_id,
-            "records": dict(summary.records),
-            "statuses": dict(summary.statuses),
-            "promoted": summary.promoted,
-            "tasks": dict(summary.tasks),
-            "sessions": summary.sessions,
-            "reviews": {"waiting": len(groups), "asked": sum(1 for each in groups if each.review.question)},
-            "graph": {"entities": graph.entities, "relations": graph.relations},
-            "topics": self._topics(caller, hidden),
-            "store": {
-                "path": summary.path,
-                "bytes": summary.file_bytes,
-                "engine": summary.engine,
-                "schema": summary.schema_version,
-                "revision": summary.revision,
-                "embedder": summary.embedder,
-            },
-            **self._health(caller, hidden, of_all=of_all),
-        }
+        contexts = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS, of_all=of_all)
+        tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
+        return MemoryStatus(
+            summary=self._records.summarize(caller, hidden),
+            waiting=len(groups),
+            asked=sum(1 for each in groups if each.review.question),
+            graph=self._graph.summarize(caller.scopes, hidden),
+            topics=self._topics(caller, hidden),
+            contexts=contexts,
+            figures=figures(contexts, tally, self._records.judged_confidences(where)),
+        )
 
-    def _topics(self, caller: Caller, hidden: frozenset[str]) -> list[Json]:
+    def _topics(self, caller: Caller, hidden: frozenset[str]) -> Sequence[Sequence[str]]:
         """Return what the memory is about: for each topic the most linked of its entities."""
         found = [keys[:TOPIC_NAMES] for keys in self._graph.topics(caller.scopes, TOPICS_SHOWN, hidden)]
         entities = self._graph.entities([key for keys in found for key in keys], caller.scopes, 0, hidden)
         names = {key: entity.name for entity in entities for key in entity.keys}
         return [[names[key] for key in keys if key in names] for keys in found]
-
-    def _health(self, caller: Caller, hidden: frozenset[str], *, of_all: bool) -> dict[str, Json]:
-        """Return health figures with their bands, and the strategies used; retired records count too."""
-        now = self._clock()
-        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
-        assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS, of_all=of_all)
-        tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
-        told = figures(assembled, tally, self._records.judged_confidences(where))
-        return {
-            "health": {figure.name: _shown_figure(figure) for figure in told},
-            "contexts": {
-                "days": USAGE_DAYS,
-                "given": assembled.contexts,
-                "strategies": dict(assembled.strategies),
-                "picked": dict(assembled.picked),
-            },
-        }
 
     def visible(self, record_id: str, caller: Caller) -> Record:
         """Return the record. Raises NotFound where the caller does not see one of that id."""
@@ -347,27 +355,6 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
         "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],
         "metadata": dict(report.metadata),
     }
-
-
-def shown_membership(membership: Membership, former: str = "") -> dict[str, Json]:
-    """Return a process's folder, its namespace and the reason for it, and your next step; `former` is one, too."""
-    project = membership.project
-    if project is None:
-        return {"state": membership.state, "namespace": membership.namespace}
-    return {
-        "state": membership.state,
-        "namespace": membership.namespace,
-        "path": project.folder,
-        "repository": project.repository or None,
-        "claims": project.claim or None,
-        "is_proven": project.is_proven,
-        "next_step": former or _NEXT_STEPS.get(membership.state),
-    }
-
-
-def _shown_figure(figure: Figure) -> dict[str, Json]:
-    value = None if figure.value is None else round(figure.value, 3)
-    return {"value": value, "target": str(figure.band) if figure.band else None, "verdict": figure.verdict}
 
 
 def neighbourhood(

@@ -134,7 +134,7 @@ def test_a_renamed_or_moved_project_is_told_where_its_memory_is(
     assert f"`mcp-memory projects merge {old} {new}`" in told
     assert f"was {before} before" in told
     assert "merge" not in block(app)
-    assert "merge" in str(app.status(app.caller())["folder"])
+    assert "merge" in app.status(app.caller()).former
     assert app.former_memory(app.caller("another"))
     app.feed([NewRecord(text="Hello there.", kind="message", role="user")], app.caller())
     assert app.former_memory(app.caller("a third"))

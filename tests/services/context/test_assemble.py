@@ -276,8 +276,9 @@ def test_the_count_is_exact_for_public_encodings_and_the_factor_is_named_for_oth
     assert context.report.metadata["encoding"] == "cl100k_base"
     claude = app.assemble_context(ContextRequest(), app.caller(client="claude-code")).report.metadata
     assert (claude["token_factor"], claude["token_known_error"]) == (1.53, 0.19)
-    status = app.status(app.caller(client="claude-code"))["tokens"]
-    assert status == {"encoding": "o200k_base", "family": "claude from 4.7 on", "factor": 1.53, "known_error": 0.19}
+    status = app.status(app.caller(client="claude-code"))
+    assert (status.encoding, status.factor.family) == ("o200k_base", "claude from 4.7 on")
+    assert (status.factor.factor, status.factor.known_error) == (1.53, 0.19)
 
 
 def test_where_nothing_passes_the_filter_the_block_is_empty(app: App, remember: RememberOne) -> None:

@@ -87,8 +87,8 @@ def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: 
             app.tasks.push(PushRequest(goal="try", inherit=(noted,)), other)
     elsewhere = Caller(namespace="elsewhere", agent=here.agent, session_id="here", named_session=True)
     assert app.recall(RecallRequest(query=QUERY), elsewhere).results == ()
-    assert app.inspect.status(app.caller("there"))["statuses"] == {"active": 7}
-    assert app.inspect.status(here)["statuses"] == {"active": 7, "noted": 1}
+    assert app.inspect.status(app.caller("there")).summary.statuses == {"active": 7}
+    assert app.inspect.status(here).summary.statuses == {"active": 7, "noted": 1}
     assert noted not in remember(FIX.upper(), caller=app.caller("there")).similar
 
 
@@ -173,7 +173,7 @@ def test_it_is_promoted(app: App, noted: str, here: Caller, state: State, confir
     assert stored(app, noted).status == status
     if status == "new":
         assert "recall" in sees(app, noted, app.caller("there"))
-        assert app.inspect.status(app.caller("there"))["promoted"] == 1
+        assert app.inspect.status(app.caller("there")).summary.promoted == 1
 
 
 @pytest.mark.parametrize("session", ["here", "there"])

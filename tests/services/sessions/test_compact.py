@@ -675,13 +675,7 @@ class TestModel:
         summary = _summary(app, caller)
         assert "Every service on its new port." in summary
         assert log.entries[0].text in summary
-        session_log = app.status(caller)["session_log"]
-        assert isinstance(session_log, dict)
-        passes = session_log["passes"]
-        assert isinstance(passes, dict)
-        threshold = passes["threshold"]
-        assert isinstance(threshold, dict)
-        assert threshold["spent"] == 1_234
+        assert app.status(caller).passes["threshold"].spent == 1_234
 
     def test_the_extractive_one_is_there_beside_a_model(self, costly: Costly, open_memory: Callable[..., App]) -> None:
         app = open_memory()
@@ -714,25 +708,17 @@ class TestStanding:
         """D1.3, E6.2."""
         log = fed(app, app.caller(), 30, output_lines=100)
         app.compact(CompactRequest(window=log.tokens), app.caller())
-        shown = app.status(app.caller())["session_log"]
-        assert isinstance(shown, dict)
-        assert (shown["level"], shown["compactions"]) == ("calm", 1)
-        passes = shown["passes"]
-        assert isinstance(passes, dict)
-        mask, threshold = passes["mask"], passes["threshold"]
-        assert isinstance(mask, dict)
-        assert isinstance(threshold, dict)
-        assert (mask["ran"], threshold["ran"]) == (1, 0)
-        assert isinstance(mask["saved"], int)
-        assert mask["saved"] > log.tokens // 2
-        assert threshold["not_needed"]
+        status = app.status(app.caller())
+        assert (status.log.level, status.log.compactions) == ("calm", 1)
+        mask, threshold = status.passes["mask"], status.passes["threshold"]
+        assert (mask.ran, threshold.ran) == (1, 0)
+        assert mask.saved > log.tokens // 2
+        assert threshold.not_needed
 
     def test_a_full_log_is_warned_of(self, app: App) -> None:
         """D1.3: in status, before anybody compacts."""
         fed(app, app.caller(), 40, output_lines=300)
-        shown = app.status(app.caller())["session_log"]
-        assert isinstance(shown, dict)
-        assert "warnings" in shown
+        assert app.status(app.caller()).log.warnings
 
 
 class TestOnePrompt:

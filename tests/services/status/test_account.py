@@ -158,6 +158,6 @@ def test_looking_at_what_would_be_given_leaves_no_trace(app: App, remember: Reme
     remember("The port is 5432.")
     looked = app.assemble_context(ContextRequest(query="port", only_looks=True), app.caller())
     assert app.records.contexts(app.caller(), 9) == []
-    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+    assert app.status(app.caller()).memory.contexts.contexts == 0
     given = app.assemble_context(ContextRequest(query="port"), app.caller())
     assert looked.text == given.text

@@ -9,6 +9,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.entrypoints.server.status_answers import show_status
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
@@ -24,13 +25,13 @@ RememberOne = Callable[..., Remembered]
 
 def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
     """C9.1: an empty memory too."""
-    empty = app.status(app.caller())
+    empty = show_status(app.status(app.caller()))
     assert (empty["records"], empty["statuses"], empty["tasks"], empty["sessions"]) == ({}, {}, {}, 0)
     old = remember("The port is 5432.")
     remember("The port is 6543.", supersedes=(old.id,), session_id="other")
     remember("Chosen.", kind="decision")
     app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
-    status = app.status(app.caller())
+    status = show_status(app.status(app.caller()))
     assert status["records"] == {"decision": 1, "fact": 2}
     assert status["statuses"] == {"recorded": 1, "new": 1, "superseded": 1}
     assert status["tasks"] == {"active": 1, "planned": 1}
@@ -44,7 +45,7 @@ def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
 
 def figures_of(app: App) -> dict[str, tuple[object, object]]:
     """Value and verdict of every figure of health in status."""
-    health: Any = app.status(app.caller())["health"]
+    health: Any = show_status(app.status(app.caller()))["health"]
     return {name: (figure["value"], figure["verdict"]) for name, figure in health.items()}
 
 
@@ -76,7 +77,7 @@ def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clo
     assert figures["growth_7_days"] == (2, None)
     assert figures["fact_confirmation_rate"] == (0.5, "inside")
     assert figures["brier_score"] == (0.81, "above")
-    health: Any = app.status(app.caller())["health"]
+    health: Any = show_status(app.status(app.caller()))["health"]
     assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}
 
 
@@ -101,14 +102,14 @@ def test_status_counts_which_strategies_are_used(app: App, open_memory: Callable
     for strategy, query in (("recent", ""), ("recent", ""), ("important", ""), ("auto", "Why does the test fail?")):
         app.assemble_context(ContextRequest(strategy=strategy, query=query), app.caller())
     picked = app.assemble_context(ContextRequest(query="Why does the test fail?"), app.caller()).report
-    assert app.status(app.caller())["contexts"] == {
+    assert show_status(app.status(app.caller()))["contexts"] == {
         "days": 14,
         "given": 5,
         "strategies": {"auto": 2, "important": 1, "recent": 2},
         "picked": {str(picked.metadata["picked"]): 2},
     }
     clock.advance(days=14, seconds=1)
-    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+    assert show_status(app.status(app.caller()))["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
 
 
 def test_no_figure_tells_of_what_others_keep_for_themselves(
@@ -264,11 +265,11 @@ def test_two_things_are_shown_with_the_path_between(
 
 def test_status_names_topics(app: App, remember: RememberOne) -> None:
     """O4.2: by the spelling of their entities, the most linked first."""
-    assert app.inspect.status(app.caller())["topics"] == []
+    assert app.inspect.status(app.caller()).topics == []
     for number in range(4):
         remember(f"Kafka feeds Redis on host {number}.")
     remember("And Redis is slow.")
-    assert app.inspect.status(app.caller())["topics"] == [["Redis", "Kafka"]]
+    assert app.inspect.status(app.caller()).topics == [["Redis", "Kafka"]]
 
 
 def _dicts(value: object) -> list[dict[str, object]]:
