@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from mcp_memory.domain.model.records import Json, NewRecord
+    from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.tasks import Stack, Task
@@ -382,13 +382,6 @@ class App(Wiring):
             log=self.log_standing(caller),
             passes=pass_totals(self.logs, caller, self._clock(), factor),
         )
-
-    def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        """Return a session's log, and how full it is."""
-        standing = asdict(self.log_standing(caller.in_session(session_id)))
-        return self.inspect.session_log(session_id, caller) | {
-            "log": {name: each for name, each in standing.items() if each != ()}
-        }
 
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
         """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""

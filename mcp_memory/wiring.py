@@ -331,7 +331,7 @@ class Wiring:
         """Shows what is stored."""
         from mcp_memory.services.status.overview import Overview
 
-        return Overview(self.records, self.logs, self.graph, self.reviews, self._clock)
+        return Overview(self.records, self.graph, self.reviews, self._clock)
 
     @made_once
     def accounts(self) -> ContextAccounts:

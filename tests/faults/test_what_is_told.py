@@ -296,7 +296,7 @@ def test_a_clock_that_jumps_back_loses_and_ages_nothing(open_memory: Callable[..
         shown = memory.assemble_context(ContextRequest(query="build port", strategy=strategy), me)
         assert all(0 <= component.score <= 1 for component in shown.report.components), strategy
         assert {component.id for component in shown.report.components} >= {before, after}
-    assert memory.inspect.context(context, me)["id"] == context
+    assert memory.inspect.context(context, me).id == context
     assert memory.maintain.step(patiently=False).records == 0
     json.dumps(show_status(memory.status(me)))
     clock.advance(days=400)

@@ -65,8 +65,11 @@ def graph(
 ) -> None:
     """Show the connections of a thing and its dependents, or the path between two things."""
     from mcp_memory.entrypoints.commands.screens import connection_screen
+    from mcp_memory.entrypoints.server.record_answers import show_connections, show_tie
 
     caller = memory.caller()
-    asked = memory.inspect
-    shown = asked.connections(thing, caller) if other is None else asked.tie(thing, other, caller)
+    if other is None:
+        shown = show_connections(memory.inspect.connections(thing, caller), caller)
+    else:
+        shown = show_tie(*memory.inspect.tie(thing, other, caller))
     output(as_json, shown, *connection_screen(shown))

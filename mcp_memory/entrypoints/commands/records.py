@@ -193,13 +193,15 @@ def show(
 
 
 def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
+    from mcp_memory.entrypoints.server.record_answers import show_account, show_report
+
     caller = memory.caller()
     if some_id.startswith(CONTEXT):
-        return memory.inspect.context(some_id, caller)
+        return show_report(memory.inspect.context(some_id, caller))
     if some_id.startswith(REPLACEMENT):
         return _stand_in(memory, some_id)
     if not some_id.startswith(TASK):
-        return memory.inspect.record(some_id, caller)
+        return show_account(memory.inspect.record(some_id, caller), caller)
     for task in memory.tasks.tree(caller):
         if task.id == some_id:
             return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}

@@ -70,7 +70,7 @@ def show_record(visit: Visit) -> Response:
         footing=footing,
         given=given,
         groups=[(each, TITLES[each.kind]) for each in groups],
-        drawing=drawn(around),
+        drawing=drawn(around.near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
@@ -190,7 +190,7 @@ def undo(visit: Visit) -> Response:
 def _withdrawn(visit: Visit, made: str) -> bool:
     """Take away what the person had put in another's place; return False where others rely on it by now."""
     app, caller = visit.app, visit.caller
-    if app.inspect.footing(made, caller)["dependents"]:
+    if app.inspect.footing(made, caller).dependents:
         return False
     return app.withdraw(made, caller, erases=visit.may("admin"))
 

@@ -23,6 +23,10 @@ from mcp_memory.ports.session_logs import Compaction, LogOutline, PassShare, Ses
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.tasks.branch_visibility import readable, visible_to
 
+LOG_SHOWN: Final = 500
+"""Records of one session that are shown, the last ones."""
+SUMMARIES_SHOWN: Final = 1_000
+"""Replacements of one log that are shown, the last ones."""
 LATEST_READ: Final = 150
 """The latest entries of a log that are read for what they state; earlier ones are summarised, or long past."""
 LATEST_LINES: Final = 15
@@ -86,6 +90,17 @@ class RecentSession:
     newest: Record
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """The records of a session in order, its compactions, and of its log the replacements that the caller sees."""
+
+    session_id: str
+    compactions: Sequence[Compaction]
+    stand_ins: Sequence[StandIn]
+    records: Sequence[Record]
+    log: SessionLog
+
+
 class SessionAccounts:
     """Describes sessions. Thread-safe; only reads."""
 
@@ -120,6 +135,23 @@ class SessionAccounts:
                 for own in [replace(where, session_id=name)]
                 for newest in self._records.list(own, "occurred", 1)
             ]
+
+    def stored(self, session_id: str, caller: Caller) -> StoredSession:
+        """Return what one session stored, the last records of a long one. Raises NotFound where there is nothing."""
+        where = replace(visible_to(self._records, caller), session_id=session_id)
+        records = self._records.list(where, "created", LOG_SHOWN)
+        if not records:
+            raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
+        mine = caller.in_session(session_id)
+        standing = self._logs.stand_ins(mine)[-SUMMARIES_SHOWN:]
+        seen = readable({each.entry.id: each.entry for each in standing}, self._records, caller)
+        return StoredSession(
+            session_id=session_id,
+            compactions=self._logs.compactions(mine),
+            stand_ins=[each for each in standing if each.entry.id in seen],
+            records=records[::-1],
+            log=self._logs.log(mine),
+        )
 
     def latest(
         self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False

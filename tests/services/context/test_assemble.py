@@ -19,6 +19,7 @@ from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.entrypoints.server.record_answers import show_report
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -650,7 +651,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     assert [component.text for component in report.components] == [
         line for line in context.text.splitlines() if "5432" in line
     ]
-    kept = app.inspect.context(report.id, app.caller())
+    kept = show_report(app.inspect.context(report.id, app.caller()))
     assert "5432" not in repr(kept)
     assert "port" not in repr(kept)
     assert kept["components"] == [

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions, PassName, PassPlan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
+from mcp_memory.entrypoints.server.record_answers import show_session
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.memory.forget import Forgotten
@@ -346,14 +347,12 @@ class TestSummaries:
         summary = next(entry for entry in done.made if entry.form == "summary")
         assert summary.role == "user"
         assert summary.text.startswith(f"[CONTEXT SUMMARY {summary.id}] {len(summary.covers)} messages")
-        page = app.session_log("work", caller)
-        summaries = page["summaries"]
-        assert isinstance(summaries, list)
-        (shown,) = [one for one in summaries if isinstance(one, dict) and one["form"] == "summary"]
+        page: Any = show_session(app.session_accounts.stored("work", caller), app.log_standing(caller), caller)
+        (shown,) = [one for one in page["summaries"] if one["form"] == "summary"]
         assert shown["compacted_count"] == len(summary.covers)
         assert shown["original_token_count"] == summary.original_tokens <= log.tokens
         assert shown["summary_token_count"] == summary.tokens
-        assert str(shown["compacted_at"]).startswith("2026-11-20")
+        assert shown["compacted_at"].startswith("2026-11-20")
 
     def test_a_new_summary_grows_from_the_earlier_one(self, app: App, caller: Caller) -> None:
         """D6.2, E8.1: one anchor; the earlier summary is not lost, and its record stands behind the new one's."""
