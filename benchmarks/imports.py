@@ -120,7 +120,7 @@ def make_files(folder: Path, size: int) -> None:
         (folder / EXPORTED).open("wb") as file,
     ):
         fill(app.records, items, np.ones((size, 1), np.float32), app.caller(), token_counter("o200k_base"))
-        write_memory(app.records.transfer(), file, None, lambda done, total: None)
+        write_memory(app.moving.leave(), file, lambda done, total: None)
     with (folder / FOREIGN).open("w", encoding="utf-8") as file:
         for place, item in enumerate(items):
             entity = {"type": "entity", "name": f"Note {place}", "entityType": "note", "observations": [item.text]}

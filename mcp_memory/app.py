@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.records import LOG_KINDS
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from mcp_memory.domain.model.records import Json, NewRecord
+    from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.tasks import Stack, Task
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.recall import RecallAnswer
     from mcp_memory.services.sessions.compact import Compacted
     from mcp_memory.services.sessions.feed import Fed
+    from mcp_memory.services.sessions.fullness import LogStanding
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_pass import Tell
+    from mcp_memory.services.status.overview import ClientStatus
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "Seat", "open_app", "text_measure", "token_counter"]
@@ -210,6 +213,17 @@ class App(Wiring):
         """The client's tokens per counted token: from the settings, else by the client's name."""
         return model_factor(caller.token_factor or self.settings.token_factor, caller.client)
 
+    def refuse_done(self, call: RepeatableCall) -> None:
+        """Raise CallDone where a call of this id was done before."""
+        self.records.refuse_done(call)
+
+    def why_nothing(self, caller: Caller, as_of: str | None) -> str:
+        """Return the line that says so where the caller's memory holds nothing, or held nothing then; else ""."""
+        from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
+
+        nothing = nothing_stored(self.records, caller)
+        return nothing or (nothing_stored_by(self.records, caller, self.searcher.moment(as_of)) if as_of else "")
+
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
     ) -> list[Remembered]:
@@ -236,6 +250,21 @@ class App(Wiring):
         """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""
         with self.call_priority.ahead(), self.follower.snapshot():
             return self.alike_tasks(stack, caller) if stack.current else ()
+
+    def one_revision(self) -> AbstractContextManager[int]:
+        """Answer every read in this context of the newest revision, which it yields. Write nothing inside.
+
+        Raises StoreUnavailable, at the end too: discard what you read.
+        """
+        return self.follower.snapshot()
+
+    def revision(self) -> int:
+        """Return the number of the newest change, inside `one_revision` that one. Raises StoreUnavailable."""
+        return self.records.revision()
+
+    def identity(self) -> str:
+        """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""
+        return self.records.identity()
 
     def now(self) -> float:
         """Return the present time by the memory's clock."""
@@ -331,38 +360,26 @@ class App(Wiring):
                 " with the newest backup, which keeps the damaged file beside it."
             ) from error
 
-    def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> dict[str, Json]:
+    def status(self, caller: Caller, seat: Seat | None = None, *, of_all: bool = False) -> ClientStatus:
         """Counts, the state of the store, and how budgets are counted for this client; `of_all` is that of Overview.
 
         `seat` is the caller's, by default the process's own.
         """
-        from mcp_memory.services.sessions.fullness import pass_tallies
-        from mcp_memory.services.status.overview import shown_membership
+        from mcp_memory.services.sessions.fullness import pass_totals
+        from mcp_memory.services.status.overview import ClientStatus
 
-        factor = self.factor(caller)
-        tokens: dict[str, Json] = {
-            "encoding": self.counter.name,
-            "family": factor.family,
-            "factor": factor.factor,
-            "known_error": factor.known_error,
-        }
-        state = self.index.state(caller.scopes)  # Its counts cover every namespace; what it says, the scopes.
-        index: dict[str, Json] = {"mode": state.mode, "state": state.state, "says": state.says, "reason": state.reason}
-        log = self.log_standing(caller)
-        log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
-        membership = (seat or self.own).membership
-        folder = shown_membership(membership, self.projects.hint(membership, caller))
-        return self.inspect.status(caller, of_all=of_all) | {
-            "folder": folder,
-            "tokens": tokens,
-            "index": index,
-            "session_log": log,
-        }
-
-    def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        """Return a session's log, and how full it is."""
-        standing = self.log_standing(caller.in_session(session_id))
-        return self.inspect.session_log(session_id, caller) | {"log": standing}
+        factor, membership = self.factor(caller), (seat or self.own).membership
+        return ClientStatus(
+            caller=caller,
+            memory=self.inspect.status(caller, of_all=of_all),
+            membership=membership,
+            former=self.projects.hint(membership, caller),
+            encoding=self.counter.name,
+            factor=factor,
+            index=self.index.state(caller.scopes),
+            log=self.log_standing(caller),
+            passes=pass_totals(self.logs, caller, self._clock(), factor),
+        )
 
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
         """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""
@@ -371,7 +388,7 @@ class App(Wiring):
             raise NotFound(f"No log of session {session_id!r} here; memory://status shows the present one.")
         return log
 
-    def log_standing(self, caller: Caller) -> dict[str, Json]:
+    def log_standing(self, caller: Caller) -> LogStanding:
         """Return the log of the caller's session against its window, in its client's tokens."""
         from mcp_memory.services.sessions.fullness import log_standing
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
+    from mcp_memory.services.memory.merge import Moving
     from mcp_memory.services.memory.prepare_record import RecordPreparer
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
@@ -275,6 +276,13 @@ class Wiring:
         )
 
     @made_once
+    def moving(self) -> Moving:
+        """Takes memory out, and another one's in."""
+        from mcp_memory.services.memory.merge import Moving
+
+        return Moving(self.records, self._clock, self.trust.present_unless_used)
+
+    @made_once
     def reviews(self) -> Reviews:
         """The queue of groups to review."""
         from mcp_memory.services.review.reviews import Reviews
@@ -323,7 +331,7 @@ class Wiring:
         """Shows what is stored."""
         from mcp_memory.services.status.overview import Overview
 
-        return Overview(self.records, self.logs, self.graph, self.reviews, self._clock)
+        return Overview(self.records, self.graph, self.reviews, self._clock)
 
     @made_once
     def accounts(self) -> ContextAccounts:
@@ -537,6 +545,11 @@ class Wiring:
             dict(chain(PRESETS.items(), *(each.presets.items() for each in others))),
             watch,
         )
+
+    def backup(self, file: Path) -> None:
+        """Copy the whole memory into a new file, and its images and documents beside that. Raises StoreUnavailable."""
+        self.records.backup(str(file))
+        self.attachments.copy_to(files_beside(file))
 
     def close(self) -> None:
         """Close the database, and the index where there is one."""

@@ -2,8 +2,9 @@
 
     python -m tools.structure [--check]
 
-Prints modules, classes, code lines and the like. With `--check` it prints instead each class name that is used twice
-and each small module with one user, and ends with 1 where there are any.
+Prints modules, classes, code lines and the like. With `--check` it prints instead each class name that is used twice,
+each small module with one user, and each line of an edge that reaches past the services to a store or an index, and
+ends with 1 where there are any.
 """
 
 import ast
@@ -22,6 +23,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcp_memory"
 SMALL = 60
 """Lines of code below which a module needs a second user."""
 RULES = tomllib.loads(Path(__file__).with_name("structure.toml").read_text("utf-8"))
+_APP = {"app", "_app", "memory"}
+"""What entrypoints call the facade, as in `visit.app.records`."""
+_STORES = ("mcp_memory.stores", "mcp_memory.ports.retrieval")
+"""The modules whose classes are stores and indexes."""
 _NOT_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
@@ -92,6 +97,36 @@ def importers(of: dict[str, Module]) -> dict[str, set[str]]:
     return {name: users[name] - {name} for name in of}
 
 
+def stores_of(wiring: Module) -> set[str]:
+    """Return the attributes of the composition that are a store or an index: "records", "graph"."""
+    known = {
+        alias.name
+        for node in ast.walk(wiring.tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_STORES)
+        for alias in node.names
+    }
+    [composition] = (each for each in wiring.classes() if each.name == "Wiring")
+    found: set[str] = set()
+    for node in ast.walk(composition):
+        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id in known:
+            found.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            named = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
+            own = {each.attr for each in ast.walk(node.value) if isinstance(each, ast.Attribute)}
+            if named & known or own & found:  # `self.logs = self.records.session_logs()`
+                found.add(node.targets[0].attr)
+    return found
+
+
+def reaches(edge: Module, stores: set[str]) -> Iterator[str]:
+    """Yield a line for each place of an edge that names a store or an index of the facade."""
+    for node in ast.walk(edge.tree):
+        if isinstance(node, ast.Attribute) and node.attr in stores:
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            if owner in _APP:
+                yield f"{edge.name}:{node.lineno}: {owner}.{node.attr} reaches past the services"
+
+
 def figures() -> Iterator[tuple[str, object]]:
     """Yield each figure's name and value."""
     found = modules()
@@ -114,7 +149,7 @@ def figures() -> Iterator[tuple[str, object]]:
 
 
 def faults() -> Iterator[str]:
-    """Yield a line for each class name that is used twice, and for each small module with less than two users."""
+    """Yield a line for each class name that is used twice, small module with one user or none, and reach of an edge."""
     found = modules()
     users = importers(found)
     places: dict[str, list[str]] = defaultdict(list)
@@ -129,6 +164,10 @@ def faults() -> Iterator[str]:
             continue
         if module.name not in RULES["small"] and module.name.rpartition(".")[0] not in RULES["registries"]:
             yield f"{module.name}: {module.code_lines} lines of code, for {', '.join(users[module.name]) or 'nobody'}"
+    stores = stores_of(found["wiring"])
+    for module in found.values():
+        if module.name.startswith("entrypoints"):
+            yield from reaches(module, stores)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ steps = st.lists(inserting() | changing() | pushing(), max_size=15)
 
 def leave(store: RecordStore, namespace: str | None = None) -> bytes:
     target = BytesIO()
-    write_memory(store.transfer(), target, namespace, lambda done, total: None)
+    write_memory(store.transfer().leave(namespace), target, lambda done, total: None)
     return target.getvalue()
 
 

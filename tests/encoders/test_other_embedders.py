@@ -207,7 +207,7 @@ def test_a_model_that_was_exchanged_behind_its_name_is_noticed(
     memory = open_with()
     with pytest.raises(EmbedderMismatch, match="16 dimensions before, and now of 8; name the new model"):
         remember(memory, "the dog barks")
-    assert memory.status(memory.caller())["records"] == {"fact": 1}
+    assert memory.status(memory.caller()).memory.summary.records == {"fact": 1}
 
 
 def test_a_server_is_configured_by_its_environment(service: EmbeddingService, tmp_path: Path) -> None:

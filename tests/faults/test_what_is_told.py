@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.server.status_answers import show_status
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -295,9 +296,9 @@ def test_a_clock_that_jumps_back_loses_and_ages_nothing(open_memory: Callable[..
         shown = memory.assemble_context(ContextRequest(query="build port", strategy=strategy), me)
         assert all(0 <= component.score <= 1 for component in shown.report.components), strategy
         assert {component.id for component in shown.report.components} >= {before, after}
-    assert memory.inspect.context(context, me)["id"] == context
+    assert memory.inspect.context(context, me).id == context
     assert memory.maintain.step(patiently=False).records == 0
-    json.dumps(memory.status(me))
+    json.dumps(show_status(memory.status(me)))
     clock.advance(days=400)
     assert memory.maintain.step(patiently=False).records == 0
     assert memory.recall(RecallRequest(ids=(after,)), me).results[0]["id"] == after

@@ -196,8 +196,8 @@ def test_who_stored_it_sees_it(pair: Pair) -> None:
         query = RecallRequest(query=f"payment service {place.word}", max_tokens=20_000, limit=100)
         assert f"{place.word} by the" in str(app.recall(query, place.caller).results)
         assert place.word in app.assemble_context(ContextRequest(query=query.query), place.caller).text
-        log = app.session_log(place.caller.session_id, place.caller)
-        assert place.word in json.dumps(log, ensure_ascii=False)
+        stored = app.session_accounts.stored(place.caller.session_id, place.caller)
+        assert any(place.word in each.text for each in stored.records)
 
 
 def pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -112,13 +112,15 @@ def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> 
     from mcp_memory.domain.model.requests import Revision
     from mcp_memory.entrypoints.commands.screens import record_screen
     from mcp_memory.entrypoints.server.arguments import read_arguments
+    from mcp_memory.entrypoints.server.record_answers import show_account
     from mcp_memory.entrypoints.server.request_arguments import request_of
     from mcp_memory.entrypoints.server.wire import ReviseArguments
 
     asked = {"id": record_id} | {name: value for name, value in changes.items() if value is not None}
     person = replace(memory.caller(), is_admin=True)  # Who has the memory's files may do anything with them.
     revised: Record = memory.revise(request_of(Revision, read_arguments(ReviseArguments, asked)), person)
-    shown = memory.inspect.record(revised.id, memory.caller())
+    caller = memory.caller()
+    shown = show_account(memory.inspect.record(revised.id, caller), caller)
     output(as_json, shown, *record_screen(shown))
 
 

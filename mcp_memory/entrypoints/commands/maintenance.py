@@ -34,7 +34,7 @@ def reindex(memory: "App", as_json: AsJson = False) -> None:
         waiting = memory.reindex.waiting()
         progress(0, waiting)
         done = memory.reindex(waiting, progress)
-    embedder, refused = memory.records.embedder_id(), memory.reindex.refused()
+    embedder, refused = memory.reindex.stored_embedder(), memory.reindex.refused()
     lines = [f"{done} records embedded; the memory's embedder is {embedder}."]
     if refused:
         lines.append(f"Texts that it refused, to be found by their words alone: {refused}.")
@@ -73,10 +73,7 @@ def backup(
     All projects, consistent though servers are running. `mcp-memory restore` goes back to it.
     """
     file = backup_file(target, datetime.now(UTC))
-    from mcp_memory.wiring import files_beside
-
-    memory.records.backup(str(file))
-    memory.attachments.copy_to(files_beside(file))
+    memory.backup(file)
     size = file.stat().st_size
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
 

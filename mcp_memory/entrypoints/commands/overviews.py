@@ -19,26 +19,18 @@ def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
 
     `mcp-memory list --session NAME` shows what one stored.
     """
-    from dataclasses import replace
-
     from mcp_memory.entrypoints.commands.screens import row_screen
-    from mcp_memory.services.tasks.branch_visibility import visible_to
 
-    where = visible_to(memory.records, memory.caller())
-    known: list[dict[str, Json]] = []
-    for name in memory.records.recent_sessions(where, limit):
-        own = replace(where, session_id=name)
-        for newest in memory.records.list(own, "occurred", 1):
-            stored = memory.records.count(own)
-            known.append(
-                {
-                    "session": name,
-                    "agent": newest.agent,
-                    "records": stored,
-                    "last": iso(newest.occurred_at),
-                    "latest": newest.micro,
-                }
-            )
+    known: list[dict[str, Json]] = [
+        {
+            "session": each.session_id,
+            "agent": each.newest.agent,
+            "records": each.records,
+            "last": iso(each.newest.occurred_at),
+            "latest": each.newest.micro,
+        }
+        for each in memory.session_accounts.recent(memory.caller(), limit)
+    ]
     output(as_json, known, row_screen(known, "No session stored anything yet."))
 
 
@@ -59,7 +51,7 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
             "shown": len(report.components),
             "left out": len(report.omitted),
         }
-        for at, report in memory.records.contexts(memory.caller(), limit)
+        for at, report in memory.accounts.given(memory.caller(), limit)
     ]
     output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))
 
@@ -73,8 +65,11 @@ def graph(
 ) -> None:
     """Show the connections of a thing and its dependents, or the path between two things."""
     from mcp_memory.entrypoints.commands.screens import connection_screen
+    from mcp_memory.entrypoints.server.record_answers import show_connections, show_tie
 
     caller = memory.caller()
-    asked = memory.inspect
-    shown = asked.connections(thing, caller) if other is None else asked.tie(thing, other, caller)
+    if other is None:
+        shown = show_connections(memory.inspect.connections(thing, caller), caller)
+    else:
+        shown = show_tie(*memory.inspect.tie(thing, other, caller))
     output(as_json, shown, *connection_screen(shown))

@@ -24,8 +24,8 @@ from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
-    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.services.status.overview import ClientStatus
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class _AtSeat:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._app, name)
 
-    def status(self, caller: "Caller", *, of_all: bool = False) -> "dict[str, Json]":
+    def status(self, caller: "Caller", *, of_all: bool = False) -> "ClientStatus":
         return self._app.status(caller, self._seat, of_all=of_all)
 
     def caller(self, session_id: str | None = None) -> "Caller":

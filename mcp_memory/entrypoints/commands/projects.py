@@ -21,18 +21,17 @@ Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project
 @over_memory("namespace", "agent")
 def list_projects(memory: "App", as_json: AsJson = False) -> None:
     """Show the projects (namespaces) that hold shared records, how many each holds, and the folder it is in."""
-    from mcp_memory.domain.model.scopes import RecordFilter, scope_key
     from mcp_memory.entrypoints.commands.screens import row_screen
 
     here, folders = memory.caller().namespace, memory.projects.folders()
     known: list[dict[str, Json]] = [
         {
             "namespace": name,
-            "records": memory.records.count(RecordFilter(scopes=(scope_key("shared", name, ""),))),
+            "records": memory.projects.shared_records(name),
             "here": name == here,
             **({"folder": folders[name][0], "gone": not folders[name][1]} if name in folders else _NOWHERE),
         }
-        for name in memory.records.shared_namespaces()
+        for name in memory.projects.names()
     ]
     output(as_json, known, row_screen(known, "No project holds a record yet."))
 

@@ -52,15 +52,16 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     from mcp_memory.bridge.door import owner_of
     from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
+    from mcp_memory.entrypoints.server.status_answers import show_status
 
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
-    shown = memory.status(caller) | {
+    shown = show_status(memory.status(caller)) | {
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.
         "index_directory": asdict(directory) if directory else None,
-        "unembedded": memory.records.count_unembedded(),
+        "unembedded": memory.reindex.queued(),
         "owner": dict(owner_of(str(memory.settings.data_dir))) if is_served() else dict[str, object](),
     }
     parts = (screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
@@ -141,21 +142,19 @@ def list_records(
     from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
     from mcp_memory.entrypoints.commands.screens import result_screen
     from mcp_memory.services.retrieval.results import result_of
-    from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
     caller = memory.caller()
     begin, end = memory.searcher.between(since, until) if since or until else (None, None)
     where = RecordFilter(
-        scopes=caller.scopes,
+        scopes=(),
         kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
         session_id=session,
         since=begin,
         until=end,
         include_inactive=inactive,
-        hidden_branches=hidden_branches(memory.records, caller),
         **tags_asked(tag or ()),
     )
-    records = memory.records.list(where, "occurred", limit + 1, offset)
+    records = memory.inspect.listed(where, caller, limit + 1, offset)
     more = len(records) > limit
     results: list[Json] = [result_of(record, "summary", caller, memory.now()).data for record in records[:limit]]
     answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
@@ -194,13 +193,15 @@ def show(
 
 
 def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
+    from mcp_memory.entrypoints.server.record_answers import show_account, show_report
+
     caller = memory.caller()
     if some_id.startswith(CONTEXT):
-        return memory.inspect.context(some_id, caller)
+        return show_report(memory.inspect.context(some_id, caller))
     if some_id.startswith(REPLACEMENT):
         return _stand_in(memory, some_id)
     if not some_id.startswith(TASK):
-        return memory.inspect.record(some_id, caller)
+        return show_account(memory.inspect.record(some_id, caller), caller)
     for task in memory.tasks.tree(caller):
         if task.id == some_id:
             return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}
@@ -210,13 +211,11 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
     from mcp_memory.services.retrieval.results import stand_in_result
-    from mcp_memory.services.tasks.branch_visibility import readable
 
-    caller = memory.caller()
-    entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)
-    if some_id not in entries:
+    entry = memory.session_accounts.block(some_id, memory.caller())
+    if entry is None:
         raise NotFound(f"No {some_id!r} in a session's log; a context or `compact` names those there are.")
-    return {**stand_in_result(entries[some_id]), "covers": list(entries[some_id].covers)}
+    return {**stand_in_result(entry), "covers": list(entry.covers)}
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)

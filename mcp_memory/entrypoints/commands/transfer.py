@@ -79,7 +79,7 @@ def export(
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
-        written = write_memory(memory.records.transfer(), file, namespace, progress)
+        written = write_memory(memory.moving.leave(namespace), file, progress)
         if target != STREAM:
             memory.attachments.copy_to(files_beside(target), namespace)
     if as_json:
@@ -156,7 +156,6 @@ def _counted(pieces: "Iterable[Piece]", projects: Counter[str]) -> "Iterator[Pie
 def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
-    from mcp_memory.services.memory.merge import Merger
     from mcp_memory.wiring import files_beside
 
     projects = Counter[str]()
@@ -164,12 +163,8 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else str(source))
         with opened(settings) as memory:
             with progress_bar("Storing") as progress, file.located():
-                if memory.records.transfer().is_empty():
-                    memory.records.transfer().enter(_counted(file.pieces(progress), projects))
-                    outcome: dict[str, Json] = {"restored": file.origin.pieces}
-                else:
-                    merger = Merger(memory.records, memory.now, memory.caller().agent, memory.trust.present_unless_used)
-                    outcome = asdict(merger(_counted(file.pieces(progress), projects)))
+                merged = memory.moving.enter(_counted(file.pieces(progress), projects), lambda: memory.caller().agent)
+            outcome: dict[str, Json] = asdict(merged) if merged else {"restored": file.origin.pieces}
             if source != STREAM:
                 memory.attachments.take_from(files_beside(source))
             places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}
@@ -178,7 +173,7 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
 
 def _embed(memory: "App") -> int:
     """Compute the vectors that an export leaves out; if the embedder is unavailable, a server does so later."""
-    waiting, done = memory.records.count_unembedded(), 0
+    waiting, done = memory.reindex.queued(), 0
     if not waiting:
         return 0
     try:

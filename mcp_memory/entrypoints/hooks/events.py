@@ -18,11 +18,9 @@ from mcp_memory.entrypoints.hooks.hook_call import HookCall
 from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:
-    from mcp_memory.app import App
     from mcp_memory.domain.model.contexts import ContextReport
-    from mcp_memory.domain.model.records import Json, Record
+    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.requests import ContextRequest
-    from mcp_memory.domain.model.scopes import Caller
 
 FEED_PAUSE_SECONDS = 15.0
 """After every call of a tool would be too often: calls come by the dozen, and the turn's end misses none."""
@@ -107,8 +105,8 @@ def _carrying(hook: HookCall, request: "ContextRequest", room: int) -> "ContextR
     from mcp_memory.domain.model.records import LASTING_KINDS
 
     app, caller = hook.app, hook.caller
-    checkpoint, summary = app.checkpoints.latest(caller), client_summary(app, caller)
-    made = app.logs.stand_ins(caller)
+    checkpoint, summary = app.checkpoints.latest(caller), app.checkpoints.client_summary(caller)
+    made = app.session_accounts.stand_ins(caller)
     summaries = [each.entry.id for each in made if each.entry.form == "summary"] + ([summary.id] if summary else [])
     most = int(room * CARRIED_SHARE / app.factor(caller).factor)
     known = (each.id for each in (checkpoint, summary) if each)
@@ -216,7 +214,6 @@ def before_compaction(hook: HookCall) -> str:
     Raises StoreUnavailable.
     """
     from mcp_memory.domain.text.prompt_safety import one_line
-    from mcp_memory.services.tasks.branch_visibility import stack_of
 
     if hook.settings.hook_log:
         with contextlib.suppress(InvalidRequest):  # Without a transcript there are still the tasks.
@@ -225,7 +222,7 @@ def before_compaction(hook: HookCall) -> str:
         _hold_ceiling(hook)  # Last, since it takes longest: a deadline in it leaves the checkpoint.
     if not hook.has_memory:
         return KEEP
-    path = stack_of(hook.app.records, hook.caller).path
+    path = hook.app.tasks.stack(hook.caller).path
     goals = " > ".join(one_line(task.goal, GOAL_CHARACTERS) for task in path)[:GOAL_CHARACTERS]
     if not goals:
         return KEEP
@@ -249,7 +246,7 @@ def after_compaction(hook: HookCall) -> None:
         return
     if says_nothing(text):
         return
-    former = client_summary(hook.app, hook.caller)
+    former = hook.app.checkpoints.client_summary(hook.caller)
     item = NewRecord(
         text=text,
         kind="summary",
@@ -262,7 +259,7 @@ def after_compaction(hook: HookCall) -> None:
         stored = app.remember([item], hook.caller)[0].id
     except Conflict:  # It says nothing but what was erased here.
         return
-    if summary := app.records.get([stored], hook.caller.scopes).get(stored):  # Somebody may have erased it meanwhile.
+    if summary := app.inspect.seen_of([stored], hook.caller).get(stored):  # Somebody may have erased it meanwhile.
         app.extracting.note([*app.extracting.drafts_of_summary(summary)])
 
 
@@ -344,17 +341,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except (OSError, ValueError):
         return -1
-
-
-def client_summary(app: "App", caller: "Caller") -> "Record | None":
-    """Find the client's latest summary of the caller's session. Raises StoreUnavailable."""
-    from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
-    from mcp_memory.services.tasks.branch_visibility import visible_to
-
-    where = replace(
-        visible_to(app.records, caller),
-        kinds=frozenset({"summary"}),
-        tags=frozenset({CLIENT_SUMMARY_TAG}),
-        session_id=caller.session_id,
-    )
-    return next((record for record in app.records.list(where, "created", 2) if record.holds), None)

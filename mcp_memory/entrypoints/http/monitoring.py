@@ -65,8 +65,8 @@ class Metrics:
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads. Raises StoreUnavailable."""
-        self._records.set(self._app.records.count_all())
-        self._waiting.set(self._app.records.count_unembedded())
+        self._records.set(self._app.inspect.count_all())
+        self._waiting.set(self._app.reindex.queued())
         return generate_latest(self._registry)
 
     def _what(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
@@ -94,7 +94,7 @@ def make_pages(app: App, metrics: Metrics) -> list[Route]:
 
     async def health(_: Request) -> Response:
         try:
-            await to_thread.run_sync(app.records.revision, limiter=apart)
+            await to_thread.run_sync(app.revision, limiter=apart)
         except McpMemoryError:
             return JSONResponse({"status": "unavailable", "version": __version__}, 503)
         return JSONResponse({"status": "ok", "version": __version__})

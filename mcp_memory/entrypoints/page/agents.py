@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.ports.access import Token
-from mcp_memory.services.tasks.branch_visibility import visible_to
 
 AGENTS_SHOWN: Final = 50
 
@@ -53,8 +52,7 @@ def is_known(visit: Visit, agent: str) -> bool:
         return True
     if any(each.agent == agent for each in visit.app.tasks.tree(visit.caller)):
         return True
-    where = replace(visible_to(visit.app.records, visit.caller), authors=frozenset({agent}), include_inactive=True)
-    return visit.app.records.count(where) > 0
+    return agent in _wrote(visit, authors=(agent,))
 
 
 def worked_on(tasks: Sequence[Task]) -> Sequence[Task]:
@@ -65,9 +63,9 @@ def worked_on(tasks: Sequence[Task]) -> Sequence[Task]:
     return sorted(inner, key=lambda task: (-task.updated_at, task.id))
 
 
-def _wrote(visit: Visit) -> Mapping[str, int]:
-    """Return the agents that wrote most here, the busiest first, with the number of their records."""
-    return visit.app.facets(RecallRequest(include_inactive=True), visit.caller).get("author", {})
+def _wrote(visit: Visit, authors: tuple[str, ...] = ()) -> Mapping[str, int]:
+    """Return the agents that wrote most here, or those of them, the busiest first, with the number of their records."""
+    return visit.app.facets(RecallRequest(authors=authors, include_inactive=True), visit.caller).get("author", {})
 
 
 def _of_tokens(visit: Visit) -> Sequence[str]:

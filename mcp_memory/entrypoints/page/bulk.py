@@ -108,9 +108,9 @@ BULK: Final[Mapping[str, Bulk]] = {
 def ask(visit: Visit) -> Response:
     """Show what a change would change: the records that were selected, or all that pass the filter."""
     bulk = _asked(visit)
+    visit.reads()
     ids, is_more = all_listed(visit, MOST_AT_ONCE) if visit.given("all") else (_selected(visit, MOST_AT_ONCE), False)
-    with visit.app.follower.snapshot() as revision:
-        there = _there(visit, ids)
+    there = _there(visit, ids)
     records = [each for each in there if bulk.concerns(each)]
     return visit.page(
         "bulk.html",
@@ -121,7 +121,7 @@ def ask(visit: Visit) -> Response:
         settled=len(there) - len(records),
         listed=LISTED_AT_MOST,
         is_more=is_more,
-        seen=revision if visit.given("all") else visit.number("seen"),
+        seen=visit.app.revision() if visit.given("all") else visit.number("seen"),
         back=visit.back(),
     )
 
@@ -136,14 +136,15 @@ def make(visit: Visit) -> Response:
 
 def export(visit: Visit) -> Response:
     """Give what was selected, or all that the filter lists, as a file that `mcp-memory import` reads."""
+    visit.reads()
     ids, is_more = all_listed(visit, MOST_EXPORTED) if visit.given("all") else (_selected(visit, MOST_EXPORTED), False)
     too_much = InvalidRequest("This is too much for one file; narrow the list, or use `mcp-memory export`.")
     if is_more:
         raise too_much
-    with visit.app.follower.snapshot():
-        seen = visit.app.inspect.seen_of(ids, visit.caller)
+    seen = visit.app.inspect.seen_of(ids, visit.caller)
+    visit.reading.close()
     file = BytesIO()
-    for piece in visit.app.records.transfer().select([each for each in ids if each in seen]):
+    for piece in visit.app.moving.select([each for each in ids if each in seen]):
         file.write(origin_line(piece) if isinstance(piece, Origin) else piece_line(piece))
         if file.tell() > EXPORT_BYTES:
             raise too_much

@@ -82,7 +82,7 @@ def show_projects(visit: Visit) -> Response:
 def _projects(visit: Visit) -> Sequence[str]:
     """Return the namespaces to choose from. Not for each page: those of a whole memory take all its records."""
     grant = visit.visitor.sender.grant
-    known = grant.namespaces if grant else visit.app.records.shared_namespaces() if visit.visitor.is_owner else ()
+    known = grant.namespaces if grant else visit.app.projects.names() if visit.visitor.is_owner else ()
     return sorted({*known, visit.caller.namespace})
 
 

@@ -77,15 +77,13 @@ def show_contexts(visit: Visit) -> Response:
     """Show the blocks of every agent that the visitor may look at, or of the one that the address names."""
     before = visit.position(_CONTEXT_ID)
     of_all = visit.visitor.is_owner and not visit.asked("of")
-    with visit.app.follower.snapshot():
-        found = visit.app.records.contexts(visit.reader, PAGE_CONTEXTS + 1, before, of_all=of_all)
-        listed = _listed(visit, found[:PAGE_CONTEXTS])
+    found = visit.app.accounts.given(visit.reader, PAGE_CONTEXTS + 1, before, of_all=of_all)
     shown = found[:PAGE_CONTEXTS]
     last = shown[-1] if len(found) > PAGE_CONTEXTS else None
     return visit.page(
         "contexts.html",
         here=NAME,
-        contexts=listed,
+        contexts=_listed(visit, shown),
         of_all=of_all,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
@@ -179,8 +177,7 @@ def show_what_would_be_given(visit: Visit) -> Response:
     context = _assembled(visit, request)
     told = {**context.report.metadata, "agent": reader.agent, "budget": request.max_tokens}
     report = replace(context.report, metadata=told)
-    with visit.app.follower.snapshot():
-        account = visit.app.accounts.told(report, reader)
+    account = visit.app.accounts.told(report, reader)
     shown: dict[str, Any] = {
         "account": account,
         "bar": _bar(account),
@@ -197,8 +194,7 @@ def ask_again(visit: Visit) -> Response:
     given = visit.app.accounts(_context_id(visit), reader)
     request = _request(visit)
     context = _assembled(visit, request)
-    with visit.app.follower.snapshot():
-        now = visit.app.accounts.told(context.report, reader)
+    now = visit.app.accounts.told(context.report, reader)
     before, after = _lines(given), _lines(now)
     known, wanted = {line.component.id for line in before}, {line.component.id for line in after}
     return visit.page(
@@ -221,7 +217,7 @@ def _kept_out(visit: Visit, account: Account) -> Mapping[str, Sequence[Exclusion
     """Return the records of a block that are kept out where it was given, with what the visitor may take back there."""
     agent, task_id = _agent_of(account.report, visit), str(account.report.metadata.get("task", ""))
     tasks = [each.id for each in path_to(task_id, visit.app.tasks.tree(visit.caller))]
-    excluded = visit.app.records.excluded(visit.caller.namespace, tasks, agent)
+    excluded = visit.app.exclusions.excluded(visit.caller.namespace, tasks, agent)
     return {
         record_id: [
             each
@@ -278,7 +274,7 @@ def _asked_budget(visit: Visit) -> int:
     """Return the budget of the address, else that of the reader's latest block, else what is set."""
     if visit.asked("budget"):
         return visit.asked_number("budget", visit.app.settings.max_tokens)
-    given = visit.app.records.contexts(visit.reader, LATEST_LOOKED_AT)
+    given = visit.app.accounts.given(visit.reader, LATEST_LOOKED_AT)
     budgets = (_budget(report) for _, report in given if report.strategy != "reminder")
     return min(next((each for each in budgets if each), visit.app.settings.max_tokens), MOST_TOKENS)
 

@@ -244,7 +244,7 @@ class Doors:
         if visitor.sender.grant:
             namespace = visitor.sender.grant.namespace(namespace)
         elif not visitor.is_owner or namespace not in (
-            *self._app.records.shared_namespaces(),
+            *self._app.projects.names(),
             self._app.caller().namespace,
         ):
             raise InvalidRequest("There is no such project to look at.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final, get_args
 
 from starlette.responses import Response
@@ -11,10 +10,8 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord, Outcome, Record, Visibility
 from mcp_memory.domain.model.requests import Revision
-from mcp_memory.domain.model.versions import before
 from mcp_memory.domain.text.times import iso_day, last_day
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
-from mcp_memory.entrypoints.page.versions import versions_of
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import given, request_of
@@ -58,7 +55,7 @@ def _form_of(record: Record) -> dict[str, str]:
 def edit(visit: Visit) -> Response:
     """Apply what the person changed in the form, and nothing else."""
     version = visit.number("version")
-    record, base, _ = _since(visit, version)
+    record, base, _ = visit.app.inspect.since(visit.record_id(), version, visit.caller)
     given = _form_of(base)
     said = {name: value for name in given if (value := visit.given(name)) is not None}
     changed = {name: value for name, value in said.items() if value != _as_sent(given[name])}
@@ -69,21 +66,11 @@ def edit(visit: Visit) -> Response:
         revision = _revision(visit, record.id, changed, reason=reason, version=version)
         revised = visit.app.revise.advised(revision, visit.caller)
     except (InvalidRequest, Conflict) as error:  # The form keeps what the person wrote.
-        now, base, is_changed = _since(visit, version)
+        now, base, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
         if is_changed:
             return _conflict(visit, now, base, changed)
         return _edit_page(visit, now, 400, given=changed, said=str(error))
     return visit.see(f"/record/{record.id}", done="changed", change=revised.change)
-
-
-def _since(visit: Visit, version: int) -> tuple[Record, Record, bool]:
-    """Return the record as it is, as it was at that version, and True where somebody has changed it since."""
-    with visit.app.follower.snapshot():
-        now = base = visit.app.inspect.visible(visit.record_id(), visit.caller)
-        is_changed = False
-        for each in takewhile(lambda each: each.change > version, versions_of(visit.app.records, now.id)):
-            base, is_changed = before(base, each), is_changed or each.takes_back
-    return now, base, is_changed
 
 
 def _as_sent(text: str) -> str:
@@ -144,7 +131,7 @@ def supersede(visit: Visit) -> Response:
     """Put a record in its place: one that is there already, or one with the text of the form."""
     app, caller = visit.app, visit.caller
     version, text, other = visit.number("version"), visit.given("text") or "", (visit.given("by") or "").strip()
-    old, _, is_changed = _since(visit, version)
+    old, _, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
     if bool(text.strip()) == bool(other):
         raise InvalidRequest("Write what holds now, or give the id of the record that says it.")
     if is_changed:
@@ -166,7 +153,7 @@ def supersede(visit: Visit) -> Response:
     now = app.inspect.visible(old.id, caller)
     if now.superseded_by != remembered.id:
         raise Conflict(f"Record {remembered.id} says this already, and nothing was changed; look at it first.")
-    [latest] = app.records.latest_versions(old.id, 1)
+    latest = next(app.inspect.versions(old.id))
     is_made = remembered.id == make_id(RECORD, latest.write)
     return visit.see(f"/record/{old.id}", done="superseded", change=latest.write, made=int(is_made))
 

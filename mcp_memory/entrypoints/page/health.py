@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.health_figures import HEALTHY
+from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.model.requests import RecallRequest
@@ -17,7 +17,6 @@ from mcp_memory.entrypoints.page.agents import worked_on
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound
-from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAME: Final = "Health"
 WEEKS: Final = 26
@@ -132,8 +131,7 @@ class Week:
 def growth(visit: Visit) -> Sequence[Week]:
     """Return the last half year week by week, the present week last; nothing where nothing was stored in it."""
     begin = visit.now - WEEKS * WEEK_SECONDS
-    where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
-    stored = visit.app.records.stored_by_period(where, begin, WEEK_SECONDS)
+    stored = visit.app.inspect.stored_by_period(visit.caller, begin, WEEK_SECONDS)
     most = max(stored.values(), default=0)
     return [
         Week(
@@ -147,7 +145,7 @@ def growth(visit: Visit) -> Sequence[Week]:
 
 def _cost(visit: Visit) -> tuple[int, int, int]:
     """Return the number of the latest blocks that were given, their mean number of tokens, and the highest."""
-    given = visit.app.records.contexts(visit.caller, BLOCKS_COUNTED, of_all=visit.visitor.is_owner)
+    given = visit.app.accounts.given(visit.caller, BLOCKS_COUNTED, of_all=visit.visitor.is_owner)
     tokens = [report.token_count for _, report in given]
     return len(tokens), round(sum(tokens) / max(len(tokens), 1)), max(tokens, default=0)
 
@@ -168,7 +166,7 @@ def _listed(visit: Visit) -> Listed:
         status: sum(visit.app.facets(replace(_ALL, kinds=LASTING, statuses=(status,)), visit.caller)["kind"].values())
         for status in sorted(OUT_OF_SEARCH)
     }
-    logs = visit.app.logs.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
+    logs = visit.app.session_accounts.latest(visit.caller, LOGS_COUNTED, of_all=visit.visitor.is_owner)
     return Listed(
         kinds=visit.app.facets(_ALL, visit.caller)["kind"],
         out_of_search={status: count for status, count in out.items() if count},
@@ -189,19 +187,21 @@ def examine(visit: Visit) -> Response:
 
 
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
-    with visit.app.follower.snapshot():
-        status: Mapping[str, Any] = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
-        waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
-        weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
+    visit.reads()  # Here: a check-up takes long, and reads at a revision of its own.
+    status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
+    waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
+    weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
     failed: Mapping[str, int] = {}
     if visit.visitor.is_owner:  # They are counted for the whole machine.
         failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)
     return visit.page(
         "health.html",
         here=NAME,
-        counted=status,
+        counted=status.memory,
+        index=status.index,
+        days=USAGE_DAYS,
         listed=listed,
-        sentences=_sentences(status),
+        sentences=_sentences(status.memory.figures),
         unembedded=waiting,
         findings=findings,
         weeks=weeks,
@@ -210,16 +210,16 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     )
 
 
-def _sentences(status: Mapping[str, Any]) -> Sequence[Sentence]:
+def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
     """Return what the figures say, those first that are outside of their targets; what is not known yet is left out."""
     told: list[Sentence] = []
-    for name, figure in status["health"].items():
-        reading = _READINGS.get(name)
-        if reading is None or figure["value"] is None:
+    for figure in figures:
+        reading = _READINGS.get(figure.name)
+        if reading is None or figure.value is None:
             continue
-        advice = {"below": reading.below, "above": reading.above}.get(figure["verdict"] or "", "")
-        says = reading.says.format(reading.unit(figure["value"]))
-        told.append(Sentence(says=says, target=_target(name, reading.unit), advice=advice, path=reading.path))
+        advice = {"below": reading.below, "above": reading.above}.get(figure.verdict or "", "")
+        says = reading.says.format(reading.unit(round(figure.value, 3)))
+        told.append(Sentence(says=says, target=_target(figure.name, reading.unit), advice=advice, path=reading.path))
     return sorted(told, key=lambda each: not each.is_off)
 
 

@@ -19,11 +19,9 @@ from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, leaves_logs_out, list_request
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import RecallRequest
-    from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.services.retrieval.recall import RecallAnswer
 
 _LABELS: Final[Mapping[str, str]] = {
@@ -65,12 +63,10 @@ class NewSource:
 
 def show_memories(visit: Visit) -> Response:
     request = list_request(visit)
-    revision = visit.app.records.revision()  # Before the list is read: what changes after it, nobody saw here.
     answer = visit.app.recall(request, visit.caller)
     ids = [str(each["id"]) for each in answer.results]
-    with visit.app.follower.snapshot():
-        records = visit.app.records.get(ids, visit.caller.scopes)
-        counted = visit.app.facets(replace(request, query="", before=None), visit.caller)
+    records = visit.app.inspect.seen_of(ids, visit.caller)
+    counted = visit.app.facets(replace(request, query="", before=None), visit.caller)
     return visit.page(
         "memories.html",
         here="Memories",
@@ -85,7 +81,7 @@ def show_memories(visit: Visit) -> Response:
         next_page=_next_page(visit, answer),
         filters=[(name, visit.asked(name)) for name in FIELDS if visit.asked(name)],
         left_out=not answer.results and _has_logs(visit, request),
-        revision=revision,
+        revision=visit.app.revision(),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
 
@@ -120,11 +116,8 @@ def show_new(visit: Visit) -> Response:
     """
     source, asked_since = visit.asked("source"), visit.asked("since")
     since = float(asked_since) if _TIME.fullmatch(asked_since) else _looked_at(visit)
-    revision = visit.app.records.revision()
-    with visit.app.follower.snapshot():
-        where = replace(visible_to(visit.app.records, visit.caller), kinds=frozenset(LASTING))
-        most = MOST_AT_ONCE if source else NEW_AT_MOST
-        fresh = _fresh(visit, where, since, source, most + 1)
+    most = MOST_AT_ONCE if source else NEW_AT_MOST
+    fresh = _fresh(visit, since, source, most + 1)
     newest = max((at for _, at in fresh), default=since)
     sources: dict[NewSource, list[Record]] = {}
     for each, _ in fresh[:most]:
@@ -136,19 +129,16 @@ def show_new(visit: Visit) -> Response:
         since=since,
         newest="" if source else newest,
         is_more=len(fresh) > most,
-        revision=revision,
+        revision=visit.app.revision(),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
 
 
-def _fresh(
-    visit: Visit, where: RecordFilter, since: Instant, source: str, most: int
-) -> Sequence[tuple[Record, Instant]]:
+def _fresh(visit: Visit, since: Instant, source: str, most: int) -> Sequence[tuple[Record, Instant]]:
     """Return what came in since then, the latest first, with the time of each; that of one source where it is named."""
     found: list[tuple[Record, Instant]] = []
     for offset in range(0, SOURCE_LOOKED_AT, READ_AT_ONCE):
-        # In the order in which they came in, whatever their dates.
-        some = visit.app.records.list(where, "created", READ_AT_ONCE, offset)
+        some = visit.app.inspect.latest(visit.caller, LASTING, READ_AT_ONCE, offset)
         for each in some:
             at = _imported_at(each, visit.now) or min(each.created_at, visit.now)
             if at <= since or len(found) == most:
@@ -202,7 +192,7 @@ def _looked_at(visit: Visit) -> Instant:
 
 def _mark(visit: Visit) -> str:
     """Name the cookie by the memory, the project and the agent: the port of `mcp-memory ui` is another each time."""
-    whose = f"{visit.app.records.identity()} {visit.caller.namespace} {visit.caller.agent}"
+    whose = f"{visit.memory} {visit.caller.namespace} {visit.caller.agent}"
     return f"mcp-memory-seen-{hashlib.sha256(whose.encode()).hexdigest()[:12]}"
 
 

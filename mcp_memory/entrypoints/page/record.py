@@ -16,20 +16,16 @@ from mcp_memory.entrypoints.page.edit import NAME
 from mcp_memory.entrypoints.page.review import TITLES
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.versions import (
-    changed_beside,
     reason_of_status,
     shown_versions,
     taken,
     value_in_words,
-    versions_of,
 )
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.services.status.overview import neighbourhood
-from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
@@ -41,20 +37,21 @@ SHOWN_CHARACTERS: Final = 20_000
 def show_record(visit: Visit) -> Response:
     app, caller, record_id = visit.app, visit.caller, visit.record_id()
     until, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
-    with app.follower.snapshot():
-        record = app.inspect.visible(record_id, caller)
-        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph, NEAR_SHOWN)
-        footing = app.inspect.footing(record_id, caller)
-        given = contexts_naming(visit, record_id)
-        groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
-        excluded = app.exclusions.of(record_id, caller)
-        needs_tasks = excluded or record.kind == "result"
-        tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if needs_tasks else {}
-        versions, is_more = taken(versions_of(app.records, record_id, until or None))
-        newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
-        wrong_because = reason_of_status(app.records, record_id) if record.status == "inactive" else ""
-        beside = changed_beside(visit, record_id, versions[0].write) if versions and not until else 0
-    text = str(newer[0].before.get("text", "")) if newer else record.text
+    record = app.inspect.visible(record_id, caller)
+    around = app.inspect.neighbourhood(record, caller, NEAR_SHOWN)
+    footing = app.inspect.footing(record_id, caller)
+    given = contexts_naming(visit, record_id)
+    groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
+    excluded = app.exclusions.of(record_id, caller)
+    needs_tasks = excluded or record.kind == "result"
+    tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if needs_tasks else {}
+    versions, is_more = taken(app.inspect.versions(record_id, until or None))
+    newer = next(app.inspect.versions(record_id, text_in + 1), None) if until and text_in else None
+    wrong_because = reason_of_status(app.inspect.versions(record_id)) if record.status == "inactive" else ""
+    beside = app.undo.beside(record_id, versions[0].write, caller) if versions and not until else 0
+    has_log = record.namespace == caller.namespace and visit.has_log(record.session_id, record.agent)
+    visit.reading.close()
+    text = str(newer.before.get("text", "")) if newer else record.text
     shown, text_before = shown_versions(versions, text, record, caller)
     older = f"before={versions[-1].change}&text_in={text_before or text_in or ''}" if is_more else ""
     return visit.page(
@@ -66,13 +63,14 @@ def show_record(visit: Visit) -> Response:
         is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
         shown_characters=SHOWN_CHARACTERS,
         facts=_facts(record, visit.now),
+        has_log=has_log,
         details=_details(record.details),
         result_of=_result_of(record, tasks),
         around=around,
         footing=footing,
         given=given,
         groups=[(each, TITLES[each.kind]) for each in groups],
-        drawing=drawn(around),
+        drawing=drawn(around.near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
@@ -192,7 +190,7 @@ def undo(visit: Visit) -> Response:
 def _withdrawn(visit: Visit, made: str) -> bool:
     """Take away what the person had put in another's place; return False where others rely on it by now."""
     app, caller = visit.app, visit.caller
-    if app.inspect.footing(made, caller)["dependents"]:
+    if app.inspect.footing(made, caller).dependents:
         return False
     return app.withdraw(made, caller, erases=visit.may("admin"))
 

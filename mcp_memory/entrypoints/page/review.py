@@ -69,9 +69,9 @@ class ShownSettlement:
 
 def show_reviews(visit: Visit) -> Response:
     """Show groups from a place on: those of the latest contradiction of two first, as they are settled at a glance."""
-    with visit.app.follower.snapshot():
-        groups = visit.app.reviews.waiting(visit.caller)
-        settled = [_settlement(visit, each) for each in visit.app.reviews.settled(visit.caller, SETTLED_SHOWN)]
+    groups = visit.app.reviews.waiting(visit.caller)
+    settled = [_settlement(visit, each) for each in visit.app.reviews.settled(visit.caller, SETTLED_SHOWN)]
+    visit.reading.close()
     asked = [each for each in groups if each.review.question]
     first, after = visit.asked("group"), _after(visit)
     known = [*(each.review for each in groups), *(each.settled.review for each in settled)]

@@ -21,6 +21,7 @@ from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.services.sessions.fullness import LogStanding
     from mcp_memory.services.sessions.session_account import CompactionStep
 
 NAME: Final = "Sessions"
@@ -44,13 +45,10 @@ _MAKEUP: Final[Mapping[Dominant, str]] = {
 
 def show_sessions(visit: Visit) -> Response:
     before = visit.position(_PLACE)
-    with visit.app.follower.snapshot():
-        found = visit.app.logs.latest(visit.caller, PAGE_SESSIONS + 1, before, of_all=visit.visitor.is_owner)
-        shown = found[:PAGE_SESSIONS]
-        standings = [
-            visit.app.log_standing(_in_session(visit, each.session_id, each.agent, each.client)) for each in shown
-        ]
-    bars = [_bar([("The log", int(str(each["tokens"])))], each) for each in standings]
+    found = visit.app.session_accounts.latest(visit.caller, PAGE_SESSIONS + 1, before, of_all=visit.visitor.is_owner)
+    shown = found[:PAGE_SESSIONS]
+    standings = [visit.app.log_standing(_in_session(visit, each.session_id, each.agent, each.client)) for each in shown]
+    bars = [_bar([("The log", each.tokens)], each) for each in standings]
     return visit.page(
         "sessions.html",
         here=NAME,
@@ -61,10 +59,9 @@ def show_sessions(visit: Visit) -> Response:
 
 def show_session(visit: Visit) -> Response:
     caller = _session(visit)
-    with visit.app.follower.snapshot():
-        account = visit.app.session_accounts(caller)
-        caller = replace(caller, client=account.client)
-        standing = visit.app.log_standing(caller)
+    account = visit.app.session_accounts(caller)
+    caller = replace(caller, client=account.client)
+    standing = visit.app.log_standing(caller)
     first, end = _shown_places(visit, account.log.entries)
     shown = account.log.entries[first:end]
     steps = [step for step in account.steps if step.compaction.number < visit.asked_number("step", 10**9)]
@@ -181,15 +178,15 @@ def _parts(log: SessionLog, visit: Visit, caller: Caller) -> list[tuple[str, int
     return [(title, theirs(round(shares[name] * log.tokens))) for name, title in _MAKEUP.items()]
 
 
-def _step_bar(step: CompactionStep, standing: Mapping[str, Any], visit: Visit, caller: Caller) -> Sequence[BarPart]:
+def _step_bar(step: CompactionStep, standing: LogStanding, visit: Visit, caller: Caller) -> Sequence[BarPart]:
     """Return the length after a compaction, and what it took away."""
     theirs, before, after = _theirs(visit, caller), step.compaction.before, step.compaction.after
     return _bar([("after it", theirs(after)), ("saved", theirs(max(before - after, 0)))], standing)
 
 
-def _bar(parts: Sequence[tuple[str, int]], standing: Mapping[str, Any]) -> Sequence[BarPart]:
+def _bar(parts: Sequence[tuple[str, int]], standing: LogStanding) -> Sequence[BarPart]:
     """Return parts of a window; a log that is longer fills the bar."""
-    return bar_of(parts, max(standing["window"], sum(tokens for _, tokens in parts)))
+    return bar_of(parts, max(standing.window, sum(tokens for _, tokens in parts)))
 
 
 SCREENS: Final = (

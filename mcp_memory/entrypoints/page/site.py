@@ -161,7 +161,7 @@ class Site:
             try:
                 query = fields_of(request.scope["query_string"])
                 form = checked_form(body, visitor) if screen.changes else dict[str, list[str]]()
-                return screen.answer(self._visit(visitor, request, query, form))
+                return screen(self._visit(visitor, request, query, form))
             except McpMemoryError as error:
                 raise Rejected(_status_of(error), _for_people(told(error))) from error
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.entrypoints.page.wording import reason_in_words
@@ -15,6 +15,7 @@ from mcp_memory.entrypoints.page.wording import reason_in_words
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant, ShownDetail
     from mcp_memory.entrypoints.page.visits import Visit
+    from mcp_memory.services.status.overview import Neighbour
 
 CONTEXTS_SHOWN: Final = 10
 NEAR_SHOWN: Final = 12
@@ -71,7 +72,7 @@ class Drawing:
 
 def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     """Return the latest contexts that gave the record, or considered it and left it out."""
-    found = visit.app.records.contexts_naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
+    found = visit.app.accounts.naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
     goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
     fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
     return [replace(each, goal=goals.get(str(each.report.metadata.get("task", "")), "")) for each in fates]
@@ -85,34 +86,31 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     return NamingContext(at=at, report=report, fate=f"Left out: {reason_in_words(reason)}") if reason else None
 
 
-def drawn(around: Mapping[str, Any]) -> Drawing | None:
+def drawn(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
     """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
 
-    `around` is the record's neighbourhood, of which its task is called by its goal.
+    `goals` are those of tasks between, by their ids.
     """
-    near: Sequence[Mapping[str, Any]] = around["near"]
-    task = around["task"] or {"id": "", "goal": ""}
-    names = {task["id"]: task["goal"]}
-    within = [each for each in near if len(each["via"]) <= 1]
-    labels = list(dict.fromkeys(label for each in within for label in each["via"]))[:MIDDLE_SHOWN]
-    shown = [each for each in within if not each["via"] or each["via"][0] in labels]
-    shown.sort(key=lambda each: labels.index(each["via"][0]) if each["via"] else -1)
+    within = [each for each in near if len(each.via) <= 1]
+    labels = list(dict.fromkeys(label for each in within for label in each.via))[:MIDDLE_SHOWN]
+    shown = [each for each in within if not each.via or each.via[0] in labels]
+    shown.sort(key=lambda each: labels.index(each.via[0]) if each.via else -1)
     if not shown:
         return None
     height = ROW * max(len(shown), len(labels), 2)
     between = [
-        Node(label=_cut(names.get(label, label), _LABEL_CHARACTERS), y=_place(at, len(labels), height))
+        Node(label=_cut(goals.get(label, label), _LABEL_CHARACTERS), y=_place(at, len(labels), height))
         for at, label in enumerate(labels)
     ]
     records = [
-        Node(label=_cut(str(each["text"]), _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=str(each["id"]))
+        Node(label=_cut(each.text, _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=each.id)
         for at, each in enumerate(shown)
     ]
     lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between]
     for each, node in zip(shown, records, strict=True):
         x, y = _LEFT_END, height / 2
-        if each["via"]:
-            thing = between[labels.index(each["via"][0])]
+        if each.via:
+            thing = between[labels.index(each.via[0])]
             x, y = _MIDDLE + _GAP + _CHARACTER * len(thing.label), thing.y
         lines.append(_line(x, y, _RIGHT, node.y))
     return Drawing(height=height, between=between, records=records, lines=lines)

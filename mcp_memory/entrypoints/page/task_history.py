@@ -50,7 +50,7 @@ class TaskEvent:
 
 def history_of(task: Task, results: Sequence[Record], visit: Visit) -> list[TaskEvent]:
     """Return what is kept of a task's history, latest first; `results` are the records of what it came to."""
-    changes = visit.app.records.task_changes(task.namespace, [task.id], CHANGES_READ)
+    changes = visit.app.waiting_tasks.changes(task.namespace, [task.id], CHANGES_READ)
     events = events_of(task, changes)
     if task.is_finished and not (events and events[0].at == task.updated_at):
         enders = [each.agent for each in results if each.created_at - task.updated_at < STORED_WITH_IT]
@@ -90,7 +90,7 @@ def events_of(task: Task, changes: Sequence[TaskChange]) -> list[TaskEvent]:
 def ended_by_others(tasks: Sequence[Task], visit: Visit) -> Mapping[str, str]:
     """Return who ended each finished task that another agent than its own has ended, by its id."""
     finished = {task.id: task for task in tasks if task.is_finished}
-    changes = visit.app.records.task_changes(visit.caller.namespace, [*finished], ENDINGS_READ) if finished else ()
+    changes = visit.app.waiting_tasks.changes(visit.caller.namespace, [*finished], ENDINGS_READ) if finished else ()
     ended: dict[str, str] = {}
     for each in changes:
         task = finished[each.task_id]

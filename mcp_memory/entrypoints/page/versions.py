@@ -17,11 +17,10 @@ from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller
-    from mcp_memory.entrypoints.page.visits import Visit
-    from mcp_memory.ports.records import MemoryReader
 
 VERSIONS_SHOWN: Final = 50
-VERSIONS_AT_ONCE: Final = 4
+LOOKED_AT: Final = 4
+"""Versions, the latest, in which the reason of a status is looked for."""
 MOST_CHARACTERS: Final = 3_000_000
 """Characters of earlier texts from which on a page takes in no more versions."""
 
@@ -39,13 +38,6 @@ class ShownVersion:
     """True where a person put a new record in its place by this change, which goes with an undo."""
 
 
-def versions_of(records: MemoryReader, record_id: str, until: int | None = None) -> Iterator[Version]:
-    """Yield the versions of a record, newest first, read a few at a time: each may hold a text of a million signs."""
-    while some := records.latest_versions(record_id, VERSIONS_AT_ONCE, until):
-        yield from some
-        until = some[-1].change
-
-
 def taken(versions: Iterable[Version]) -> tuple[list[Version], bool]:
     """Return as many versions as one page shows, and True where there are more."""
     taken: list[Version] = []
@@ -58,10 +50,9 @@ def taken(versions: Iterable[Version]) -> tuple[list[Version], bool]:
     return taken, False
 
 
-def reason_of_status(records: MemoryReader, record_id: str) -> str:
+def reason_of_status(versions: Iterator[Version]) -> str:
     """Return the reason for which a record has its status, from its latest versions; "" where none was given."""
-    latest = islice(versions_of(records, record_id), VERSIONS_AT_ONCE)
-    return next((each.reason for each in latest if "status" in each.before), "")
+    return next((each.reason for each in islice(versions, LOOKED_AT) if "status" in each.before), "")
 
 
 def shown_versions(
@@ -81,12 +72,6 @@ def shown_versions(
         has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
         shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
     return shown, text_before
-
-
-def changed_beside(visit: Visit, record_id: str, write: int) -> int:
-    """Return how many other records that the visitor sees the same write changed: an undo takes all of them back."""
-    written = visit.app.records.written(write)
-    return len(visit.app.records.get([*written], visit.caller.scopes).keys() - {record_id})
 
 
 def value_in_words(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
@@ -87,6 +88,10 @@ class Visit:
     """The named parts of the path."""
     cookies: Mapping[str, str] = field(default_factory=dict[str, str])
     nav: Sequence[Screen]
+    memory: str
+    """The permanent name of the memory."""
+    reading: ExitStack = field(default_factory=ExitStack)
+    """Closed once all is read: agents' calls wait for nobody who renders or compares."""
 
     @property
     def may_switch(self) -> bool:
@@ -107,7 +112,11 @@ class Visit:
         """Return True where the session has a log, and the visitor may look at it."""
         if not session_id or not (agent == self.caller.agent or self.visitor.is_owner):
             return False
-        return self.app.logs.size(replace(self.caller, agent=agent).in_session(session_id)).entries > 0
+        return self.app.session_accounts.has_log(replace(self.caller, agent=agent).in_session(session_id))
+
+    def reads(self) -> None:
+        """Answer of the newest revision alone, until `reading` is closed. Write nothing meanwhile."""
+        self.reading.enter_context(self.app.one_revision())
 
     @property
     def now(self) -> float:
@@ -153,7 +162,8 @@ class Visit:
         return checked_id(self.parts[name], "r")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Answer with a template."""
+        """Answer with a template, which reads nothing."""
+        self.reading.close()
         done, change = self.asked("done"), self.asked("change")
         shown = (
             environment()
@@ -219,6 +229,13 @@ class Screen:
     right: Right | None = None
     most_bytes: int = FORM_BYTES
 
+    def __call__(self, visit: Visit) -> Response:
+        """Answer; a screen that changes nothing answers of one revision."""
+        with visit.reading:
+            if not self.changes:
+                visit.reads()
+            return self.answer(visit)
+
     @property
     def takes(self) -> Right:
         """The right that a visitor needs here."""
@@ -230,7 +247,7 @@ def visit_of(app: App, visitor: Visitor, **said: Any) -> Visit:
     caller = asking(app, CLIENT)
     if visitor.is_owner:  # Who has the memory's files may do anything with them.
         caller = replace(caller, is_admin=True)
-    return Visit(app=app, visitor=visitor, caller=caller, **said)
+    return Visit(app=app, visitor=visitor, caller=caller, memory=app.identity(), **said)
 
 
 def checked_id(some_id: str, prefix: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, cast, get_args
 
 from starlette.responses import Response
@@ -16,8 +16,7 @@ from mcp_memory.entrypoints.page.agents import is_known, known_agents, worked_on
 from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.services.tasks.branch_visibility import require_task, visible_to
-from mcp_memory.services.tasks.waiting_tasks import results_of
+from mcp_memory.services.tasks.branch_visibility import require_task
 
 NAME: Final = "Work"
 PAGE_TREES: Final = 15
@@ -58,12 +57,11 @@ class Tree:
 
 def show_work(visit: Visit) -> Response:
     before = visit.position(_TASK_ID)
-    with visit.app.follower.snapshot():
-        tasks = visit.app.tasks.tree(visit.caller)
-        trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
-        rest = [each for each in trees if before is None or _place(*each) < before]
-        shown = rest[:PAGE_TREES]
-        enders = ended_by_others([task for _, those in shown for task in those], visit)
+    tasks = visit.app.tasks.tree(visit.caller)
+    trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
+    rest = [each for each in trees if before is None or _place(*each) < before]
+    shown = rest[:PAGE_TREES]
+    enders = ended_by_others([task for _, those in shown for task in those], visit)
     at, last = _place(*shown[-1]) if len(rest) > len(shown) else (0.0, "")
     return visit.page(
         "work.html",
@@ -123,15 +121,14 @@ def _task_page(
         task_id=task_id, before=asked, limit=PAGE_RECORDS, max_tokens=PAGE_RECORDS * 2_000, only_looks=True,
         include_inactive=True,
     )  # fmt: skip
-    with visit.app.follower.snapshot():
-        tasks = visit.app.tasks.tree(visit.caller)
-        task = require_task(task_id, tasks)
-        answer = visit.app.recall(request, visit.caller)
-        records = visit.app.records.get([str(each["id"]) for each in answer.results], visit.caller.scopes)
-        where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
-        results = results_of(task, where, visit.app.records) if task.is_finished else []
-        history = history_of(task, results, visit)
-        back = take_back(visit, task, history)
+    visit.reads()  # For a form that is shown again.
+    tasks = visit.app.tasks.tree(visit.caller)
+    task = require_task(task_id, tasks)
+    answer = visit.app.recall(request, visit.caller)
+    records = visit.app.inspect.seen_of([str(each["id"]) for each in answer.results], visit.caller)
+    results = visit.app.waiting_tasks.results(task, visit.caller, include_inactive=True) if task.is_finished else []
+    history = history_of(task, results, visit)
+    back = take_back(visit, task, history)
     path = path_to(task.id, tasks)
     return visit.page(
         "task.html",
@@ -141,6 +138,7 @@ def _task_page(
         here=NAME,
         task=task,
         path=path[:-1],
+        has_log=visit.has_log(task.session_id, task.agent),
         history=history,
         below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
         records=[*([] if asked else results), *records.values()],
@@ -213,7 +211,7 @@ def reopen(visit: Visit) -> Response:
     task_id = checked_id(visit.parts["id"], TASK)
     try:
         task = require_task(task_id, visit.app.tasks.tree(visit.caller))
-        results = results_of(task, visible_to(visit.app.records, visit.caller), visit.app.records)
+        results = visit.app.waiting_tasks.results(task, visit.caller)
         visit.app.waiting_tasks.reopen(task_id, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))

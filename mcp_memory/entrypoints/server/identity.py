@@ -96,7 +96,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
     if call is None:
         return caller
     if not call.is_noted:
-        app.records.refuse_done(call)
+        app.refuse_done(call)
     return replace(caller, call=call)
 
 

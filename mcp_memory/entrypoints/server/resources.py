@@ -67,7 +67,7 @@ def add_to(server: MCPServer, app: "App") -> None:
         "memory://record/{id}",
         "Record",
         "Everything stored about one record",
-        lambda *of: dict(app.inspect.record(*of)),
+        lambda *of: _record(app, *of),
     )
     resource(
         "memory://record/{id}/files",
@@ -78,9 +78,28 @@ def add_to(server: MCPServer, app: "App") -> None:
     for interface in get_args(Interface):
         described = "The log of one session as it stands, as messages to send"
         resource(f"memory://session/{{id}}/{interface}", f"Messages for {interface}", described, messages(interface))
-    resource("memory://session/{id}", "Session", "The log of one session", lambda *of: dict(app.session_log(*of)))
+    resource("memory://session/{id}", "Session", "The log of one session", lambda *of: _session(app, *of))
     account = "What went into an assembled context, what did not, and why"
-    resource("memory://context/{id}", "Context", account, lambda *of: dict(app.inspect.context(*of)))
+    resource("memory://context/{id}", "Context", account, lambda *of: _context(app, *of))
+
+
+def _record(app: "App", record_id: str, caller: "Caller") -> dict[str, Json]:
+    from mcp_memory.entrypoints.server.record_answers import show_account  # Slow to load, as those below.
+
+    return show_account(app.inspect.record(record_id, caller), caller)
+
+
+def _session(app: "App", session_id: str, caller: "Caller") -> dict[str, Json]:
+    from mcp_memory.entrypoints.server.record_answers import show_session
+
+    stored = app.session_accounts.stored(session_id, caller)
+    return show_session(stored, app.log_standing(caller.in_session(session_id)), caller)
+
+
+def _context(app: "App", context_id: str, caller: "Caller") -> dict[str, Json]:
+    from mcp_memory.entrypoints.server.record_answers import show_report
+
+    return show_report(app.inspect.context(context_id, caller))
 
 
 def _checked(some_id: str) -> str:
@@ -92,7 +111,9 @@ def _checked(some_id: str) -> str:
 
 def _status(app: "App") -> dict[str, Json]:
     """Show the status; over HTTP without the server's files, which hold what belongs to others too."""
-    shown = app.status(asking(app), seat_at_hand())
+    from mcp_memory.entrypoints.server.status_answers import show_status  # Slow to load: after the handshake.
+
+    shown = show_status(app.status(asking(app), seat_at_hand()))
     if is_local():
         return shown
     shown.pop("folder")

@@ -148,7 +148,7 @@ class SharedServer:
             settings, differing = settings_of_client(self._app.settings, hello)
             seat = Seat(self._app, settings, Path(hello["folder"]), session=hello["session"], differing=differing)
             try:
-                self._app.records.revision()
+                self._app.revision()
             except StoreUnavailable:
                 self._at_loss()  # A fresh process may open them.
                 return None

@@ -5,7 +5,7 @@ An error names the line in which something is wrong. Knows no store.
 
 import json
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from dataclasses import Field as DataclassField
@@ -32,7 +32,6 @@ from mcp_memory.ports.transfer import (
     KnownSession,
     Origin,
     Piece,
-    Transfer,
     UndoneSummary,
     WholeCompaction,
     WholeEntity,
@@ -84,10 +83,10 @@ class _EarlierText:
     replaced_at: Instant
 
 
-def write_memory(transfer: Transfer, target: BinaryIO, namespace: str | None, progress: Progress) -> int:
-    """Write a whole memory, or what belongs to one namespace; return the number of pieces. Raises StoreUnavailable."""
+def write_memory(pieces: Iterable[Origin | Piece], target: BinaryIO, progress: Progress) -> int:
+    """Write what leaves a memory (`Transfer.leave`); return the number of pieces. Raises StoreUnavailable."""
     written = total = 0
-    for piece in transfer.leave(namespace):
+    for piece in pieces:
         if isinstance(piece, Origin):
             total = piece.pieces
             target.write(origin_line(piece))

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -47,6 +47,14 @@ class Projects:
         self._projects = projects
         self._look = look
         self._clock = clock
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the projects that hold a live shared record, in order."""
+        return self._records.shared_namespaces()
+
+    def shared_records(self, name: str) -> int:
+        """Count the live shared records of a project."""
+        return self._records.count(RecordFilter(scopes=(scope_key("shared", name, ""),)))
 
     def folders(self) -> Mapping[str, tuple[str, bool]]:
         """Return the folder in which each namespace was noted last, and whether it is still there."""

@@ -1,6 +1,6 @@
 """Exclusions: a person says that contexts of a task, or of an agent, give a record no more; search still finds it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.scopes import Caller
@@ -50,6 +50,10 @@ class Exclusions:
             require_own(record_id, caller, transaction)
             exclusion = self._checked(record_id, caller, task_id, agent)
             return transaction.number if transaction.include(exclusion) else 0
+
+    def excluded(self, namespace: str, task_ids: Collection[str], agent: str) -> frozenset[str]:
+        """Return the ids of the records that contexts of one of these tasks, or of the agent, do not give."""
+        return self._records.excluded(namespace, task_ids, agent)
 
     def of(self, record_id: str, caller: Caller) -> Sequence[Exclusion]:
         """Return a record's exclusions that the caller may take back, the first one first."""

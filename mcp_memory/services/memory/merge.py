@@ -1,6 +1,6 @@
-"""Merging: adds another memory's knowledge to this one, by content. It does not know the format it was written in."""
+"""Moving: takes memory out, and adds another one's knowledge to this one, by content. It knows no format."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -24,7 +24,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.ports.transfer import Piece, WholeGround, WholeRecord
+from mcp_memory.ports.transfer import Origin, Piece, WholeGround, WholeRecord
 
 _SOURCE = "source"
 """The detail that names the record from which this one was extracted."""
@@ -79,6 +79,34 @@ class Merger:
                     merge.bring(piece)
             merge.link()
         return merge.outcome()
+
+
+class Moving:
+    """Takes memory out of a store, and takes in what another one held. Thread-safe."""
+
+    def __init__(self, records: RecordStore, clock: Clock, present: Callable[[str], str]) -> None:
+        """`present` is that of `Merger`."""
+        self._records = records
+        self._clock = clock
+        self._present = present
+
+    def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
+        """Yield the whole memory, or what belongs to one namespace, as `Transfer.leave` does."""
+        return self._records.transfer().leave(namespace)
+
+    def select(self, record_ids: Sequence[str]) -> Iterator[Origin | Piece]:
+        """Yield these records, as `Transfer.select` does: you check whether the caller may see them."""
+        return self._records.transfer().select(record_ids)
+
+    def enter(self, pieces: Iterable[Piece], agent: Callable[[], str]) -> Merged | None:
+        """Store all of the pieces as they are where nothing was ever stored, else merge them; return what came of that.
+
+        `agent` names who imports; it is asked where they are merged. Raises as `Transfer.enter` and `Merger` do.
+        """
+        if not self._records.transfer().is_empty():
+            return Merger(self._records, self._clock, agent(), self._present)(pieces)
+        self._records.transfer().enter(pieces)
+        return None
 
 
 class _Merge:

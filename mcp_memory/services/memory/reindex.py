@@ -39,6 +39,14 @@ class Reindex:
         """Count the records without this embedder's vectors now, in all namespaces."""
         return len(self._records.unembedded(self._embedder.id, EVERYTHING))
 
+    def queued(self) -> int:
+        """Count the records that wait for the vectors of the store's embedder, in all namespaces."""
+        return self._records.count_unembedded()
+
+    def stored_embedder(self) -> str | None:
+        """Return the id of the embedder whose vectors the store holds; None before the first vector."""
+        return self._records.embedder_id()
+
     def refused(self) -> int:
         """Count the records without vectors because this embedder refuses their texts, in all namespaces."""
         return self._records.count_refused(self._embedder.id)

@@ -82,6 +82,10 @@ class Undo:
                 return why
         return ""
 
+    def beside(self, record_id: str, change: int, caller: Caller) -> int:
+        """Count the other records of the write that the caller sees: an undo takes all of them back."""
+        return len(self._records.get([*self._records.written(change)], caller.scopes).keys() - {record_id})
+
     def _vectors(self, change: int, caller: Caller) -> Mapping[str, Vectors]:
         """Embed the texts that the write replaced."""
         texts = {

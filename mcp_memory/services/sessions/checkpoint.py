@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.records import Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import CHECKPOINT_TAG, SessionLog
+from mcp_memory.domain.model.session_log import CHECKPOINT_TAG, CLIENT_SUMMARY_TAG, SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.slots import slots_of
@@ -68,10 +68,17 @@ class CheckpointWriter:
 
     def latest(self, caller: Caller) -> Record | None:
         """Return the checkpoint of the caller's session; None where it has none. Raises StoreUnavailable."""
+        return self._latest("event", CHECKPOINT_TAG, caller)
+
+    def client_summary(self, caller: Caller) -> Record | None:
+        """Return the client's latest summary of the caller's session, as `latest` does."""
+        return self._latest("summary", CLIENT_SUMMARY_TAG, caller)
+
+    def _latest(self, kind: Kind, tag: str, caller: Caller) -> Record | None:
         where = replace(
             visible_to(self._records, caller),
-            kinds=frozenset({"event"}),
-            tags=frozenset({CHECKPOINT_TAG}),
+            kinds=frozenset({kind}),
+            tags=frozenset({tag}),
             session_id=caller.session_id,
         )
         return next((record for record in self._records.list(where, "created", 2) if record.holds), None)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.filled_slots import SlotState
@@ -19,10 +19,14 @@ from mcp_memory.domain.sessions.summary import instructions_in
 from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, Section
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.session_logs import Compaction, PassShare, SessionLogStore, StandIn
+from mcp_memory.ports.session_logs import Compaction, LogOutline, PassShare, SessionLogStore, StandIn
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.tasks.branch_visibility import readable, visible_to
 
+LOG_SHOWN: Final = 500
+"""Records of one session that are shown, the last ones."""
+SUMMARIES_SHOWN: Final = 1_000
+"""Replacements of one log that are shown, the last ones."""
 LATEST_READ: Final = 150
 """The latest entries of a log that are read for what they state; earlier ones are summarised, or long past."""
 LATEST_LINES: Final = 15
@@ -77,6 +81,26 @@ class CoveredOriginals:
     originals: Sequence[Record]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentSession:
+    """A session that stored something: the number of its records that the caller sees, and the newest."""
+
+    session_id: str
+    records: int
+    newest: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """The records of a session in order, its compactions, and of its log the replacements that the caller sees."""
+
+    session_id: str
+    compactions: Sequence[Compaction]
+    stand_ins: Sequence[StandIn]
+    records: Sequence[Record]
+    log: SessionLog
+
+
 class SessionAccounts:
     """Describes sessions. Thread-safe; only reads."""
 
@@ -101,6 +125,52 @@ class SessionAccounts:
             clients = [each.client for each in self._records.get(last, caller.scopes).values()]
         return SessionAccount(log=log, client="".join(clients), steps=_steps(compactions, shares))
 
+    def recent(self, caller: Caller, limit: int) -> Sequence[RecentSession]:
+        """Return the sessions that stored the newest records that the caller sees, the latest first."""
+        with self._records.snapshot():
+            where = visible_to(self._records, caller)
+            return [
+                RecentSession(session_id=name, records=self._records.count(own), newest=newest)
+                for name in self._records.recent_sessions(where, limit)
+                for own in [replace(where, session_id=name)]
+                for newest in self._records.list(own, "occurred", 1)
+            ]
+
+    def stored(self, session_id: str, caller: Caller) -> StoredSession:
+        """Return what one session stored, the last records of a long one. Raises NotFound where there is nothing."""
+        where = replace(visible_to(self._records, caller), session_id=session_id)
+        records = self._records.list(where, "created", LOG_SHOWN)
+        if not records:
+            raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
+        mine = caller.in_session(session_id)
+        standing = self._logs.stand_ins(mine)[-SUMMARIES_SHOWN:]
+        seen = readable({each.entry.id: each.entry for each in standing}, self._records, caller)
+        return StoredSession(
+            session_id=session_id,
+            compactions=self._logs.compactions(mine),
+            stand_ins=[each for each in standing if each.entry.id in seen],
+            records=records[::-1],
+            log=self._logs.log(mine),
+        )
+
+    def latest(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
+    ) -> Sequence[LogOutline]:
+        """Return the logs of the caller's agent, the one that grew last first, as `SessionHistory.latest` does."""
+        return self._logs.latest(caller, limit, before, of_all=of_all)
+
+    def has_log(self, caller: Caller) -> bool:
+        """Return True where the caller's session has a log."""
+        return self._logs.size(caller).entries > 0
+
+    def stand_ins(self, caller: Caller) -> Sequence[StandIn]:
+        """Return the live replacements in the log of the caller's session, in its order."""
+        return self._logs.stand_ins(caller)
+
+    def block(self, block_id: str, caller: Caller) -> Entry | None:
+        """Return a block of the log of any session; None where the caller does not see all that it covers."""
+        return readable(self._logs.entries([block_id], caller), self._records, caller).get(block_id)
+
     def made_in(self, number: int, caller: Caller, limit: int, first: int = 0) -> tuple[CompactionStep, list[StandIn]]:
         """Return a compaction of the caller's session, and its replacements.
 
@@ -116,7 +186,7 @@ class SessionAccounts:
     def originals(self, block_id: str, caller: Caller, limit: int, first: int = 0) -> CoveredOriginals:
         """Return some of the originals of a block, of any session. Raises NotFound where the caller sees not all."""
         with self._records.snapshot():
-            block = readable(self._logs.entries([block_id], caller), self._records, caller).get(block_id)
+            block = self.block(block_id, caller)
             if block is None:
                 raise NotFound("There is no such block here.")
             records = self._records.get(block.covers[first : first + limit], caller.scopes)

@@ -87,6 +87,18 @@ class ContextAccounts:
                 raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
             return self.told(report, caller, first)
 
+    def given(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return the latest reports of the caller's agent and when each was made, as `Telemetry.contexts` does."""
+        return self._records.contexts(caller, limit, before, of_all=of_all)
+
+    def naming(
+        self, record_id: str, caller: Caller, limit: int, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return the latest reports that name a record, given or left out, as `Telemetry.contexts_naming` does."""
+        return self._records.contexts_naming(record_id, caller, limit, of_all=of_all)
+
     def told(self, report: ContextReport, caller: Caller, first: int = 0) -> Account:
         """Return the account of a report."""
         omitted = report.omitted[first : first + OMITTED_SHOWN]

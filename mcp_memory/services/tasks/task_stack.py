@@ -1,6 +1,6 @@
 """The task stack: enters tasks, ends them with a result, shows the tree."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -138,10 +138,14 @@ class TaskStack:
         """Return the caller's stack without a move."""
         return stack_of(self._records, caller)
 
-    def left_open(self, caller: Caller, stack: Stack) -> list[Task]:
-        """Return the agent's latest five open tasks beside the stack, in which none of its other windows stands."""
+    def left_open(self, caller: Caller, stack: Stack) -> Mapping[Task, Sequence[Task]]:
+        """Return the agent's latest five open tasks beside the stack, each with those above it, the root first.
+
+        None of its other windows stands in one of them.
+        """
         tasks = self._records.tasks_near(caller.namespace, (), "open")
-        return self._owners.left_open(caller, tasks, stack, self._records.places(caller))[:NAMED]
+        own = self._owners.left_open(caller, tasks, stack, self._records.places(caller))[:NAMED]
+        return {task: path_to(task.parent_id, tasks) for task in own}
 
     def _entered(self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
         if request.task_id:

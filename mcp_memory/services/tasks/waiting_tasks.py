@@ -1,15 +1,16 @@
-"""Waiting tasks: hands a task over, unblocks one, and reopens one that ended by mistake."""
+"""Waiting tasks: hands a task over, unblocks one, and reopens one that ended by mistake, by what became of it."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.model.lifecycle import moved_to
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordReader, RecordStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.tasks.branch_visibility import require_task
+from mcp_memory.services.tasks.branch_visibility import require_task, visible_to
 from mcp_memory.services.tasks.task_owners import Elsewhere, TaskOwners
 
 RESULTS_LOOKED_AT = 5_000
@@ -72,6 +73,15 @@ class WaitingTasks:
             for record in results_of(task, where, self._records):
                 transaction.update(replace(moved_to(record, "retired"), updated_at=now))
         return waiting
+
+    def results(self, task: Task, caller: Caller, *, include_inactive: bool = False) -> list[Record]:
+        """Return the records of what a finished task came to, of those that the caller sees."""
+        where = replace(visible_to(self._records, caller), include_inactive=include_inactive)
+        return results_of(task, where, self._records)
+
+    def changes(self, namespace: str, task_ids: Collection[str], limit: int) -> Sequence[TaskChange]:
+        """Return the latest changes of these tasks, newest first, as `HistoryReader.task_changes` does."""
+        return self._records.task_changes(namespace, task_ids, limit)
 
 
 def results_of(task: Task, where: RecordFilter, records: RecordReader) -> list[Record]:

@@ -59,7 +59,7 @@ def test_a_store_of_another_embedder_refuses_to_mix_and_names_the_remedy(open_me
     memory = open_memory()
     with pytest.raises(EmbedderMismatch, match="mcp-memory reindex"):
         remember(memory, "The dog barks")
-    assert memory.status(memory.caller())["records"] == {"fact": 1}
+    assert memory.status(memory.caller()).memory.summary.records == {"fact": 1}
 
 
 def test_recall_over_another_embedders_store_answers_by_word_and_says_what_is_missing(

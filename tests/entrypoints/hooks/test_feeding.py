@@ -86,7 +86,7 @@ def test_switched_off_it_keeps_no_log(memory: "App", run_hook: "RunHook", transc
     off: dict[str, object] = {"hook_log": False}
     for name in ("PostToolUse", "Stop", "PreCompact", "PostCompact", "SessionEnd"):
         run_hook(name, off, compact_summary="We spoke of this.")
-    assert memory.inspect.status(memory.caller())["records"] == {}
+    assert memory.inspect.status(memory.caller()).summary.records == {}
 
 
 def test_where_the_memory_lies_on_a_server_nothing_is_kept_or_given_here(

@@ -210,6 +210,6 @@ class Beside:
         from mcp_memory.entrypoints.transfer.memory_file import write_memory
 
         target = BytesIO()
-        write_memory(self.memory.records.transfer(), target, None, lambda done, total: None)
+        write_memory(self.memory.moving.leave(), target, lambda done, total: None)
         lines = target.getvalue().decode().splitlines()
         return sorted(_HISTORY.sub("", line) for line in lines if not json.loads(line).keys() & _BESIDE)

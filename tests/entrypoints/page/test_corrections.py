@@ -13,11 +13,12 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.surroundings import drawn
-from mcp_memory.entrypoints.page.visits import visit_of
+from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.status.overview import Neighbour
 from tests.entrypoints.page.conftest import Beside, memory_of, words_of
 from tests.services.tasks.moves import pop, push
 
@@ -407,7 +408,7 @@ def test_a_page_shows_one_moment(beside: Beside, monkeypatch: pytest.MonkeyPatch
         visit = visit_of(memory, visitor, **asked)
         with monkeypatch.context() as patch:
             patch.setattr(memory.inspect, "visible", changed_meanwhile)
-            page = bytes(show_record(visit).body).decode()
+            page = bytes(Screen(path="/record/{id}", answer=show_record)(visit).body).decode()
     assert "The pond is frozen." in page
     assert "thawed" not in page
     assert "It is as it was stored." in page
@@ -511,10 +512,10 @@ def test_a_neighbour_is_told_by_the_goal_of_the_task_that_leads_to_it(beside: Be
 
 
 def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
-    far = [{"id": f"r{n}", "text": "x" * 90, "via": [f"thing {n}"]} for n in range(12)]
-    beside_it: dict[str, Any] = {"id": "r99", "text": "Beside.", "via": []}
-    near = [beside_it, {"id": "r98", "text": "Far.", "via": ["a", "b"]}, *far]
-    drawing = drawn({"near": near, "task": {"id": "thing 3", "goal": "Mend it"}})
+    far = [Neighbour(id=f"r{n}", kind="fact", text="x" * 90, via=[f"thing {n}"]) for n in range(12)]
+    beside_it = Neighbour(id="r99", kind="fact", text="Beside.", via=[])
+    near = [beside_it, Neighbour(id="r98", kind="fact", text="Far.", via=["a", "b"]), *far]
+    drawing = drawn(near, {"thing 3": "Mend it"})
     assert drawing
     assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
     assert [node.label for node in drawing.between] == [
@@ -527,7 +528,7 @@ def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
     assert len(drawing.lines) == 8 + 9
     assert {len(node.label) for node in drawing.records[1:]} == {46}
     assert drawing.height == 9 * 30
-    assert drawn({"near": [], "task": None}) is None
+    assert drawn([], {}) is None
 
 
 def test_a_later_undo_of_a_supersession_takes_its_record_away_too(beside: Beside) -> None:

@@ -49,7 +49,7 @@ def with_compactions(beside: Beside) -> list[str]:
     from mcp_memory.entrypoints.transfer.memory_file import write_memory
 
     target = BytesIO()
-    write_memory(beside.memory.records.transfer(), target, None, lambda done, total: None)
+    write_memory(beside.memory.moving.leave(), target, lambda done, total: None)
     lines = target.getvalue().decode().splitlines()
     history = ('{"compaction"', '{"memory"', '{"session"', '{"review"')
     return sorted(re.sub(r'"accessed_at":[0-9.e+]+,', "", line) for line in lines if not line.startswith(history))

@@ -14,10 +14,10 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.projects import Membership, Project, TrustedFolder
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
+from mcp_memory.entrypoints.server.status_answers import show_folder
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy
 from mcp_memory.services.access.folder_trust import Trust
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.status.overview import shown_membership
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.records.access import SqliteFolders
@@ -187,17 +187,17 @@ def test_a_busy_store_is_asked_again(tmp_path: Path) -> None:
 
 def test_the_status_says_what_a_person_may_do(trust: Trust) -> None:
     """X2.1."""
-    first = shown_membership(trust.membership(FIRST, takes=True))
+    first = show_folder(trust.membership(FIRST, takes=True))
     assert first == {
         "state": "joined", "namespace": NAME, "path": "/work/shop", "repository": "/work/shop/.git", "claims": NAME,
         "is_proven": True, "next_step": None,
     }  # fmt: skip
-    second = shown_membership(trust.membership(SECOND, takes=True))
+    second = show_folder(trust.membership(SECOND, takes=True))
     assert (second["namespace"], second["claims"]) == ("copy-own", NAME)
     assert "`mcp-memory trust`" in str(second["next_step"])
-    alone = shown_membership(trust.membership(project("notes", repository="", claim=""), takes=True))
+    alone = show_folder(trust.membership(project("notes", repository="", claim=""), takes=True))
     assert (alone["claims"], alone["repository"], alone["next_step"]) == (None, None, None)
-    assert shown_membership(Membership(namespace="n", state="named")) == {"state": "named", "namespace": "n"}
+    assert show_folder(Membership(namespace="n", state="named")) == {"state": "named", "namespace": "n"}
 
 
 @pytest.mark.parametrize("max_tokens", [64, 80, 1000])

@@ -16,6 +16,7 @@ from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import Grant
+from mcp_memory.entrypoints.server.record_answers import show_account, show_connections
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.stores.records.projects import SqliteProjects
 from tests.services.access.whole_projects import fill, plant, rows_with
@@ -134,7 +135,7 @@ def test_a_renamed_or_moved_project_is_told_where_its_memory_is(
     assert f"`mcp-memory projects merge {old} {new}`" in told
     assert f"was {before} before" in told
     assert "merge" not in block(app)
-    assert "merge" in str(app.status(app.caller())["folder"])
+    assert "merge" in app.status(app.caller()).former
     assert app.former_memory(app.caller("another"))
     app.feed([NewRecord(text="Hello there.", kind="message", role="user")], app.caller())
     assert app.former_memory(app.caller("a third"))
@@ -209,7 +210,10 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     replacements = [each.entry.id for each in app.logs.stand_ins(app.caller("s2"))]
     before = found(app)
     goals = [each.goal for each in app.records.tasks("old-name")]
+    assert app.projects.names() == ["old-name"]
+    shared = app.projects.shared_records("old-name")
     moved = other.projects.rename("old-name", "new/name")
+    assert (app.projects.names(), app.projects.shared_records("new/name")) == (["new/name"], shared)
     assert moved.tokens == ("phone",)
     assert set(rows_with(tmp_path / "data", "old-name")) == {("former_namespaces", "name")}
     assert not app.records.defects()
@@ -218,7 +222,7 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
         assert found(each) == before
         assert [task.goal for task in each.records.tasks("new/name")] == goals
         assert [one.entry.id for one in each.logs.stand_ins(each.caller("s2"))] == replacements
-        assert each.inspect.connections("Gateway", each.caller())["records"]
+        assert show_connections(each.inspect.connections("Gateway", each.caller()), each.caller())["records"]
     assert app.tokens.all()[0].grant.namespaces == ("new/name", "kept")
     assert app.records.get([ids["private"]], app.caller().scopes)
     stranger = open_memory(namespace="new/name", agent="bob")
@@ -254,7 +258,7 @@ def test_two_projects_become_one_though_sessions_and_entities_have_the_same_name
         assert {mine["shared"], yours["shared"]} <= set(found(app, "Which port does it listen on?"))
         assert len(app.logs.log(app.caller("s2")).entries) >= max(logs)
         assert sorted(each.number for each in app.logs.compactions(app.caller("s2"))) == [*range(1, before + 1)]
-        shown: Any = app.inspect.connections("gw", app.caller())["records"]
+        shown: Any = show_connections(app.inspect.connections("gw", app.caller()), app.caller())["records"]
         assert {each["id"] for each in shown} >= {mine["shared"], yours["shared"]}
     assert [row[0] for row in _rows(tmp_path, "SELECT count(*) FROM entities WHERE name_key = 'gateway'")] == [1]
 
@@ -272,7 +276,7 @@ def test_a_change_of_visibility_is_undone_into_the_present_namespace(open_memory
     change = app.revise(Revision(id=port, visibility="shared"), app.caller())
     app.projects.rename("old-name", "new")
     assert change.id == port
-    history: Any = app.inspect.record(port, app.caller())["history"]
+    history: Any = show_account(app.inspect.record(port, app.caller()), app.caller())["history"]
     app.undo(history[-1]["write"], app.caller())
     assert app.records.get([port], app.caller().scopes)[port].scope == "private/default/new"
 

@@ -19,6 +19,7 @@ from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.entrypoints.server.record_answers import show_report
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -276,8 +277,9 @@ def test_the_count_is_exact_for_public_encodings_and_the_factor_is_named_for_oth
     assert context.report.metadata["encoding"] == "cl100k_base"
     claude = app.assemble_context(ContextRequest(), app.caller(client="claude-code")).report.metadata
     assert (claude["token_factor"], claude["token_known_error"]) == (1.53, 0.19)
-    status = app.status(app.caller(client="claude-code"))["tokens"]
-    assert status == {"encoding": "o200k_base", "family": "claude from 4.7 on", "factor": 1.53, "known_error": 0.19}
+    status = app.status(app.caller(client="claude-code"))
+    assert (status.encoding, status.factor.family) == ("o200k_base", "claude from 4.7 on")
+    assert (status.factor.factor, status.factor.known_error) == (1.53, 0.19)
 
 
 def test_where_nothing_passes_the_filter_the_block_is_empty(app: App, remember: RememberOne) -> None:
@@ -649,7 +651,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     assert [component.text for component in report.components] == [
         line for line in context.text.splitlines() if "5432" in line
     ]
-    kept = app.inspect.context(report.id, app.caller())
+    kept = show_report(app.inspect.context(report.id, app.caller()))
     assert "5432" not in repr(kept)
     assert "port" not in repr(kept)
     assert kept["components"] == [

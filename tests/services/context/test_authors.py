@@ -8,6 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Kind, NewRecord, Visibility
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.services.context import candidates
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.candidates import OTHERS_LEFT_OUT
@@ -116,7 +117,10 @@ def test_results_and_records_name_another_author_as_data(ann: App, bob: App) -> 
     for request in (RecallRequest(query="port"), RecallRequest(), RecallRequest(ids=(theirs, mine))):
         results = {str(each["id"]): each.get("agent") for each in ann.recall(request, ann.caller()).results}
         assert results == {theirs: "bob", mine: None}
-    assert (ann.inspect.record(theirs, ann.caller())["agent"], ann.inspect.record(mine, ann.caller())["agent"]) == (
+    assert (
+        show_account(ann.inspect.record(theirs, ann.caller()), ann.caller())["agent"],
+        show_account(ann.inspect.record(mine, ann.caller()), ann.caller())["agent"],
+    ) == (
         "bob",
         "ann",
     )

@@ -61,6 +61,7 @@ def test_an_exclusion_holds_below_its_task_and_nowhere_else(app: App, remember: 
     record = remember("The gateway listens on port 4711.").id
     task = entered(app, "Mend the gateway")
     app.exclusions.exclude(record, app.caller(), task)
+    assert app.exclusions.excluded(app.caller().namespace, [task], "") == {record}
     entered(app, "Read its log", inherit=(record,))
     assert record not in given(app)
     bob = replace(app.caller(), agent="bob")

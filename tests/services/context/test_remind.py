@@ -62,7 +62,7 @@ def test_what_happened_in_a_finished_task_is_spoken_for_by_its_result(app: App) 
     assert app.remind(ASKED, (), 500, me).ids
     app.tasks.pop(PopRequest(result="6543"), me)
     [result] = app.remind(ASKED, (), 500, me).ids
-    assert app.inspect.record(result, me)["text"] == "Find its port → 6543"
+    assert app.inspect.record(result, me).record.text == "Find its port → 6543"
 
 
 def test_a_budget_shortens_and_then_leaves_out(app: App) -> None:

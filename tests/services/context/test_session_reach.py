@@ -8,6 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.entrypoints.server.record_answers import show_session
 from mcp_memory.errors import SummaryIncomplete
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -51,7 +52,8 @@ def _open(app: App, entry_id: str, caller: Caller) -> list[str]:
 
 def _shown(app: App, caller: Caller) -> str:
     """All that the page of the caller's session shows."""
-    return str(app.session_log(caller.session_id, caller))
+    stored = app.session_accounts.stored(caller.session_id, caller)
+    return str(show_session(stored, app.log_standing(caller), caller))
 
 
 def test_a_summary_of_what_is_shared_is_opened_by_every_agent(app: App, caller: Caller, bob: App) -> None:

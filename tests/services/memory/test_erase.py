@@ -12,6 +12,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import Entity, Kind, NewRecord, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.memory.erase import MOST_LASTING, MOST_LEFT, MOST_QUOTING
 from mcp_memory.services.memory.remember import Remembered
@@ -231,7 +232,9 @@ def test_what_others_state_in_these_words_goes(app: App, remember: RememberOne) 
     erased = app.forget([fact.id], "erase", app.caller())
     assert set(erased.cut) == {properties, type_, ends, tagged}
     assert record(app, tagged).tags == ("home",)
-    shown = [app.inspect.record(each, app.caller()) for each in (properties, type_, ends, plain)]
+    shown = [
+        show_account(app.inspect.record(each, app.caller()), app.caller()) for each in (properties, type_, ends, plain)
+    ]
     assert "Plum" not in str(shown)
     assert str(shown).count("'size': 'small'") == 2
     assert app.recall(RecallRequest(entities=("Home",)), app.caller()).results

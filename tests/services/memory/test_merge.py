@@ -9,6 +9,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.times import iso_exact
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin, Piece
 from mcp_memory.services.memory.merge import Merged, Merger
@@ -51,7 +52,7 @@ def test_what_both_know_stays_as_it_is_here_and_a_second_run_stores_nothing(app:
     assert merge(app, other) == Merged(stored=1, known=1, logged=0, hidden=0, tasks=0)
     stored = texts(app)
     assert stored["The cat sleeps."] == mine
-    dog = app.inspect.record(stored["The dog barks."], app.caller())
+    dog = show_account(app.inspect.record(stored["The dog barks."], app.caller()), app.caller())
     assert (dog["importance"], dog["tags"], dog["agent"]) == (3, ["pets"], "bob")
     before = app.records.revision()
     assert merge(app, other) == Merged(stored=0, known=2, logged=0, hidden=0, tasks=0)
@@ -81,13 +82,13 @@ def test_records_name_each_other_by_their_ids_here(app: App, other: App) -> None
     )
     assert merge(app, other).stored == 4
     here = texts(app)
-    replaced = app.inspect.record(here["Invoices are due in May."], app.caller())
+    replaced = show_account(app.inspect.record(here["Invoices are due in May."], app.caller()), app.caller())
     assert replaced["superseded_by"] == here["Invoices are due in June."]
     assert replaced["status"] == "superseded"
     stamp = {"imported_at": iso_exact(app.now()), "imported_by": "ann"}
-    told_here = app.inspect.record(here["Invoices are due in June."], app.caller())["details"]
+    told_here = app.inspect.record(here["Invoices are due in June."], app.caller()).record.details
     assert told_here == {"source": here["We sat together."], **stamp}
-    assert app.inspect.record(here["Lost."], app.caller())["details"] == stamp
+    assert app.inspect.record(here["Lost."], app.caller()).record.details == stamp
     assert merge(app, other).stored == 0
 
 
@@ -158,7 +159,7 @@ def test_an_episode_of_long_ago_is_new_where_it_is_imported(app: App, other: App
     merge(app, other)
     assert app.maintain.due().records == 0
     [brought] = [app.inspect.record(each, app.caller()) for text, each in texts(app).items() if "together" in text]
-    assert str(brought["created_at"]).startswith("2026")
+    assert iso_exact(brought.record.created_at).startswith("2026")
     clock.advance(days=90)
     assert app.maintain.due().archived == 1
 
@@ -178,3 +179,13 @@ def test_records_of_a_project_that_was_renamed_here_come_into_it(app: App, other
     known = replace(bob, namespace="test", renamed_at=app.now())
     app.remember([NewRecord(text="The bird sings.")], known)
     assert merger(pieces(other)).stored == 3
+
+
+def test_an_empty_memory_takes_all_in_as_it_was_and_a_used_one_merges(app: App, other: App) -> None:
+    """D3.1: the importer is asked for where it counts."""
+    kept = remember(other, NewRecord(text="The port is 5432."), NewRecord(text="The host is db1."))
+    assert app.moving.enter(pieces(other), lambda: pytest.fail("nobody imports")) is None
+    assert [*app.moving.leave()][1:] == [*other.moving.leave()][1:]
+    assert app.moving.enter(pieces(other), lambda: "ann") == Merged(stored=0, known=2, logged=0, hidden=0, tasks=0)
+    [_, one] = app.moving.select(kept[1:])
+    assert getattr(one, "record").text == "The host is db1."  # noqa: B009 - a piece of some kind

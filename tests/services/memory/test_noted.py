@@ -10,6 +10,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.context.rendering import record_line
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.context.assemble import ContextRequest
@@ -66,7 +67,7 @@ def sees(app: App, record_id: str, caller: Caller) -> set[str]:
         "recall": app.recall(RecallRequest(query=QUERY, kinds=("fact",)), caller).results,
         "list": app.recall(RecallRequest(kinds=("fact",)), caller).results,
         "id": app.recall(RecallRequest(ids=(record_id,)), caller).results,
-        "log": app.inspect.session_log("here", caller)["records"],
+        "log": app.session_accounts.stored("here", caller).records,
     }
     ways = {name for name, results in found.items() if record_id in str(results)}
     context = app.assemble_context(ContextRequest(query=QUERY, max_tokens=2_000), caller)
@@ -87,8 +88,8 @@ def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: 
             app.tasks.push(PushRequest(goal="try", inherit=(noted,)), other)
     elsewhere = Caller(namespace="elsewhere", agent=here.agent, session_id="here", named_session=True)
     assert app.recall(RecallRequest(query=QUERY), elsewhere).results == ()
-    assert app.inspect.status(app.caller("there"))["statuses"] == {"active": 7}
-    assert app.inspect.status(here)["statuses"] == {"active": 7, "noted": 1}
+    assert app.inspect.status(app.caller("there")).summary.statuses == {"active": 7}
+    assert app.inspect.status(here).summary.statuses == {"active": 7, "noted": 1}
     assert noted not in remember(FIX.upper(), caller=app.caller("there")).similar
 
 
@@ -97,7 +98,7 @@ def test_the_graph_holds_it_once_it_is_confirmed(app: App, noted: str, here: Cal
     other = remember("The file src/clock.py is old.", caller=app.caller("there"))
 
     def near() -> str:
-        return str(app.inspect.record(other.id, app.caller("there"))["near"])
+        return str(show_account(app.inspect.record(other.id, app.caller("there")), app.caller("there"))["near"])
 
     assert noted not in near()
     app.revise(Revision(id=noted, feedback="used"), here)
@@ -173,7 +174,7 @@ def test_it_is_promoted(app: App, noted: str, here: Caller, state: State, confir
     assert stored(app, noted).status == status
     if status == "new":
         assert "recall" in sees(app, noted, app.caller("there"))
-        assert app.inspect.status(app.caller("there"))["promoted"] == 1
+        assert app.inspect.status(app.caller("there")).summary.promoted == 1
 
 
 @pytest.mark.parametrize("session", ["here", "there"])

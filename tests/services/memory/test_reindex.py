@@ -67,6 +67,7 @@ def test_one_refused_text_of_many_costs_the_others_nothing(app: App, embedder: C
     assert [each.degraded for each in remembered] == [""] * 15 + ["vector: The embedder refused the text."]
     assert texts_waiting(app, embedder) == ["a poison"]
     assert embedder.requests <= 1 + 2 * 4
+    assert (app.reindex.stored_embedder(), app.reindex.queued(), app.reindex.refused()) == (embedder.id, 1, 0)
 
 
 def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder: Choosy, remember: RememberOne) -> None:

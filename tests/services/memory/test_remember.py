@@ -91,7 +91,7 @@ def test_what_a_session_was_given_confirms_nothing_when_it_comes_back(app: App, 
         answer = remember(text, caller=app.caller(session))
         assert (answer.id, answer.status) == (fact.id, "confirmed")
     assert stored(app, fact.id).counters.confirmed == 0
-    assert app.inspect.status(app.caller())["records"] == {"fact": 1}
+    assert app.inspect.status(app.caller()).summary.records == {"fact": 1}
 
 
 def test_a_block_of_several_records_says_nothing_of_any_one(app: App, remember: RememberOne) -> None:
@@ -126,7 +126,7 @@ def test_nothing_but_recalled_text_of_unknown_records_is_refused(app: App, remem
     """B11.1: the message says what to send instead; nothing is stored."""
     with pytest.raises(InvalidRequest, match="send what is new"):
         remember('<memory-context id="c1">\n- [r0000zz fact 2026-11-20] x\n</memory-context>')
-    assert app.inspect.status(app.caller())["records"] == {}
+    assert app.inspect.status(app.caller()).summary.records == {}
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u2003"])
@@ -168,7 +168,7 @@ def test_all_items_are_stored_or_none(app: App) -> None:
         app.remember(items, app.caller())
     with pytest.raises(NotFound, match="No task"):
         app.remember([NewRecord(text="Fine."), NewRecord(text="Lost.", task_id="t00zzzz")], app.caller())
-    assert app.inspect.status(app.caller())["records"] == {}
+    assert app.inspect.status(app.caller()).summary.records == {}
 
 
 def test_a_corrected_fact_does_not_come_back(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
@@ -520,7 +520,7 @@ def test_a_line_of_the_log_that_was_recalled_is_remembered_as_what_it_is(
     assert [remember(said, kind="decision", caller=app.caller("another")).status for _ in range(2)] == ["confirmed"] * 2
     app.recall(RecallRequest(query="nightly export slow"), app.caller("third"))
     assert remember(said, kind="decision", caller=app.caller("third")).added == ()
-    assert app.inspect.status(app.caller())["records"] == {"message": 1, "decision": 1}
+    assert app.inspect.status(app.caller()).summary.records == {"message": 1, "decision": 1}
 
 
 def test_a_text_that_is_known_keeps_what_is_said_more_of_it(app: App, remember: RememberOne) -> None:

@@ -8,6 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record, Status
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -45,7 +46,7 @@ def test_a_correction_is_found_by_its_new_words_and_keeps_the_old_ones(
         assert [each[:20] for each in found(app, "which database is it")] == [text[:20]]
     assert [text.startswith("The database is SQLite") for text in found(app, "sqlite")] == [True]
     assert (revised.micro_tokens <= 20, revised.summary_tokens <= 100, revised.text_tokens > 200) == (True, True, True)
-    assert app.inspect.record(fact.id, app.caller())["earlier"] == [
+    assert show_account(app.inspect.record(fact.id, app.caller()), app.caller())["earlier"] == [
         {"until": "2026-11-20T14:00:00Z", "text": "The database is MySQL.", "by": "default"},
         {"until": "2026-11-20T13:00:00Z", "text": "The database is Postgres.", "by": "default"},
     ]
@@ -55,7 +56,7 @@ def test_the_same_text_again_is_no_correction(app: App, remember: RememberOne) -
     """R8: nothing old is made of it."""
     fact = remember("The port is 5432.")
     revise(app, fact.id, text=" The port is 5432. ", importance=3.0)
-    assert app.inspect.record(fact.id, app.caller())["earlier"] == []
+    assert show_account(app.inspect.record(fact.id, app.caller()), app.caller())["earlier"] == []
     assert stored(app, fact.id).importance == 3.0
 
 
@@ -102,7 +103,7 @@ def test_feedback_is_counted(app: App, remember: RememberOne, feedback: Feedback
     """C8.4, A6.6: and changes no status."""
     fact = remember("The port is 5432.")
     revise(app, fact.id, feedback=feedback)
-    counters = app.inspect.record(fact.id, app.caller())["counters"]
+    counters = show_account(app.inspect.record(fact.id, app.caller()), app.caller())["counters"]
     assert isinstance(counters, dict)
     assert {name: count for name, count in counters.items() if count} == counted
     assert stored(app, fact.id).status == "new"
@@ -327,7 +328,7 @@ def test_sharing_a_record_does_not_share_what_it_said_before(
     app.revise(Revision(id=record.id, text="Orion ends in March."), app.caller())
     app.revise(Revision(id=record.id, visibility="shared"), app.caller())
     bob = open_memory(agent="bob")
-    assert bob.inspect.record(record.id, bob.caller())["earlier"] == []
+    assert show_account(bob.inspect.record(record.id, bob.caller()), bob.caller())["earlier"] == []
     assert bob.remember([NewRecord(text="Orion is fired in March.")], bob.caller())[0].status == "superseded"
 
 

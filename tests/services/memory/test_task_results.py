@@ -90,7 +90,11 @@ def test_the_result_of_a_task_that_was_reopened_is_stored_later_too(app: App) ->
     """F2.1, U1.1: the retired record of its earlier end tells another; one that a person retires stays retired."""
     ended(app, "Sort the seeds", "Forty bags.")
     [task] = [each for each in app.tasks.tree(app.caller()) if each.goal == "Sort the seeds"]
+    [before] = app.waiting_tasks.results(task, app.caller())
     app.waiting_tasks.reopen(task.id, app.caller())
+    assert app.waiting_tasks.results(task, app.caller()) == []
+    [retired] = app.waiting_tasks.results(task, app.caller(), include_inactive=True)
+    assert (retired.id, retired.status) == (before.id, "retired")
     bare = TaskStack(app.records, app.redactor, lambda: task.updated_at + 60)
     bare.pop(PopRequest(task_id=task.id, result="Fifty bags."), app.caller())
     assert [app.task_results.catch_up(app.caller()) for _ in range(2)] == [1, 0]

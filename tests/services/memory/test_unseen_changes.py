@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Json, NewRecord
 from mcp_memory.domain.model.versions import CONFIRMED, TOLD, Version
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT
@@ -135,7 +136,7 @@ def test_confirmations_and_upkeep_are_no_conflict(ann: App, bob: App, open_memor
     assert statuses == ["confirmed", "summarized"]
     revise(ann, port, text="The port is 81.")
     ann.forget([story], "retire", ann.caller())
-    history = listed(ann.inspect.record(story, ann.caller())["history"])
+    history = listed(show_account(ann.inspect.record(story, ann.caller()), ann.caller())["history"])
     assert [each["by"] for each in history] == ["ann", "upkeep", "ann"]
     assert [each["before"] for each in history] == [{}, {"status": "active"}, {"status": "summarized"}]
 
@@ -214,7 +215,7 @@ def test_a_text_that_another_agent_rewrote_is_by_that_agent(ann: App, bob: App) 
     assert "agent" not in bob.recall(RecallRequest(ids=(port,)), bob.caller()).results[0]
     revise(ann, port, text="The port of the server is 82.")
     assert "agent" not in ann.recall(RecallRequest(ids=(port,)), ann.caller()).results[0]
-    shown = ann.inspect.record(port, ann.caller())
+    shown = show_account(ann.inspect.record(port, ann.caller()), ann.caller())
     earlier = [{key: each[key] for key in ("by", "text")} for each in listed(shown["earlier"])]
     assert earlier == [
         {"by": "bob", "text": "The port of the server is 81."}, {"by": "ann", "text": "The port of the server is 80."},

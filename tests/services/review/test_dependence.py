@@ -7,6 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Kind, NewRecord
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.transfer import Origin, WholeGround, WholeRecord
 from mcp_memory.services.context.assemble import ContextRequest
@@ -15,7 +16,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.settle import Settling
-from mcp_memory.services.status.overview import FOOTING_SHOWN, FURTHER_SHOWN, FURTHER_STEPS
+from mcp_memory.services.status.overview import FOOTING_SHOWN, FURTHER_SHOWN, FURTHER_STEPS, Support
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
@@ -90,28 +91,29 @@ def test_what_stands_on_dependents_is_told_with_its_steps(
     beyond = remember(
         "Ann built on what Bob has.", depends_on=(remember("It is gone.", depends_on=(procedure,)).id,)
     ).id
-    shown: Any = app.inspect.footing(fact, app.caller())
-    assert [each["id"] for each in shown["dependents"]] == [decision]
-    assert {each["id"]: each["steps"] for each in shown["further"]}.items() >= {procedure: 2, beyond: 4}.items()
+    shown = app.inspect.footing(fact, app.caller())
+    assert [each.id for each in shown.dependents] == [decision]
+    assert {each.id: each.steps for each in shown.further}.items() >= {procedure: 2, beyond: 4}.items()
     assert private.id not in str(shown)
-    assert private.id in str(bob.inspect.footing(fact, bob.caller())["further"])
-    resource: Any = app.inspect.record(fact, app.caller())
-    assert (resource["dependents"], resource["further"]) == (shown["dependents"], shown["further"])
+    assert private.id in str(bob.inspect.footing(fact, bob.caller()).further)
+    resource: Any = show_account(app.inspect.record(fact, app.caller()), app.caller())
+    told = [[each["id"] for each in resource[name]] for name in ("dependents", "further")]
+    assert told == [[each.id for each in some] for some in (shown.dependents, shown.further)]
     assert "depends_on" not in resource
     retire(app, procedure)
     shown = app.inspect.footing(fact, app.caller())
-    assert shown["further"] == []
+    assert shown.further == []
     last = remember("Step 0.").id
     first = last
     for number in range(1, FURTHER_STEPS + 2):
         last = remember(f"Step {number} stands on the one before it.", depends_on=(last,)).id
     shown = app.inspect.footing(first, app.caller())
-    assert [each["steps"] for each in shown["further"]] == list(range(2, FURTHER_STEPS + 1))
+    assert [each.steps for each in shown.further] == list(range(2, FURTHER_STEPS + 1))
     fan = [NewRecord(text=f"Part {n} of the plan.", depends_on=(first,)) for n in range(FOOTING_SHOWN)]
     for each in app.remember(fan, app.caller()):
         app.remember([NewRecord(text=f"{each.id} {n} more", depends_on=(each.id,)) for n in range(5)], app.caller())
     shown = app.inspect.footing(first, app.caller())
-    assert len(shown["further"]) <= FURTHER_SHOWN + FOOTING_SHOWN
+    assert len(shown.further) <= FURTHER_SHOWN + FOOTING_SHOWN
 
 
 def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(
@@ -125,27 +127,26 @@ def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(
     bob = open_memory(agent="bob")
     [private] = bob.remember([NewRecord(text="Bob's.", visibility="private", depends_on=(fact,))], bob.caller())
     reword(app, fact)
-    shown: Any = app.inspect.footing(mine, app.caller())
-    assert (shown["dependents"], shown["depends_on_more"], shown["dependents_more"]) == ([], 0, 0)
-    assert shown["depends_on"] == [
-        {"id": fact, "found": False, "changed": True, "kind": "fact", "text": "Production runs Postgres 14.",
-         "status": "new"},
-        {"id": task.id, "found": False, "changed": False, "kind": "task", "text": "ship", "status": "active"},
-    ]  # fmt: skip
+    shown = app.inspect.footing(mine, app.caller())
+    assert (shown.dependents, shown.depends_on_more, shown.dependents_more) == ([], 0, 0)
+    assert shown.depends_on == [
+        Support(id=fact, found=False, changed=True, kind="fact", text="Production runs Postgres 14.", status="new"),
+        Support(id=task.id, found=False, changed=False, kind="task", text="ship", status="active"),
+    ]
     shown = app.inspect.footing(fact, app.caller())
-    assert [each["id"] for each in shown["dependents"]] == [mine, decision]
+    assert [each.id for each in shown.dependents] == [mine, decision]
     shown = bob.inspect.footing(fact, bob.caller())
-    assert [each["id"] for each in shown["dependents"]] == [private.id, mine, decision]
+    assert [each.id for each in shown.dependents] == [private.id, mine, decision]
     shown = app.inspect.footing(decision, app.caller())
-    assert ([each["id"] for each in shown["depends_on"]], shown["dependents"][0]["id"]) == ([fact], procedure)
+    assert ([each.id for each in shown.depends_on], shown.dependents[0].id) == ([fact], procedure)
     elsewhere = open_memory(namespace="elsewhere", inherit=("test",))
     shown = elsewhere.inspect.footing(mine, elsewhere.caller())
-    assert [each["id"] for each in shown["depends_on"]] == [fact]  # The task belongs to another namespace.
+    assert [each.id for each in shown.depends_on] == [fact]  # The task belongs to another namespace.
     more = [NewRecord(text=f"Host {n} runs it.", depends_on=(fact,)) for n in range(FOOTING_SHOWN + 3)]
     stored = app.remember(more, app.caller())
     shown = app.inspect.footing(fact, app.caller())
-    assert [each["id"] for each in shown["dependents"]] == [each.id for each in stored[:2:-1]]
-    assert shown["dependents_more"] == 5
+    assert [each.id for each in shown.dependents] == [each.id for each in stored[:2:-1]]
+    assert shown.dependents_more == 5
     with pytest.raises(NotFound):
         app.inspect.footing(private.id, app.caller())
 

@@ -1,6 +1,7 @@
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import CLIENT_SUMMARY_TAG
 from mcp_memory.services.sessions.checkpoint import INSTRUCTION_CHARACTERS
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
@@ -61,6 +62,16 @@ def test_it_takes_the_place_of_the_sessions_former_one_alone(app: App) -> None:
     third = app.checkpoint(one)
     records = app.records.get([each for each in (first, second, third) if each], one.scopes)
     assert [records[each].superseded_by for each in (first, second, third) if each] == [third, None, None]
+
+
+def test_the_clients_own_summary_is_that_of_its_session(app: App) -> None:
+    one = app.caller("s1")
+    assert app.checkpoints.client_summary(one) is None
+    app.remember([NewRecord(text="We moved a.py.", kind="summary", tags=(CLIENT_SUMMARY_TAG,))], one)
+    summary = app.checkpoints.client_summary(one)
+    assert summary
+    assert summary.text == "We moved a.py."
+    assert app.checkpoints.client_summary(app.caller("s2")) is None
 
 
 def test_neither_the_client_nor_the_memory_itself_speaks_in_it(app: App) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions, PassName, PassPlan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
+from mcp_memory.entrypoints.server.record_answers import show_session
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.memory.forget import Forgotten
@@ -346,14 +347,12 @@ class TestSummaries:
         summary = next(entry for entry in done.made if entry.form == "summary")
         assert summary.role == "user"
         assert summary.text.startswith(f"[CONTEXT SUMMARY {summary.id}] {len(summary.covers)} messages")
-        page = app.session_log("work", caller)
-        summaries = page["summaries"]
-        assert isinstance(summaries, list)
-        (shown,) = [one for one in summaries if isinstance(one, dict) and one["form"] == "summary"]
+        page: Any = show_session(app.session_accounts.stored("work", caller), app.log_standing(caller), caller)
+        (shown,) = [one for one in page["summaries"] if one["form"] == "summary"]
         assert shown["compacted_count"] == len(summary.covers)
         assert shown["original_token_count"] == summary.original_tokens <= log.tokens
         assert shown["summary_token_count"] == summary.tokens
-        assert str(shown["compacted_at"]).startswith("2026-11-20")
+        assert shown["compacted_at"].startswith("2026-11-20")
 
     def test_a_new_summary_grows_from_the_earlier_one(self, app: App, caller: Caller) -> None:
         """D6.2, E8.1: one anchor; the earlier summary is not lost, and its record stands behind the new one's."""
@@ -680,13 +679,7 @@ class TestModel:
         summary = _summary(app, caller)
         assert "Every service on its new port." in summary
         assert log.entries[0].text in summary
-        session_log = app.status(caller)["session_log"]
-        assert isinstance(session_log, dict)
-        passes = session_log["passes"]
-        assert isinstance(passes, dict)
-        threshold = passes["threshold"]
-        assert isinstance(threshold, dict)
-        assert threshold["spent"] == 1_234
+        assert app.status(caller).passes["threshold"].spent == 1_234
 
     def test_the_extractive_one_is_there_beside_a_model(self, costly: Costly, open_memory: Callable[..., App]) -> None:
         app = open_memory()
@@ -719,25 +712,17 @@ class TestStanding:
         """D1.3, E6.2."""
         log = fed(app, app.caller(), 30, output_lines=100)
         app.compact(CompactRequest(window=log.tokens), app.caller())
-        shown = app.status(app.caller())["session_log"]
-        assert isinstance(shown, dict)
-        assert (shown["level"], shown["compactions"]) == ("calm", 1)
-        passes = shown["passes"]
-        assert isinstance(passes, dict)
-        mask, threshold = passes["mask"], passes["threshold"]
-        assert isinstance(mask, dict)
-        assert isinstance(threshold, dict)
-        assert (mask["ran"], threshold["ran"]) == (1, 0)
-        assert isinstance(mask["saved"], int)
-        assert mask["saved"] > log.tokens // 2
-        assert threshold["not_needed"]
+        status = app.status(app.caller())
+        assert (status.log.level, status.log.compactions) == ("calm", 1)
+        mask, threshold = status.passes["mask"], status.passes["threshold"]
+        assert (mask.ran, threshold.ran) == (1, 0)
+        assert mask.saved > log.tokens // 2
+        assert threshold.not_needed
 
     def test_a_full_log_is_warned_of(self, app: App) -> None:
         """D1.3: in status, before anybody compacts."""
         fed(app, app.caller(), 40, output_lines=300)
-        shown = app.status(app.caller())["session_log"]
-        assert isinstance(shown, dict)
-        assert "warnings" in shown
+        assert app.status(app.caller()).log.warnings
 
 
 class TestOnePrompt:

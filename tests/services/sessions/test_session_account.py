@@ -112,3 +112,21 @@ def test_a_value_that_no_entry_holds_as_it_is_has_no_source(app: App, caller: Ca
     app.feed([call], caller)
     commands = stated(app, caller)["Commands"].lines
     assert [(line.text, line.source) for line in commands] == [('make "all" TARGET=release-7', "")]
+
+
+def test_sessions_and_logs_are_listed_and_a_block_is_found_by_who_sees_it(app: App, caller: Caller) -> None:
+    """U1.1: the sessions that stored something, those with a log, and what stands in a log for others."""
+    accounts = app.session_accounts
+    assert (accounts.recent(caller, 9), accounts.latest(caller, 9), accounts.has_log(caller)) == ([], [], False)
+    fed(app, caller, 8)
+    app.remember([NewRecord(text="The port is 8080.")], app.caller("notes"))
+    app.compact(CompactRequest(window=2_000, force=True), caller)
+    assert [each.session_id for each in accounts.recent(caller, 1)] == ["work"]
+    [work, notes] = accounts.recent(caller, 9)
+    assert (notes.session_id, notes.records, notes.newest.text) == ("notes", 1, "The port is 8080.")
+    assert work.records > 1
+    assert [each.session_id for each in accounts.latest(caller, 9)] == ["work"]
+    assert accounts.has_log(caller)
+    block = accounts.stand_ins(caller)[0].entry
+    assert accounts.block(block.id, caller) == block
+    assert accounts.block(block.id, replace(caller, namespace="there")) is None

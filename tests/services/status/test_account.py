@@ -38,6 +38,8 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
     request = ContextRequest(query="Which port does the database have?", max_tokens=900, occasion="start")
     context = app.assemble_context(request, app.caller())
     account = app.accounts(context.report.id, app.caller())
+    assert [each.id for _, each in app.accounts.given(app.caller(), 9)] == [context.report.id]
+    assert [each.id for _, each in app.accounts.naming(task.id, app.caller(), 9)] == [context.report.id]
     assert [section.title for section in account.sections][:2] == ["Active Constraints", "Task"]
     for line in lines_of(account).values():
         if line.record:
@@ -156,6 +158,6 @@ def test_looking_at_what_would_be_given_leaves_no_trace(app: App, remember: Reme
     remember("The port is 5432.")
     looked = app.assemble_context(ContextRequest(query="port", only_looks=True), app.caller())
     assert app.records.contexts(app.caller(), 9) == []
-    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+    assert app.status(app.caller()).memory.contexts.contexts == 0
     given = app.assemble_context(ContextRequest(query="port"), app.caller())
     assert looked.text == given.text

@@ -9,6 +9,7 @@ import pytest
 from mcp_memory.app import App, token_counter
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.status.overview import LINKS_SHOWN, NEAR_SHOWN
@@ -23,7 +24,7 @@ def describe(app: App) -> Describe:
     """The resource of a record, loosely typed, as a client has it."""
 
     def of(record: Remembered, caller: Caller | None = None) -> Mapping[str, Any]:
-        return app.inspect.record(record.id, caller or app.caller())
+        return show_account(app.inspect.record(record.id, caller or app.caller()), caller or app.caller())
 
     return of
 
@@ -106,7 +107,7 @@ def test_a_task_of_another_project_is_not_named(
     app.tasks.push(PushRequest(goal="Secret plan"), app.caller())
     mine = remember("I like tea.", visibility="user")
     there = open_memory(namespace="there")
-    assert there.inspect.record(mine.id, there.caller())["task"] is None
+    assert show_account(there.inspect.record(mine.id, there.caller()), there.caller())["task"] is None
 
 
 def test_a_neighbourhood_is_short(app: App, remember: RememberOne, describe: Describe) -> None:

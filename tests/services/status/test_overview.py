@@ -1,19 +1,23 @@
 """What memory holds, shown."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.entrypoints.server.record_answers import show_account, show_connections
+from mcp_memory.entrypoints.server.status_answers import show_status
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.status.overview import LOG_SHOWN
+from mcp_memory.services.sessions.session_account import LOG_SHOWN
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.conftest import Clock
 
@@ -22,13 +26,13 @@ RememberOne = Callable[..., Remembered]
 
 def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
     """C9.1: an empty memory too."""
-    empty = app.status(app.caller())
+    empty = show_status(app.status(app.caller()))
     assert (empty["records"], empty["statuses"], empty["tasks"], empty["sessions"]) == ({}, {}, {}, 0)
     old = remember("The port is 5432.")
     remember("The port is 6543.", supersedes=(old.id,), session_id="other")
     remember("Chosen.", kind="decision")
     app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
-    status = app.status(app.caller())
+    status = show_status(app.status(app.caller()))
     assert status["records"] == {"decision": 1, "fact": 2}
     assert status["statuses"] == {"recorded": 1, "new": 1, "superseded": 1}
     assert status["tasks"] == {"active": 1, "planned": 1}
@@ -42,7 +46,7 @@ def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
 
 def figures_of(app: App) -> dict[str, tuple[object, object]]:
     """Value and verdict of every figure of health in status."""
-    health: Any = app.status(app.caller())["health"]
+    health: Any = show_status(app.status(app.caller()))["health"]
     return {name: (figure["value"], figure["verdict"]) for name, figure in health.items()}
 
 
@@ -74,7 +78,7 @@ def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clo
     assert figures["growth_7_days"] == (2, None)
     assert figures["fact_confirmation_rate"] == (0.5, "inside")
     assert figures["brier_score"] == (0.81, "above")
-    health: Any = app.status(app.caller())["health"]
+    health: Any = show_status(app.status(app.caller()))["health"]
     assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}
 
 
@@ -99,14 +103,14 @@ def test_status_counts_which_strategies_are_used(app: App, open_memory: Callable
     for strategy, query in (("recent", ""), ("recent", ""), ("important", ""), ("auto", "Why does the test fail?")):
         app.assemble_context(ContextRequest(strategy=strategy, query=query), app.caller())
     picked = app.assemble_context(ContextRequest(query="Why does the test fail?"), app.caller()).report
-    assert app.status(app.caller())["contexts"] == {
+    assert show_status(app.status(app.caller()))["contexts"] == {
         "days": 14,
         "given": 5,
         "strategies": {"auto": 2, "important": 1, "recent": 2},
         "picked": {str(picked.metadata["picked"]): 2},
     }
     clock.advance(days=14, seconds=1)
-    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+    assert show_status(app.status(app.caller()))["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
 
 
 def test_no_figure_tells_of_what_others_keep_for_themselves(
@@ -150,7 +154,7 @@ def test_a_record_is_shown_in_full_with_what_it_was(app: App, remember: Remember
     """R8: earlier texts, counters, where it came from."""
     fact = remember("The port is 5432.", tags=("net",))
     app.revise(Revision(id=fact.id, text="The port is 6543.", feedback="used"), app.caller())
-    shown = app.inspect.record(fact.id, app.caller())
+    shown = show_account(app.inspect.record(fact.id, app.caller()), app.caller())
     assert (shown["text"], shown["status"], shown["tags"]) == ("The port is 6543.", "new", ["net"])
     assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432.", "by": "default"}]
     assert isinstance(shown["counters"], dict)
@@ -166,30 +170,29 @@ def test_a_record_of_a_branch_is_not_shown_outside(
     trial = app.caller("trial")
     app.tasks.push(PushRequest(goal="try", branch=True), trial)
     hidden = remember("Only here.", trial)
-    assert app.inspect.record(hidden.id, trial)["text"] == "Only here."
-    assert app.session_log("trial", trial)["session_id"] == "trial"
+    assert app.inspect.record(hidden.id, trial).record.text == "Only here."
+    assert app.session_accounts.stored("trial", trial).session_id == "trial"
     bob = open_memory(agent="bob")
     for other in (bob.caller(), app.caller("elsewhere")):
         with pytest.raises(NotFound):
             bob.inspect.record(hidden.id, other)
         with pytest.raises(NotFound, match="No session 'trial'"):
-            bob.session_log("trial", other)
+            bob.session_accounts.stored("trial", other)
         assert bob.recall(RecallRequest(ids=(hidden.id,)), other).not_found == (hidden.id,)
 
 
 def test_a_session_shows_its_entries_in_their_order(app: App) -> None:
     """T5.1: as many as a reader can use."""
     app.remember([NewRecord(text=f"turn {n}", kind="message") for n in range(3)], app.caller("talk"))
-    log = app.session_log("talk", app.caller())
-    assert isinstance(log["records"], list)
-    assert [entry["text"] for entry in log["records"] if isinstance(entry, dict)] == ["turn 0", "turn 1", "turn 2"]
+    stored = app.session_accounts.stored("talk", app.caller())
+    assert [each.text for each in stored.records] == ["turn 0", "turn 1", "turn 2"]
     assert LOG_SHOWN >= 100
 
 
 def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_memory: Callable[..., App]) -> None:
     """B1.3, S4.1: nor one of another agent."""
     report = app.assemble_context(ContextRequest(), app.caller()).report
-    assert app.inspect.context(report.id, app.caller())["id"] == report.id
+    assert app.inspect.context(report.id, app.caller()).id == report.id
     bob = open_memory(agent="bob")
     for who in (bob, open_memory(namespace="other")):
         with pytest.raises(NotFound, match="kept for two weeks"):
@@ -213,7 +216,7 @@ def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remem
     relation = Relation(source="api", type="uses", target="Postgres", weight=0.5)
     entity = Entity(name="Postgres", type="database", properties={"version": 17})
     record = remember("The API uses Postgres.", entities=(entity,), relations=(relation,))
-    shown = app.inspect.record(record.id, app.caller())
+    shown = show_account(app.inspect.record(record.id, app.caller()), app.caller())
     assert isinstance(shown["entities"], list)
     assert {"name": "Postgres", "type": "database", "properties": {"version": 17}} in shown["entities"]
     assert shown["relations"] == [{"source": "api", "type": "uses", "target": "Postgres", "weight": 0.5}]
@@ -226,7 +229,7 @@ def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) 
     first = remember("Acme Foods came in spring.", entities=(acme,), relations=(relation,)).id
     second = remember("Keep their orders apart.", depends_on=(first,)).id
     third = remember("Run two queues.", kind="procedure", depends_on=(second,)).id
-    shown: Any = app.inspect.connections("af", app.caller())
+    shown: Any = show_connections(app.inspect.connections("af", app.caller()), app.caller())
     assert shown["name"] == "Acme Foods"
     assert shown["records"] == [{"id": first, "kind": "fact", "text": "Acme Foods came in spring."}]
     assert [each["target"] for each in shown["relations"]] == ["tide-api"]
@@ -234,7 +237,7 @@ def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) 
         [second],
         [third],
     )
-    shown = app.inspect.connections(second, app.caller())
+    shown = show_connections(app.inspect.connections(second, app.caller()), app.caller())
     assert (shown["id"], shown["depends_on"][0]["id"], shown["dependents"][0]["id"]) == (second, first, third)
     assert "further" not in shown
     with pytest.raises(NotFound, match="Nothing here names 'Zeta'"):
@@ -247,11 +250,11 @@ def test_two_things_are_shown_with_the_path_between(
     """O4.2, S4.1: names and ids; also through a single record."""
     first = remember("Acme Foods uses `tide_api`.").id
     second = remember("INC-7 began in `tide_api`.").id
-    shown = app.inspect.tie("acme foods", "INC-7", app.caller())
-    assert shown["tie"] == f"Acme Foods → {first} → tide_api → {second} → INC-7"
-    assert [each["id"] for each in _dicts(shown["records"])] == [first, second]
-    assert app.inspect.tie("INC-7", "tide_api", app.caller())["tie"] == f"INC-7 → {second} → tide_api"
-    assert app.inspect.tie(first, second, app.caller())["tie"] == f"{first} → tide_api → {second}"
+    tie, records = app.inspect.tie("acme foods", "INC-7", app.caller())
+    assert tie == f"Acme Foods → {first} → tide_api → {second} → INC-7"
+    assert [each.id for each in records] == [first, second]
+    assert app.inspect.tie("INC-7", "tide_api", app.caller())[0] == f"INC-7 → {second} → tide_api"
+    assert app.inspect.tie(first, second, app.caller())[0] == f"{first} → tide_api → {second}"
     remember("Nothing ties Zeta Labs to it.")
     with pytest.raises(NotFound, match="ties 'Zeta Labs' to 'INC-7'"):
         app.inspect.tie("Zeta Labs", "INC-7", app.caller())
@@ -262,13 +265,39 @@ def test_two_things_are_shown_with_the_path_between(
 
 def test_status_names_topics(app: App, remember: RememberOne) -> None:
     """O4.2: by the spelling of their entities, the most linked first."""
-    assert app.inspect.status(app.caller())["topics"] == []
+    assert app.inspect.status(app.caller()).topics == []
     for number in range(4):
         remember(f"Kafka feeds Redis on host {number}.")
     remember("And Redis is slow.")
-    assert app.inspect.status(app.caller())["topics"] == [["Redis", "Kafka"]]
+    assert app.inspect.status(app.caller()).topics == [["Redis", "Kafka"]]
 
 
-def _dicts(value: object) -> list[dict[str, object]]:
-    assert isinstance(value, list)
-    return [each for each in cast("list[object]", value) if isinstance(each, dict)]
+def test_records_are_listed_in_both_orders_and_counted_by_period(app: App, remember: RememberOne, clock: Clock) -> None:
+    """U1.1: in the order they came in, or happened; what came in by weeks."""
+    began = clock.now
+    old = remember("We met.", kind="event", occurred_at=clock.now)
+    clock.advance(days=8)
+    new = remember("The port is 5432.", occurred_at=began - 99)
+    caller, shown = app.caller(), app.inspect
+    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9)] == [new.id, old.id]
+    assert [each.id for each in shown.latest(caller, ("fact", "event"), 9, 1)] == [old.id]
+    assert [each.id for each in shown.listed(RecordFilter(scopes=()), caller, 9)] == [old.id, new.id]
+    assert shown.stored_by_period(caller, began - 1, 7 * DAY_SECONDS) == {0: 1, 1: 1}
+    assert shown.count_all() == 2
+
+
+def test_a_record_is_shown_as_it_was_and_whether_somebody_changed_it(app: App, remember: RememberOne) -> None:
+    """U2.1: versions are read a few at a time."""
+    caller = app.caller()
+    record = remember("The port is 0.")
+    first = app.inspect.visible(record.id, caller)
+    for port in range(1, 7):
+        app.revise(Revision(id=record.id, text=f"The port is {port}."), caller)
+    versions = [*app.inspect.versions(record.id)]
+    assert [each.before["text"] for each in versions] == [f"The port is {port}." for port in reversed(range(6))]
+    assert [*app.inspect.versions(record.id, versions[1].change)] == versions[2:]
+    now, was, is_changed = app.inspect.since(record.id, first.changed, caller)
+    assert (now.text, was.text, is_changed) == ("The port is 6.", first.text, True)
+    assert app.inspect.since(record.id, now.changed, caller) == (now, now, False)
+    assert app.undo.beside(record.id, versions[0].write, caller) == 0
+    assert app.inspect.neighbourhood(now, caller).near == []

@@ -253,6 +253,8 @@ def test_a_task_that_ended_by_mistake_is_reopened(team: Team) -> None:
     waiting = bob.waiting_tasks.reopen(task.id, bob.caller())
     assert (waiting.status, waiting.agent, waiting.result) == ("planned", "ann", None)
     assert told(ann) == [f"bob reopened {task.id} (weigh)"]
+    [change] = bob.waiting_tasks.changes(bob.caller().namespace, [task.id], 1)
+    assert (change.by_agent, change.deed) == ("bob", "reopened")
     assert results() == ["pack → packed"]
     assert goals(push(ann, task_id=task.id)) == ["pack", "weigh"]
     pop(ann, "3 kg")

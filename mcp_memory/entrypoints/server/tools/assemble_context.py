@@ -23,7 +23,7 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: Arguments, client: ClientSide) -> CallToolResult:
-        from mcp_memory.services.status.overview import shown_report
+        from mcp_memory.entrypoints.server.record_answers import show_report
 
         beside = request_of(BesideContext, arguments)
         caller = asking(app, client.name, beside.session_id)
@@ -37,7 +37,7 @@ def build(app: "App") -> StrictTool:
         )
         context = app.assemble_context(request, caller)
         # The block as text alone: a client that gets structured content too shows the model nothing else.
-        return with_text(context.text, "context", shown_report(context.report), shows_text=False)
+        return with_text(context.text, "context", show_report(context.report), shows_text=False)
 
     return make_tool(
         "assemble_context", "Assemble context", DESCRIPTION, ContextArguments, answer, annotations(read_only=True)

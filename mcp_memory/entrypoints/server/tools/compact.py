@@ -65,7 +65,7 @@ def build(app: App) -> StrictTool:
             done, error = _summarised(done, done.asked, request, compact, client)
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
-            done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
+            done = replace(done, made=tuple(each.entry for each in app.session_accounts.stand_ins(caller)))
         if told and done.log is not None:
             beside |= {"told": done.log.numbered(covers for covers, _ in told)}
             done = replace(done, made=_made_of(told, done, done.log))

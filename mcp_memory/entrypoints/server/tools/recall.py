@@ -14,7 +14,6 @@ from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import RecallArguments
-from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
 from mcp_memory.services.retrieval.recall import RecallAnswer
 
 if TYPE_CHECKING:
@@ -58,9 +57,7 @@ def _nothing(app: "App", asked: RecallRequest, caller: Caller, found: RecallAnsw
     """Return the sentence that says why there is no result."""
     if told := app.former_memory(caller):
         return told
-    if empty := nothing_stored(app.records, caller):
-        return empty
-    if asked.as_of and (empty := nothing_stored_by(app.records, caller, app.searcher.moment(asked.as_of))):
+    if empty := app.why_nothing(caller, asked.as_of):
         return empty
     if found.unknown:
         return ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tasks import Stack, path_to
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.entrypoints.server.answers import (
     alike_line,
     list_goals,
@@ -37,8 +37,7 @@ ENTERED_AGAIN = "Entered your open task of these words again."
 def left_open(app: "App", stack: Stack, caller: Caller) -> list[Json]:
     """The agent's open tasks beside the stack, each with the goals above it, for which it was begun."""
     tasks = app.tasks.left_open(caller, stack)
-    near = app.records.tasks_near(caller.namespace, [each.id for each in tasks])
-    return list_goals(tasks, caller, {task.id: path_to(task.parent_id, near) for task in tasks})
+    return list_goals([*tasks], caller, {task.id: above for task, above in tasks.items()})
 
 
 def build(app: "App") -> list[StrictTool]:
