@@ -8,10 +8,11 @@ import os
 import re
 import time
 import tomllib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -406,18 +407,26 @@ def of_memory(own: Settings) -> Settings:
     return own.model_copy(update={name: Settings.model_fields[name].default for name in theirs})
 
 
-_AT_WORK: ContextVar[Settings | None] = ContextVar("at_work", default=None)
+_AT_WORK: ContextVar[tuple[Settings, Callable[[], tzinfo]] | None] = ContextVar("at_work", default=None)
+"""A client's settings, and its time zone, which is found once: many days are shown."""
 
 
 def at_work() -> Settings | None:
     """Return the settings of the client for whom this thread works; None where that is the process itself."""
-    return _AT_WORK.get()
+    work = _AT_WORK.get()
+    return work[0] if work else None
+
+
+def zone_at_work() -> tzinfo | None:
+    """Return the time zone of that client; None likewise."""
+    work = _AT_WORK.get()
+    return work[1]() if work else None
 
 
 @contextmanager
 def working_for(client: Settings | None) -> Generator[None]:
     """Work for the client with these settings; copies of this context do so too."""
-    token = _AT_WORK.set(client)
+    token = _AT_WORK.set((client, cache(client.zone)) if client else None)
     try:
         yield
     finally:

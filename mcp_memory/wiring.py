@@ -16,7 +16,7 @@ from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
-from mcp_memory.settings import Settings, at_work
+from mcp_memory.settings import Settings, at_work, zone_at_work
 from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, copies, restore
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Wiring:
         """Open the database: a server whose memory cannot be opened does not start. Raises StoreUnavailable."""
         self.settings = settings
         own_zone = cache(settings.zone)  # It takes 17 ms.
-        use_zone(lambda: client.zone() if (client := at_work()) else own_zone())
+        use_zone(lambda: zone_at_work() or own_zone())
         self.making = threading.RLock()
         """Held while an attribute is made."""
         self.call_priority = CallPriority()
