@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
+from mcp_memory.settings import at_work, working_for
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
 LOOKS_APART_SECONDS = 60.0
 """Pause between two looks for what is due by its age: each looks at many records, and steps may follow each other."""
+SESSIONS_NOTED = 256
+"""Sessions whose clients' keys upkeep knows."""
 TERMS_AT_ONCE = 500
 """Records whose words one step of upkeep looks at, where an earlier version derived them."""
 
@@ -138,6 +141,8 @@ class App(Wiring):
         """The seats of the windows that this process serves."""
         self._client = ""
         self._look_again_at = -inf
+        self._worked_on: dict[tuple[str, str, str], Settings] = {}
+        """The settings of the clients that last worked on the logs of sessions, in memory while a client is here."""
         self._told: set[tuple[str, str, str]] = set()
         """The sessions that know about a former memory of their project."""
         self.stirred = threading.Event()
@@ -173,6 +178,8 @@ class App(Wiring):
         """Serve this seat no more."""
         with self.making:
             self.seats = tuple(each for each in self.seats if each is not seat)
+            if not self.seats:
+                self._worked_on.clear()
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in its folder's own namespace because the claimed one was refused."""
@@ -181,9 +188,26 @@ class App(Wiring):
 
     def is_served(self, namespace: str, agent: str) -> bool:
         """True where a window of this process works as that agent in that namespace."""
+        return bool(self._seats_of(namespace, agent))
+
+    def _seats_of(self, namespace: str, agent: str) -> Sequence[Seat]:
         with contextlib.suppress(McpMemoryError):  # A folder that decides about a namespace may be gone.
-            return any((seat.membership.namespace, seat.settings.agent) == (namespace, agent) for seat in self.seats)
-        return False
+            names = (namespace, agent)
+            return [seat for seat in self.seats if (seat.membership.namespace, seat.settings.agent) == names]
+        return ()
+
+    def _note_client(self, caller: Caller) -> None:
+        """Let upkeep of the caller's session use the keys and the time zone of the client that works on it."""
+        if client := at_work():
+            self._worked_on.pop(_session_of(caller), None)
+            self._worked_on[_session_of(caller)] = client
+            for session in [*self._worked_on][:-SESSIONS_NOTED]:
+                self._worked_on.pop(session, None)
+
+    def _working_for(self, caller: Caller) -> contextlib.AbstractContextManager[None]:
+        """Work for the client whose session it is; for nobody where none is known."""
+        here = (each.settings for each in self._seats_of(*_session_of(caller)[:2]) if each.session == caller.session_id)
+        return working_for(self._worked_on.get(_session_of(caller)) or next(here, None))
 
     def caller(self, session_id: str | None = None, client: str = "", seat: Seat | None = None) -> Caller:
         """The agent that asks from a seat, by default the process's own client's, in the session that the call names.
@@ -231,6 +255,7 @@ class App(Wiring):
             remembered = self._remember(items, caller, advise=advise, embed=embed)
         self.stirred.set()
         for session_id in {item.session_id for item in items if item.kind in LOG_KINDS}:
+            self._note_client(caller.in_session(session_id))
             self.hold_ceiling(caller.in_session(session_id))
         if embed and not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
@@ -276,7 +301,7 @@ class App(Wiring):
 
     def former_memory(self, caller: Caller) -> str:
         """Return the sentence that names a former memory of the caller's project, once a session; else ""."""
-        session = (caller.namespace, caller.agent, caller.session_id)
+        session = _session_of(caller)
         if session in self._told:
             return ""
         here = (seat.membership for seat in self.seats)
@@ -307,6 +332,7 @@ class App(Wiring):
     def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
         """Add the new lines of a conversation to the log of the caller's session."""
         fed = self._feed(told, caller)
+        self._note_client(caller)
         if fed.stored:
             self.stirred.set()
         return fed
@@ -411,6 +437,7 @@ class App(Wiring):
             lambda: self.factor(self.caller()),
             self._clock,
             person_of,
+            self._working_for,
         )
 
     def keep_up(self, *, maintains: bool = True) -> bool:
@@ -481,6 +508,10 @@ class App(Wiring):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()
         self.index.start()  # Last: its process, where one is needed, takes a second of one core to start.
+
+
+def _session_of(caller: Caller) -> tuple[str, str, str]:
+    return caller.namespace, caller.agent, caller.session_id
 
 
 def open_app(

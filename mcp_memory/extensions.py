@@ -150,6 +150,7 @@ def passes(
 
 def summarizers(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:
     """Return every available summarizer: the extractive one, and a model where the settings name one."""
+    from mcp_memory.settings import at_work
     from mcp_memory.summarizers.chat_models import AnthropicModel, ChosenModel, OpenAIModel
     from mcp_memory.summarizers.extractive import ExtractiveSummarizer
     from mcp_memory.summarizers.model import ModelSummarizer
@@ -162,6 +163,7 @@ def summarizers(settings: Settings, counter: TokenCounter) -> Mapping[str, Summa
         name=settings.summarizer_model,
         url=settings.summarizer_url,
         timeout_seconds=settings.summarizer_timeout_seconds,
+        variables=lambda: client.variables() if (client := at_work()) else None,
     )
     model = services[settings.summarizer](chosen)
     largest = settings.summarizer_max_input_tokens

@@ -6,11 +6,24 @@ Beside `settings.py` this alone reads the environment.
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 _OF_LIBRARIES = ("_API_KEY", "_BASE_URL", "_PROXY", "SSL_CERT_FILE")
 """Ends of variables that libraries of others read: OPENAI_API_KEY, HTTPS_PROXY."""
+_OF_CHAT_MODELS = frozenset(
+    "OPENAI_API_KEY OPENAI_BASE_URL OPENAI_ORG_ID OPENAI_PROJECT_ID ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN"
+    " ANTHROPIC_BASE_URL SSL_CERT_FILE SSL_CERT_DIR".split()
+)
+_PROXIES = frozenset(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"))
+"""Read in any case; in lower case first."""
+_OF_PROCESS = frozenset(
+    "OPENAI_ADMIN_KEY OPENAI_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS ANTHROPIC_PROFILE ANTHROPIC_CONFIG_DIR"
+    " ANTHROPIC_IDENTITY_TOKEN ANTHROPIC_IDENTITY_TOKEN_FILE ANTHROPIC_FEDERATION_RULE_ID ANTHROPIC_ORGANIZATION_ID"
+    " ANTHROPIC_SERVICE_ACCOUNT_ID ANTHROPIC_WORKSPACE_ID ANTHROPIC_SCOPE".split()
+)
+"""Variables that the libraries of chat models read of their own process, whatever they are given."""
 APP_NAME = "mcp-memory"
 MEMORY_FILE = "memory.db"
 """File in the data directory."""
@@ -67,7 +80,8 @@ def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
     """Return what the settings of this process are read from, with the arguments `chosen`, for another to read them.
 
     `file` is the path of the TOML file; `given` are values by their names, those of NAMES as the file gives them now;
-    `keys` is a digest of the variables that libraries of others read for themselves.
+    `zone` and `variables` are those of this process. `keys` and `fixed_keys` are digests of variables that libraries of
+    others read for themselves: of all, and of those that no client of the memory can have for itself alone.
     """
     given = {
         name.upper().removeprefix(PREFIX).lower(): value
@@ -75,7 +89,8 @@ def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
         if value and name.upper().startswith(PREFIX)
     }
     given |= {name: str(value) for name, value in chosen.items() if value is not None}
-    return {"file": os.path.abspath(config_file()), "given": named(chosen) | given, "keys": keys()}
+    read = {"zone": zone(), "variables": variables(), "keys": keys(), "fixed_keys": fixed_keys()}
+    return {"file": os.path.abspath(config_file()), "given": named(chosen) | given, **read}
 
 
 def screen_variables() -> dict[str, str]:
@@ -84,10 +99,37 @@ def screen_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
+def zone() -> list[object]:
+    """Return the name of this process's time zone, as TZ or the machine gives it, and its seconds east of UTC now.
+
+    The name may be none that anybody knows.
+    """
+    name = os.environ.get("TZ", os.path.realpath("/etc/localtime")).removeprefix(":")
+    return [name.rpartition("zoneinfo/")[2], time.localtime().tm_gmtoff]  # "/usr/share/zoneinfo/Europe/Berlin"
+
+
+def variables() -> dict[str, str]:
+    """Return this process's variables that a chat model is asked with: keys, addresses, proxies and certificates.
+
+    Secrets: they go over the memory's own socket alone.
+    """
+    given = sorted((name, value) for name, value in os.environ.items() if value)  # Of two cases the lower one wins.
+    read = ((name.upper() if name.upper() in _PROXIES else name, value) for name, value in given)
+    return {name: value for name, value in read if name in _OF_CHAT_MODELS | _PROXIES}
+
+
 def keys() -> str:
     """Return a digest of this process's variables that libraries of others read, such as OPENAI_API_KEY."""
-    read = sorted(pair for pair in os.environ.items() if pair[0].upper().endswith(_OF_LIBRARIES))
-    return digest(repr(read).encode("utf-8", "surrogateescape"), 6)
+    return _digest_of(pair for pair in os.environ.items() if pair[0].upper().endswith(_OF_LIBRARIES))
+
+
+def fixed_keys() -> str:
+    """Return a digest of those that the libraries of chat models read whatever they are given."""
+    return _digest_of(pair for pair in os.environ.items() if pair[0] in _OF_PROCESS)
+
+
+def _digest_of(pairs: Iterable[tuple[str, str]]) -> str:
+    return digest(repr(sorted(pairs)).encode("utf-8", "surrogateescape"), 6)
 
 
 def digest(content: bytes, size: int) -> str:

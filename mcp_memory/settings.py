@@ -8,8 +8,11 @@ import os
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -161,9 +164,19 @@ def system_zone() -> tzinfo:
         return datetime.now().astimezone().tzinfo or UTC
 
 
-def _strategies_file() -> Path | None:
-    file = config_file().with_name("strategies.toml")
-    return file if file.exists() else None
+def _zone_of(told: Sequence[Any]) -> tzinfo | None:
+    """Return the zone that `locations.zone` told in another process; None where it is this process's."""
+    if list(told) == locations.zone():
+        return None
+    try:
+        return ZoneInfo(str(told[0]))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return timezone(timedelta(seconds=float(told[1])))
+
+
+def _strategies_beside(file: Path) -> Path | None:
+    strategies = file.with_name("strategies.toml")
+    return strategies if strategies.exists() else None
 
 
 class Settings(BaseSettings):
@@ -201,7 +214,7 @@ class Settings(BaseSettings):
     """Budget of a context if the call names none."""
     guidance_from_others: bool = True
     """Lets identities and censors (guardrails) that other agents stored enter contexts and reminders."""
-    strategies_file: Path | None = Field(default_factory=_strategies_file)
+    strategies_file: Path | None = Field(default_factory=lambda: _strategies_beside(config_file()))
     """Your own strategies (docs/strategies.md); by default `strategies.toml` beside `config.toml`, if it is there."""
     compaction: str = "default"
     """The way session logs are compacted: `default`, `aggressive`, `conservative`; with `off` only by hand
@@ -294,9 +307,26 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
     """The level of messages on stderr: ids and counts, never remembered text."""
 
+    _zone: tzinfo | None = None
+    _variables: Mapping[str, SecretStr] | None = None
+
+    def of_client(
+        self, mine: Mapping[str, Any], zone: tzinfo | None, variables: Mapping[str, str] | None
+    ) -> "Settings":
+        """Return these with a client's own; `zone` and `variables` are those of its process, None where of this one."""
+        seat = self.model_copy(update=mine)
+        seat._zone = zone
+        seat._variables = None if variables is None else {name: SecretStr(each) for name, each in variables.items()}
+        return seat
+
     def zone(self) -> tzinfo:
         """Return the time zone of the user's days."""
-        return ZoneInfo(self.timezone) if self.timezone else system_zone()
+        return ZoneInfo(self.timezone) if self.timezone else self._zone or system_zone()
+
+    def variables(self) -> Mapping[str, str] | None:
+        """Return the variables that a chat model is asked with; None where they are those of this process."""
+        given = self._variables
+        return None if given is None else {name: value.get_secret_value() for name, value in given.items()}
 
     @field_validator("embedder_model")
     @classmethod
@@ -347,7 +377,8 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 OF_SEAT: Final = frozenset(
-    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens hook_log".split()
+    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens hook_log"
+    " timezone strategies_file".split()
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(
@@ -374,8 +405,38 @@ class _ClientSettings(Settings):
 
 
 def of_memory(own: Settings) -> Settings:
-    """Return these settings without those of a seat: a memory's owner works for others."""
-    return own.model_copy(update={name: Settings.model_fields[name].default for name in OF_SEAT})
+    """Return these settings without those of a seat: a memory's owner works for others.
+
+    What it does for nobody, as upkeep, is in its own time zone.
+    """
+    theirs = OF_SEAT - {"timezone", "strategies_file"}
+    return own.model_copy(update={name: Settings.model_fields[name].default for name in theirs})
+
+
+_AT_WORK: ContextVar[tuple[Settings, Callable[[], tzinfo]] | None] = ContextVar("at_work", default=None)
+"""A client's settings, and its time zone, which is found once: many days are shown."""
+
+
+def at_work() -> Settings | None:
+    """Return the settings of the client for whom this thread works; None where that is the process itself."""
+    work = _AT_WORK.get()
+    return work[0] if work else None
+
+
+def zone_at_work() -> tzinfo | None:
+    """Return the time zone of that client; None likewise."""
+    work = _AT_WORK.get()
+    return work[1]() if work else None
+
+
+@contextmanager
+def working_for(client: Settings | None) -> Generator[None]:
+    """Work for the client with these settings; copies of this context do so too."""
+    token = _AT_WORK.set((client, cache(client.zone)) if client else None)
+    try:
+        yield
+    finally:
+        _AT_WORK.reset(token)
 
 
 def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings, tuple[str, ...]]:
@@ -389,26 +450,32 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
         KeyError, TypeError: it says nothing of the kind.
     """
     given = {name: value for name, value in told["given"].items() if name in Settings.model_fields}
-    theirs = _read(_ClientSettings, {**_in_file(Path(str(told["file"]))), **given})
+    file = Path(str(told["file"]))
+    theirs = _read(_ClientSettings, {"strategies_file": _strategies_beside(file), **_in_file(file), **given})
     if theirs.redact_secrets and not own.redact_secrets:
         raise InvalidRequest(
             "This memory was opened with MCP_MEMORY_REDACT_SECRETS=false, and this client wants secrets removed. Run"
             " `mcp-memory stop`, then start the client again, with the same value for all."
         )
     mine = {name: getattr(theirs, name) for name in OF_SEAT}
+    if theirs.strategies_file:  # The client's path is relative to its own folder.
+        mine["strategies_file"] = Path(str(told.get("folder", "")), theirs.strategies_file)
     others = Settings.model_fields.keys() - OF_SEAT - _OF_PROCESS
-    if "strategies_file" not in theirs.model_fields_set:  # Its default is found by the environment of the process.
-        others -= {"strategies_file"}
     differing = [f"MCP_MEMORY_{name.upper()}" for name in sorted(others) if getattr(theirs, name) != getattr(own, name)]
-    if _asks_others(own) and told["keys"] != locations.keys():
+    asks_model = own.summarizer != "extractive"
+    has_other_fixed = asks_model and told.get("fixed_keys", "") != locations.fixed_keys()
+    if has_other_fixed or (_asks_others(own) and told["keys"] != locations.keys()):
         differing.append("the keys in its environment")
-    return own.model_copy(update=mine), tuple(differing)
+    variables = told.get("variables")  # A window of an earlier build tells neither these nor its zone.
+    if not asks_model or variables == locations.variables():
+        variables = None
+    return own.of_client(mine, _zone_of(told.get("zone") or locations.zone()), variables), tuple(differing)
 
 
 def _asks_others(settings: Settings) -> bool:
-    """True where a library is in use that reads keys and proxies from the environment by itself."""
+    """True where the memory uses a library that reads keys and proxies from the environment by itself."""
     is_near = settings.semantic_store in ("auto", "chroma", "exact") or settings.semantic_store.isdecimal()
-    return settings.embedder not in _OF_OURS or settings.summarizer != "extractive" or not is_near
+    return settings.embedder not in _OF_OURS or not is_near
 
 
 def _in_file(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -16,7 +16,7 @@ from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
-from mcp_memory.settings import Settings
+from mcp_memory.settings import Settings, at_work, zone_at_work
 from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, copies, restore
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.access.projects import Projects
     from mcp_memory.services.context.assemble import AssembleContext
+    from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.echo_filter import EchoFilter
@@ -109,7 +110,8 @@ class Wiring:
     def __init__(self, settings: Settings, clock: Clock, embedder: Embedder | None = None) -> None:
         """Open the database: a server whose memory cannot be opened does not start. Raises StoreUnavailable."""
         self.settings = settings
-        use_zone(settings.zone)
+        own_zone = cache(settings.zone)  # It takes 17 ms.
+        use_zone(lambda: zone_at_work() or own_zone())
         self.making = threading.RLock()
         """Held while an attribute is made."""
         self.call_priority = CallPriority()
@@ -129,7 +131,7 @@ class Wiring:
         """Reads phrases about time, e.g. "last week"."""
         from mcp_memory.language.dates_dateparser import DateParserReader
 
-        return DateParserReader(zone())
+        return DateParserReader(zone)
 
     @made_once
     def redactor(self) -> Redactor:
@@ -474,7 +476,6 @@ class Wiring:
     @made_once
     def _assemble(self) -> AssembleContext:
         from mcp_memory.services.context.assemble import AssembleContext
-        from mcp_memory.strategies import overridden, read_strategies
 
         return AssembleContext(
             self.records,
@@ -486,8 +487,7 @@ class Wiring:
             self.counter,
             self._echo_filter,
             self._clock,
-            read_strategies(self.settings.strategies_file),
-            overridden,
+            lambda: chooser_of((at_work() or self.settings).strategies_file),
             self.windows.elsewhere,
             self.settings,
         )
@@ -588,6 +588,23 @@ class Wiring:
             headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},
             api_key=key.get_secret_value() if key else "",
         )
+
+
+def chooser_of(file: Path | None) -> StrategyChooser:
+    """Return what chooses among the built-in strategies and those of the file as it is now. Raises InvalidRequest."""
+    try:
+        changed_at = file.stat().st_mtime_ns if file else 0
+    except OSError:  # To read it says why.
+        changed_at = 0
+    return _chooser(file, changed_at)
+
+
+@lru_cache(maxsize=16)
+def _chooser(file: Path | None, _changed_at: int) -> StrategyChooser:
+    from mcp_memory.services.context.choose_strategy import StrategyChooser
+    from mcp_memory.strategies import overridden, read_strategies
+
+    return StrategyChooser(read_strategies(file), overridden)
 
 
 @cache  # It reads its vocabulary once.

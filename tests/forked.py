@@ -105,6 +105,7 @@ def _run(code: str, arguments: Sequence[str], streams: Sequence[Any], env: Mappi
     )
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
     os.chdir(cwd)
     sys.argv = ["-c" if code else "mcp_memory", *arguments]
     if code:

@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import platformdirs
@@ -75,14 +76,54 @@ def test_what_settings_are_read_from_is_told_by_their_names(bare: Path, monkeypa
     assert told["given"] == {**expected, "config": str(bare / "config.toml")}
 
 
-def test_keys_are_told_by_a_digest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "mine")
-    mine = locations.keys()
+def test_keys_are_told_by_a_digest_alone_but_those_of_chat_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", "mine")
+    mine = locations.as_told({})
     monkeypatch.setenv("EDITOR", "vi")
-    assert locations.keys() == mine
-    monkeypatch.setenv("OPENAI_API_KEY", "yours")
-    assert locations.keys() != mine
-    assert "yours" not in repr(locations.as_told({}))
+    assert locations.as_told({}) == mine
+    monkeypatch.setenv("COHERE_API_KEY", "yours")
+    yours = locations.as_told({})
+    assert yours["keys"] != mine["keys"]
+    assert "yours" not in repr(yours)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: ours")
+    headers = locations.as_told({})
+    assert (headers["keys"], headers["variables"]) == (yours["keys"], yours["variables"])
+    assert headers["fixed_keys"] != yours["fixed_keys"]
+
+
+def test_what_a_chat_model_is_asked_with_is_told_by_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in locations.variables():
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    given = {"OPENAI_API_KEY": "k", "openai_org_id": "o", "HTTPS_PROXY": "a", "https_proxy": "b", "No_Proxy": "c"}
+    for name, value in (given | {"ANTHROPIC_API_KEY": "", "ANTHROPIC_MODEL": "m"}).items():
+        monkeypatch.setenv(name, value)
+    assert locations.variables() == {"OPENAI_API_KEY": "k", "HTTPS_PROXY": "b", "NO_PROXY": "c"}
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows takes its zone from the registry")
+@pytest.mark.parametrize(
+    ("variable", "zone"),
+    [
+        ("Asia/Tokyo", ["Asia/Tokyo", 32_400]),
+        (":Asia/Tokyo", ["Asia/Tokyo", 32_400]),
+        ("/usr/share/zoneinfo/Etc/GMT-14", ["Etc/GMT-14", 50_400]),
+        ("XYZ-3", ["XYZ-3", 10_800]),
+        ("", ["", 0]),
+    ],
+)
+def test_a_time_zone_is_told_by_its_name_and_its_distance(
+    monkeypatch: pytest.MonkeyPatch, variable: str, zone: list[object]
+) -> None:
+    monkeypatch.setenv("TZ", variable)
+    time.tzset()
+    try:
+        assert locations.zone() == zone
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    if "TZ" not in os.environ:
+        assert locations.zone()[1] == time.localtime().tm_gmtoff
 
 
 def test_names_are_read_from_arguments_variables_in_any_case_and_the_file(

@@ -1,9 +1,10 @@
 """Settings: what wins over what, and what a person reads when a value is wrong."""
 
 import time
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -170,7 +171,8 @@ def test_days_are_those_of_the_systems_zone(monkeypatch: pytest.MonkeyPatch, zon
 def told(tmp_path: Path, written: str = "", **given: str) -> dict[str, Any]:
     """What a client's process says of its settings."""
     (tmp_path / "theirs.toml").write_text(written, "utf-8")
-    return {"file": str(tmp_path / "theirs.toml"), "given": given, "keys": locations.keys()}
+    said = {**locations.as_told({}), "file": str(tmp_path / "theirs.toml"), "given": given}
+    return {**said, "folder": str(tmp_path / "at")}
 
 
 def test_a_client_has_names_and_budgets_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,15 +189,48 @@ def test_a_client_has_names_and_budgets_of_its_own(tmp_path: Path, monkeypatch: 
 
 def test_a_client_is_told_which_of_its_settings_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = of_memory(load_settings(data_dir=tmp_path, expired_days=3))
-    told_here = told(tmp_path, "redact_secrets = false", log_level="DEBUG", strategies_file="/mine.toml")
+    told_here = told(tmp_path, "redact_secrets = false", log_level="DEBUG")
     settings, differing = settings_of_client(own, told_here)
     assert settings.redact_secrets
-    assert differing == ("MCP_MEMORY_EXPIRED_DAYS", "MCP_MEMORY_REDACT_SECRETS", "MCP_MEMORY_STRATEGIES_FILE")
+    assert differing == ("MCP_MEMORY_EXPIRED_DAYS", "MCP_MEMORY_REDACT_SECRETS")
     other_keys = {**told(tmp_path), "keys": "others"}
     assert settings_of_client(of_memory(load_settings(data_dir=tmp_path)), other_keys)[1] == ()
     asking = of_memory(load_settings(data_dir=tmp_path, embedder="ollama", embedder_model="m"))
     theirs = {**told(tmp_path, embedder="ollama", embedder_model="m"), "keys": "others"}
     assert settings_of_client(asking, theirs)[1] == ("the keys in its environment",)
+
+
+def test_a_client_has_days_and_strategies_of_its_own(tmp_path: Path) -> None:
+    """By its settings, else by its process; its strategies are in its own folder, or beside its own file."""
+    own = of_memory(load_settings(data_dir=tmp_path, timezone="Asia/Tokyo", strategies_file="/owner.toml"))
+    here, elsewhere = told(tmp_path), {**told(tmp_path), "zone": ["Europe/Berlin", 3600]}
+    assert (own.zone(), own.strategies_file) == (ZoneInfo("Asia/Tokyo"), Path("/owner.toml"))
+    zones = [settings_of_client(own, each)[0].zone() for each in (here, elsewhere)]
+    assert zones == [system_zone(), ZoneInfo("Europe/Berlin")]
+    nowhere = {**told(tmp_path), "zone": ["XYZ-3", 10_800]}
+    assert settings_of_client(own, nowhere)[0].zone() == timezone(timedelta(hours=3))
+    named = {**told(tmp_path, timezone="America/Lima", strategies_file="mine.toml"), "zone": ["XYZ-3", 10_800]}
+    settings, differing = settings_of_client(own, named)
+    assert (settings.zone(), settings.strategies_file) == (ZoneInfo("America/Lima"), tmp_path / "at" / "mine.toml")
+    assert differing == ()
+    assert settings_of_client(own, here)[0].strategies_file is None
+    (tmp_path / "strategies.toml").touch()
+    assert settings_of_client(own, here)[0].strategies_file == tmp_path / "strategies.toml"
+
+
+def test_a_client_has_the_keys_of_its_process_where_a_model_is_asked(tmp_path: Path) -> None:
+    """S4.3: nothing shows them; those that it cannot have for itself are told."""
+    model = {"summarizer": "openai", "summarizer_model": "m"}
+    asking = of_memory(load_settings(data_dir=tmp_path, **model))
+    mine, theirs = told(tmp_path, **model), {**told(tmp_path, **model), "variables": {"OPENAI_API_KEY": "sk-theirs"}}
+    assert settings_of_client(asking, mine)[0].variables() is None
+    settings, differing = settings_of_client(asking, {**theirs, "keys": "others"})
+    assert (settings.variables(), differing) == ({"OPENAI_API_KEY": "sk-theirs"}, ())
+    assert settings.model_copy(update={"namespace": "red"}).variables() == {"OPENAI_API_KEY": "sk-theirs"}
+    assert "sk-theirs" not in f"{settings!r} {settings} {settings.model_dump()} {vars(settings)}"
+    assert "sk-theirs" not in repr(settings.__pydantic_private__)
+    assert settings_of_client(asking, {**mine, "fixed_keys": "others"})[1] == ("the keys in its environment",)
+    assert settings_of_client(of_memory(load_settings(data_dir=tmp_path)), theirs)[0].variables() is None
 
 
 @pytest.mark.parametrize(("written", "given"), [("agent = 7", {}), ("agent = [", {}), ("", {"max_tokens": "many"})])

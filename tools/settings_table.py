@@ -37,7 +37,7 @@ def _docstrings() -> Iterator[tuple[str, str]]:
     (settings,) = ast.parse(inspect.getsource(Settings)).body
     assert isinstance(settings, ast.ClassDef)
     for field, below in pairwise(settings.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.target.id[0] != "_":
             name = field.target.id
             if not (isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)):
                 raise ValueError(f"The setting {name} has no docstring.")

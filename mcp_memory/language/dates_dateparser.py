@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from functools import cache
 from importlib import import_module
@@ -37,32 +37,34 @@ _PAST_PREFIX = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)  # e.g. "
 class DateParserReader:
     """Implements `DateReader`. English phrases and ISO first; other languages where English finds nothing."""
 
-    def __init__(self, zone: tzinfo = UTC) -> None:
+    def __init__(self, zone: Callable[[], tzinfo] = lambda: UTC) -> None:
+        """`zone` returns the one whose days count, and is asked for each phrase."""
         self._zone = zone
         self._lock = threading.Lock()
 
     def read(self, phrase: str, now: Instant, *, ahead: bool = False) -> tuple[Instant, Instant] | None:
-        at = datetime.fromtimestamp(now, self._zone)
+        zone = self._zone()
+        at = datetime.fromtimestamp(now, zone)
         phrase = _PAST_PREFIX.sub("last ", phrase.strip())
         if not phrase or len(phrase) > 100:
             return None
-        if at_once := _iso_span(phrase, self._zone):
+        if at_once := _iso_span(phrase, zone):
             return at_once
         bare = _LEADING.sub("", phrase)
         relative = relative_phrase(bare)
         if relative and relative.text == bare:
-            return relative.span(now, self._zone)
+            return relative.span(now, zone)
         # "in two weeks" is ahead, and read as it stands.
         found = self._parse(phrase, at, ahead=True) if ahead else None
         found = found or self._parse(bare, at, ahead=ahead)
-        return _span(found.date_obj.astimezone(self._zone), found.period) if found else None
+        return _span(found.date_obj.astimezone(zone), found.period) if found else None
 
     def _parse(self, phrase: str, at: datetime, *, ahead: bool = False) -> Any:
         """Return dateparser's answer, or None. Its parsers keep state, hence the lock."""
         settings: dict[str, Any] = {
             "PREFER_DATES_FROM": "future" if ahead else "past",
             "RETURN_AS_TIMEZONE_AWARE": True,
-            "TIMEZONE": str(self._zone),
+            "TIMEZONE": str(at.tzinfo),
             "RETURN_TIME_AS_PERIOD": True,
             "RELATIVE_BASE": at.replace(tzinfo=None),
         }

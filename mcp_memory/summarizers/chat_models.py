@@ -1,18 +1,20 @@
 """Asks language models for summaries: the protocol of a model, and two services, each by its client library.
 
 Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and others speak OpenAI's chat API too, gateways Anthropic's messages
-API. Each library reads its key from the environment by itself, and is imported at the first request. Errors give the
-HTTP status or the kind of failure, never the service's words, which may repeat the key or the log.
+API. Each library reads its key from the environment by itself, unless it works for a client with another one. It is
+imported at the first request. Errors give the HTTP status or the kind of failure, never the service's words, which may
+repeat the key or the log.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from urllib.parse import urlsplit
 
 from mcp_memory.errors import SummaryFailed
 
@@ -58,11 +60,16 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenModel:
-    """A model by its name at the service. `url` is None where its library knows the address."""
+    """A model by its name at the service. `url` is None where its library knows the address.
+
+    `variables` returns those that count for the work at hand, as OPENAI_API_KEY and HTTPS_PROXY; None where they are
+    this process's own.
+    """
 
     name: str
     url: str | None
     timeout_seconds: float
+    variables: Callable[[], Mapping[str, str] | None] = lambda: None
 
 
 class OpenAIModel:
@@ -80,7 +87,9 @@ class OpenAIModel:
         with _failures_told("openai", "OpenAIError", chosen, "OPENAI_API_KEY"):
             import openai
 
-            with openai.OpenAI(base_url=chosen.url, timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1) as client:
+            with openai.OpenAI(
+                timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1, **_for_openai(chosen)
+            ) as client:
                 completion = client.chat.completions.create(
                     model=chosen.name,
                     messages=cast("list[ChatCompletionMessageParam]", [_as_sent(each) for each in sent]),
@@ -106,7 +115,7 @@ class AnthropicModel:
             import anthropic
 
             with anthropic.Anthropic(
-                base_url=chosen.url, timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1
+                timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1, **_for_anthropic(chosen)
             ) as client:
                 message = client.messages.create(
                     model=chosen.name,
@@ -117,6 +126,66 @@ class AnthropicModel:
             text = "".join(block.text for block in message.content if block.type == "text")
             spent = message.usage.input_tokens + message.usage.output_tokens
             return _whole(text, spent, is_cut=message.stop_reason == "max_tokens")
+
+
+def _for_openai(chosen: ChosenModel) -> dict[str, Any]:
+    """Return arguments in place of the environment. Raises SummaryFailed."""
+    given = chosen.variables()
+    if given is None:
+        return {"base_url": chosen.url}
+    from openai import Omit
+
+    url = chosen.url or given.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+    return {
+        "base_url": url,
+        "api_key": _key(given, "OPENAI_API_KEY"),
+        "default_headers": {header: given.get(name) or Omit() for header, name in names.items()},
+        "http_client": _http_client(url, given),
+    }
+
+
+def _for_anthropic(chosen: ChosenModel) -> dict[str, Any]:
+    """Return arguments in place of the environment. Raises SummaryFailed."""
+    given = chosen.variables()
+    if given is None:
+        return {"base_url": chosen.url}
+    url = chosen.url or given.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    has_token_alone = "ANTHROPIC_AUTH_TOKEN" in given and "ANTHROPIC_API_KEY" not in given
+    name, variable = ("auth_token", "ANTHROPIC_AUTH_TOKEN") if has_token_alone else ("api_key", "ANTHROPIC_API_KEY")
+    return {"base_url": url, name: _key(given, variable), "http_client": _http_client(url, given)}
+
+
+def _key(given: Mapping[str, str], name: str) -> str:
+    if name not in given:
+        raise SummaryFailed(f"finds no key; set {name} in the client's environment")
+    return given[name]
+
+
+def _http_client(url: str, given: Mapping[str, str]) -> Any:
+    """Return a client that goes by these variables alone. Raises SummaryFailed."""
+    import ssl
+
+    import httpx2
+
+    file, folder = given.get("SSL_CERT_FILE"), given.get("SSL_CERT_DIR")
+    try:
+        proxy = _proxy(url, given)
+        verify = ssl.create_default_context(cafile=file, capath=None if file else folder) if file or folder else True
+        return httpx2.Client(proxy=proxy, verify=verify, trust_env=False, follow_redirects=True)
+    except (httpx2.InvalidURL, ValueError, OSError, ImportError):  # Their words may repeat a proxy's password.
+        raise SummaryFailed("cannot use the proxy or the certificates of the client's environment") from None
+
+
+def _proxy(url: str, given: Mapping[str, str]) -> str | None:
+    """Return the proxy on the way to that address; NO_PROXY has names of hosts, and of domains above them, or "*"."""
+    at = urlsplit(url)
+    host = at.hostname or ""
+    for name in (each.strip().lower() for each in given.get("NO_PROXY", "").split(",")):
+        if name and (name in ("*", host, at.netloc) or host.endswith(f".{name.removeprefix('.')}")):
+            return None
+    proxy = given.get(f"{at.scheme.upper()}_PROXY") or given.get("ALL_PROXY")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _as_sent(message: ChatMessage) -> dict[str, str]:

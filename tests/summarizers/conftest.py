@@ -104,10 +104,11 @@ def api(request: pytest.FixtureRequest) -> Api:
 def open_model(service: ModelService, api: Api) -> Callable[..., ChatModel]:
     """The model behind the service: `open_model(timeout_seconds=…)`."""
 
-    def open_one(timeout_seconds: float = 20.0) -> ChatModel:
-        if api == "openai":
-            return OpenAIModel(ChosenModel(name="some-model", url=f"{service.url}/v1", timeout_seconds=timeout_seconds))
-        return AnthropicModel(ChosenModel(name="some-model", url=service.url, timeout_seconds=timeout_seconds))
+    def open_one(timeout_seconds: float = 20.0, **chosen: Any) -> ChatModel:
+        url = f"{service.url}/v1" if api == "openai" else service.url
+        model = OpenAIModel if api == "openai" else AnthropicModel
+        usual: dict[str, Any] = {"name": "some-model", "url": url, "timeout_seconds": timeout_seconds}
+        return model(ChosenModel(**(usual | chosen)))
 
     return open_one
 

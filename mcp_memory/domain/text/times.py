@@ -1,6 +1,6 @@
 """Finds time expressions in a query, and shows instants as ISO 8601. A DateReader interprets the phrases.
 
-Data holds UTC; what is read, the days above all, is in the user's time zone, which a process names once (`use_zone`).
+Data holds UTC; what is read, the days above all, is in the time zone of the user at work (`use_zone`).
 """
 
 import re
@@ -139,27 +139,23 @@ _DAY_SECONDS, _QUARTER_SECONDS = 86_400, 900
 
 
 class _Zone:
-    """The user's time zone, found when it is first asked for."""
+    """The way to the time zone of the user at work."""
 
     def __init__(self) -> None:
         self.find: Callable[[], tzinfo] = lambda: UTC
-        self.found: tzinfo | None = None
 
 
 _zone = _Zone()
 
 
 def use_zone(find: Callable[[], tzinfo]) -> None:
-    """Let this process show days and times in the zone that `find` returns; it is called when it is needed."""
-    _zone.find, _zone.found = find, None
-    _day.cache_clear()
+    """Let this process show days and times in the zone that `find` returns; it is called for each of them."""
+    _zone.find = find
 
 
 def zone() -> tzinfo:
-    """Return the zone of the days that this process shows, by default UTC."""
-    if _zone.found is None:
-        _zone.found = _zone.find()
-    return _zone.found
+    """Return the zone of the days that are read and shown now, by default UTC."""
+    return _zone.find()
 
 
 def is_datable(instant: Instant) -> bool:
@@ -179,7 +175,9 @@ def iso_exact(instant: Instant) -> str:
 
 def iso_day(instant: Instant) -> str:
     """Return the day in the user's zone. Midnight in UTC is that day in every zone: a date gave it, and no more."""
-    return _day(int(instant // _QUARTER_SECONDS)) if instant % _DAY_SECONDS else _at(instant).date().isoformat()
+    if not instant % _DAY_SECONDS:
+        return _at(instant).date().isoformat()
+    return _day(int(instant // _QUARTER_SECONDS), zone())
 
 
 def last_day(end: Instant) -> str:
@@ -213,15 +211,15 @@ def validity(begin: Instant | None, end: Instant | None, at: Instant | None = No
 
 
 @lru_cache(maxsize=4096)
-def _day(quarters: int) -> str:
+def _day(quarters: int, at: tzinfo) -> str:
     """Return the day as ISO 8601. Cached: a context names hundreds of days, most of them the same."""
-    return _local(quarters * float(_QUARTER_SECONDS)).date().isoformat()
+    return _local(quarters * float(_QUARTER_SECONDS), at).date().isoformat()
 
 
-def _local(instant: Instant) -> datetime:
-    """Return the instant as a datetime in the user's zone; at the ends of the calendar in UTC."""
+def _local(instant: Instant, at: tzinfo | None = None) -> datetime:
+    """Return the instant as a datetime in a zone, by default the user's; at the ends of the calendar in UTC."""
     try:
-        return _at(instant).astimezone(zone())
+        return _at(instant).astimezone(at or zone())
     except (OverflowError, ValueError):
         return _at(instant)
 

@@ -126,7 +126,7 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], 
             terminal = opened.enter_context(terminal_of(connection, lent, hello, should_end))
             given = _arguments(received(connection, hello.get("size"), MOST_BYTES))
             try:
-                from mcp_memory.settings import settings_of_client
+                from mcp_memory.settings import settings_of_client, working_for
 
                 settings, differing = settings_of_client(app.settings, hello)
                 if not (command := ASKED.get(str(hello.get("name")))):
@@ -136,7 +136,8 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], 
             except InvalidRequest as error:
                 return connection.sendall(refusal(str(error)))
             connection.sendall(HERE)  # From here on it is done.
-            with at(terminal), served(Served(app, settings, Path(str(hello["folder"])), differing)):
+            client = Served(app, settings, Path(str(hello["folder"])), differing)
+            with at(terminal), served(client), working_for(settings):
                 if differing:
                     complain(
                         f"Settings that do not count, since the memory is open with others: {', '.join(differing)}."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcp_memory.bridge.hook import END, FAILURE, MOST_BYTES, OUTPUT
 from mcp_memory.bridge.private_sockets import received
 from mcp_memory.errors import InvalidRequest, McpMemoryError
-from mcp_memory.settings import load_settings, settings_of_client
+from mcp_memory.settings import load_settings, settings_of_client, working_for
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -52,7 +52,7 @@ def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer
             raise _unknown(name)
         settings, _ = settings_of_client(app.settings, hello)
         hook = hook_call(read_payload(payload), settings, Path(str(hello["folder"])), app)
-        with app.seated(hook.seat):
+        with app.seated(hook.seat), working_for(hook.settings):
             return Answer(OUTPUT, act(hook) or "", hook.note_given)
     except McpMemoryError as error:
         return Answer(FAILURE, str(error))

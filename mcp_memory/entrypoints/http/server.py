@@ -19,6 +19,7 @@ from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.entrypoints.server.upkeep import upkeep_for
 from mcp_memory.errors import InvalidRequest
+from mcp_memory.settings import working_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ def serve_memory(
     limits = choose_limits(app.settings)
     gate, server, steps = _make(app, listening, limits, is_loopback=is_loopback)
     # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
-    thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
+    thread = threading.Thread(target=_run, args=(server, listener, told, app.settings), name="http", daemon=True)
     thread.start()
     announce()
     threading.Thread(target=_warm_up, args=(told, steps), name="warm-up", daemon=True).start()
@@ -258,10 +259,11 @@ def _check_closed(app: App, listening: Listening, *, is_loopback: bool) -> None:
     )
 
 
-def _run(server: Server, listener: socket.socket, ended: threading.Event) -> None:
-    """Serve; whatever ends it ends the process."""
+def _run(server: Server, listener: socket.socket, ended: threading.Event, whose: Settings) -> None:
+    """Serve, in the time zone and with the strategies of these settings; whatever ends it ends the process."""
     try:
-        server.run(sockets=[listener])
+        with working_for(whose):
+            server.run(sockets=[listener])
     except Exception as error:  # noqa: BLE001 - the edge
         log_defect("The HTTP server", error)
     finally:

@@ -29,7 +29,7 @@ from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, StoreUnavailable
-from mcp_memory.settings import settings_of_client
+from mcp_memory.settings import settings_of_client, working_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,7 +127,7 @@ class SharedServer:
             threads.total_tokens += THREADS_A_WINDOW
             try:
                 window.output.send_later(door.HERE)
-                with visited_by(window.sender):
+                with visited_by(window.sender), working_for(window.seat.settings):
                     await self._serve(window)
             finally:
                 threads.total_tokens -= THREADS_A_WINDOW

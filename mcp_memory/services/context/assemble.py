@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -16,10 +16,11 @@ from mcp_memory.domain.model.contexts import ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.requests import ContextRequest, Occasion
 from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by
-from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
+from mcp_memory.domain.model.strategy import SECTION_SHARES, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
+from mcp_memory.domain.text.times import zone
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -78,12 +79,11 @@ class AssembleContext:
         counter: TokenCounter,
         echo_filter: EchoFilter,
         clock: Clock,
-        strategies: Strategies,
-        overridden: Override,
+        chooser: Callable[[], StrategyChooser],
         elsewhere: Elsewhere,
         settings: AssembleSettings,
     ) -> None:
-        """`elsewhere` is that of `ClientWindows`."""
+        """`chooser` returns the one of the client at work; `elsewhere` is that of `ClientWindows`."""
         self._elsewhere = elsewhere
         self._records = records
         self._snapshots = snapshots
@@ -100,7 +100,7 @@ class AssembleContext:
         self._counter = counter
         self._echo_filter = echo_filter
         self._clock = clock
-        self._strategy_chooser = StrategyChooser(strategies, overridden)
+        self._chooser = chooser
         self._default_max_tokens = settings.max_tokens
         self._follow_ups = FollowUps(records, clock)
 
@@ -118,7 +118,8 @@ class AssembleContext:
         """
         started = time.perf_counter()
         measure, digest = self._measure(factor), _request_digest(request)
-        key = (digest, request.explain, request.notice, caller, factor)
+        # Two windows of one session may have other strategies and another time zone.
+        key = (digest, request.explain, request.notice, caller, factor, self._chooser(), zone())
         # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
         is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip()).strategy != "recent"
         read = self._read(request.query.strip()) if is_needed else None
@@ -220,7 +221,7 @@ class AssembleContext:
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
         query = request.query.strip()
-        chosen = self._strategy_chooser(request.strategy, query, read, overrides, stack, budget)
+        chosen = self._chooser()(request.strategy, query, read, overrides, stack, budget)
         if read is None or chosen.asked != query:
             read = self._read(chosen.asked)
         where = self._filter(request, caller, stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from zlib import crc32
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
@@ -45,11 +45,13 @@ class IdleCompaction:
         factor: Callable[[], ModelFactor],
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
+        working_for: Callable[[Caller], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`is_served` says whether this process serves a namespace and agent.
 
         Its configured model never sees the log of another project or agent. `factor` converts counted tokens to the
-        client's, which windows are in. `person_of` names an agent's person, "" for the owner of the memory.
+        client's, which windows are in. `person_of` names an agent's person, "" for the owner of the memory. What is
+        done within `working_for` is done for the client whose session it is: with its keys, in its time zone.
         """
         self._compact = compact
         self._logs = logs
@@ -59,6 +61,7 @@ class IdleCompaction:
         self._factor = factor
         self._clock = clock
         self._person_of = person_of
+        self._working_for = working_for
 
     @contextmanager
     def kept_off(self, caller: Caller) -> Generator[None]:
@@ -102,7 +105,8 @@ class IdleCompaction:
                 if trigger is None:
                     continue
                 summarizer = None if self._is_served(size.namespace, size.agent) else "extractive"
-                done = self._do(CompactRequest(trigger=trigger, summarizer=summarizer), caller)
+                with self._working_for(caller):
+                    done = self._do(CompactRequest(trigger=trigger, summarizer=summarizer), caller)
             saved = done.before.tokens - done.after.tokens
             _log.info(
                 "Compacted a log in the background (%s): %d tokens saved, %d left.", trigger, saved, done.after.tokens

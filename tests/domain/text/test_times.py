@@ -104,7 +104,7 @@ def test_of_a_date_and_a_phrase_the_first_counts() -> None:
     assert [each.phrase for each in told if each] == ["3 May 2026", "yesterday"]
 
 
-def test_days_and_times_are_shown_in_the_zone_of_the_process() -> None:
+def test_days_and_times_are_shown_in_the_zone_of_the_user_at_work() -> None:
     """W6.1: a date that is midnight in UTC stays that day; beyond the calendar there is no zone."""
     try:
         use_zone(lambda: ZoneInfo("America/New_York"))

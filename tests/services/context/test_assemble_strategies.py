@@ -1,5 +1,6 @@
 """How a strategy shapes a context: sections and their shares, layouts, weights of a call's own, and what repeats."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.settings import working_for
 from tests.services.context.conftest import Copied
 from tests.services.tasks.moves import pop, push
 
@@ -321,3 +323,30 @@ def test_a_users_product_ranks_what_bears_on_a_question(
         assert [each.id for each in assemble(app, strategy="proven", **asked).report.components] == [first, second]
         for _ in range(9):
             app.recall(RecallRequest(ids=(second,)), app.caller())
+
+
+def test_a_block_is_not_given_again_to_another_client_of_the_session(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """Neither in another time zone, nor by other strategies, nor by those of a file that was changed since."""
+    file = tmp_path / "strategies.toml"
+    file.write_text('[least]\nlike = "important"\nquestions = ["Of brass?"]', "utf-8")
+    app = open_memory(timezone="UTC", strategies_file=file)
+    app.remember([NewRecord(kind="event", text="The lamp was lit.", occurred_at=1_795_213_800.0)], app.caller())
+    app.remember([NewRecord(text="The lamp is of brass.")], app.caller())
+    tokyo = app.settings.of_client({"timezone": "Asia/Tokyo"}, None, None)
+    without = app.settings.of_client({"strategies_file": None}, None, None)
+    asked: dict[str, Any] = {"query": "the lamp", "strategy": "recent"}
+    assert "event 22:30] The lamp" in assemble(app, **asked).text
+    with working_for(tokyo):
+        assert "11-21 07:30] The lamp" in assemble(app, **asked).text
+    assert "event 22:30] The lamp" in assemble(app, **asked).text
+    assert "Of brass?" in assemble(app, strategy="least").text
+    with working_for(without), pytest.raises(InvalidRequest, match="Unknown strategy 'least'"):
+        assemble(app, strategy="least")
+    file.write_text('[least]\nlike = "important"\nquestions = ["Was it lit?"]', "utf-8")
+    os.utime(file, (1, 1))
+    assert "Was it lit?" in assemble(app, strategy="least").text
+    file.unlink()
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        assemble(app, strategy="least")

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from mcp_memory import extensions
-from mcp_memory.app import App
+from mcp_memory.app import App, Seat
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.sessions.summary import structured
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.sessions import idle_compaction
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
-from mcp_memory.settings import Settings
+from mcp_memory.settings import Settings, at_work, working_for
 from mcp_memory.wiring import WINDOWS_FOLDER
 from tests.conftest import Clock
 from tests.services.sessions.conversations import fed, session
@@ -80,6 +80,59 @@ def test_the_logs_of_others_are_sent_to_no_model(
     fed(app, app.caller("work"), 40, output_lines=2)
     _kept_up(app)
     assert asked
+
+
+def test_the_model_is_asked_with_the_keys_of_the_client_whose_session_it_is(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.3: of the one that worked on the session last, by whatever way; else of the window with that session."""
+    used: list[tuple[str, object]] = []
+
+    class Model:
+        name = "model"
+
+        def summarize(self, request: SummaryRequest) -> Summarized:
+            client = at_work()
+            used.append((request.entries[0].text, client.variables() if client else None))
+            return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="model")
+
+    def make_with_model(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:
+        return {**make(settings, counter), "model": Model()}
+
+    make = extensions.summarizers
+    monkeypatch.setattr(extensions, "summarizers", make_with_model)
+    app = open_memory(compaction_window=4_000)
+    anns, bobs, eves = (app.settings.of_client({}, None, {"OPENAI_API_KEY": key}) for key in ("ann", "bob", "eve"))
+    turns = session(40, output_lines=2)
+    for name, client in (("one", anns), ("two", bobs), ("three", None)):
+        with working_for(client):
+            app.feed([NewRecord(kind="message", role="user", text=f"This is {name}."), *turns], app.caller(name))
+    with app.seated(Seat(app, eves, None, session="four")):
+        with working_for(eves), app.seated(Seat(app, bobs, None)):
+            told = [NewRecord(kind="message", role="user", text="This is five.", session_id="five")]
+            app.remember(told, app.caller())
+        app.feed([NewRecord(kind="message", role="user", text="This is four."), *turns], app.caller("four"))
+        app.feed(turns, app.caller("five"))
+        _kept_up(app)
+    keys = {text.removeprefix("This is "): given for text, given in used if text.startswith("This is ")}
+    ann, bob, eve = anns.variables(), bobs.variables(), eves.variables()
+    assert keys == {"one.": ann, "two.": bob, "three.": None, "four.": eve, "five.": eve}
+    assert at_work() is None
+
+
+def test_the_keys_of_clients_are_forgotten_with_the_last_one(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.3: and there are never those of many sessions."""
+    monkeypatch.setattr("mcp_memory.app.SESSIONS_NOTED", 2)
+    app = open_memory()
+    app.seats = ()
+    client = app.settings.of_client({}, None, {"OPENAI_API_KEY": "ann"})
+    with app.seated(Seat(app, client, None)), working_for(client):
+        for name in ("one", "two", "one", "three"):
+            fed(app, app.caller(name), 1)
+        assert [session for _, _, session in vars(app)["_worked_on"]] == ["one", "three"]
+    assert not vars(app)["_worked_on"]
 
 
 def test_a_window_is_reckoned_in_the_clients_tokens(open_memory: Callable[..., App]) -> None:
