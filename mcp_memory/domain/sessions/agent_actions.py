@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
-from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, publishes
+from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, commits_itself, publishes
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
@@ -271,7 +271,8 @@ class AgentActions:
         for did in self.done:
             if did.went_well and publishes(did.command) and did.entry.id not in told:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
-                found.append((did.place, f"{did.line.done} → {shown}", did.entry.id))
+                is_log = commits_itself(did.command) or "git log" in did.command
+                found.append((did.place, did.line.done if is_log else f"{did.line.done} → {shown}", did.entry.id))
         return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
 
     @cached_property

@@ -235,3 +235,32 @@ def test_of_a_list_of_checks_the_one_that_failed_is_told() -> None:
     shown = "!Error: trim trailing whitespace.......Passed\nruff-format........Failed"
     [item] = told(session(("user", "Check it."), run("make check", shown)), "open_items")
     assert item == "`make check` failed: ruff-format........Failed"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "lines"),
+    [
+        ("git commit -q -m 'Cap the pool'; git log --oneline", "3f2a1bc Cap the pool\n11aa22b Start", ["Committed: Cap the pool"]),
+        ("git commit -qm \"Cap 'it'\n\nBody\"; git log --oneline", "11aa22b Start", ["Committed: Cap 'it'"]),
+        ("git commit -q -F - <<'EOF'\nCap it\n\nBody\nEOF", "", ["Committed: Cap it"]),
+        ("git commit -m a; git log -2 --oneline", "[main 3f2a1bc] a\n 1 file\n3f2a1bc a\n11aa22b Start", ["Committed 3f2a1bc: a"]),
+        ("git commit -qm 'a' && git commit -qm 'b'", "", ["Committed: a", "Committed: b"]),
+        ("git commit -m 'Cap it'", "nothing to commit, working tree clean", ["Ran `git commit -m 'Cap it'`"]),
+        ("git push -q; git log --oneline", "11aa22b Start", ["Ran `git push -q; git log --oneline`"]),
+    ],
+)  # fmt: skip
+def test_a_commits_hash_is_only_what_the_commit_itself_printed(command: str, output: str, lines: list[str]) -> None:
+    """P1.2: the last line of a log behind it is the oldest commit."""
+    assert told(session(("user", "Cap the pool."), run(command, output)), "completed") == lines
+
+
+def test_a_quiet_commit_that_a_reset_goes_back_to_stands() -> None:
+    """P1.2: git names its subject."""
+    entries = session(
+        ("user", "Cap the pool."),
+        run("git commit -qm 'Cap the pool'", ""),
+        run("git commit -qm 'Format it'", ""),
+        run("git reset --hard HEAD~1", "HEAD is now at 3f2a1bc Cap the pool"),
+    )
+    assert told(entries, "completed")[0] == "Committed: Cap the pool"
+    assert not any("Format it" in text for text in told(entries, "completed"))
