@@ -59,7 +59,6 @@ class DeedSlots:
             told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
             for place in told[-1:]:  # What follows is told with it.
                 yield self._slot("changes", _changed(change), self.entries[place].id)
-            yield from self._taken_back(change)
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done", worth=COMMIT_WORTH)
         yield from self._uncommitted()
@@ -104,17 +103,6 @@ class DeedSlots:
 
     def _files(self, failure: Failure) -> str:
         return ", ".join(each.path for each in self.deeds.changes if set(each.edits) & set(failure.edits))
-
-    def _taken_back(self, change: FileChange) -> Iterator[FilledSlot]:
-        """Yield an edit that was undone, with what was said between the edit and that."""
-        if change.undone_at is None or not change.taken_back:
-            return
-        before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
-        said = (conclusion(self.said.get(number, ())) for number in range(before, change.undone_at))
-        why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
-        if why:
-            text = f"{change.path}: tried `{change.taken_back}` and took it back: {one_line(why, FIX_CHARACTERS)}"
-            yield self._slot("dead_ends", text, change.source)
 
     def _uncommitted(self) -> Iterator[FilledSlot]:
         """Yield each commit that was taken back, with the first words of the user behind it."""

@@ -13,55 +13,77 @@ def edit(path: str, old: str, new: str) -> Line:
     return "Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}) + " => ok"
 
 
-def test_an_edit_that_was_taken_back_is_a_dead_end() -> None:
-    """D9.1: with what was said before; without a reason it says nothing (P1.2)."""
-    there, back = (
-        ("Edit", json.dumps({"file_path": "app.py", "old_string": old, "new_string": new}) + " => ok")
-        for old, new in (("pool = 10", "pool = 100"), ("pool = 100", "pool = 10"))
-    )
-    why = ("assistant", "The database refuses 100 connections.")
-    tried = ["app.py: tried `pool = 100` and took it back: The database refuses 100 connections."]
-    assert told(session(("user", "Go."), there, why, back), "dead_ends") == tried
-    assert told(session(("user", "Go."), there, back), "dead_ends") == []
-    assert told(session(("user", "Go."), there, back, there), "dead_ends") == []
-    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-{}\n+{}\n*** End Patch => ok"
-    patches = [
-        ("apply_patch", patch.format(*each))
-        for each in (("labels: []", "labels: [id]"), ("labels: [id]", "labels: []"))
-    ]
-    assert len(told(session(("user", "Go."), patches[0], why, patches[1]), "dead_ends")) == 1
-    gone = session(("user", "Go."), there, why, run("git checkout -- app.py", "ok"))
-    assert told(gone, "dead_ends") == tried
-
-
-def test_the_reason_for_taking_an_edit_back_is_kept() -> None:
-    """D9.1: a dead end without its reason is tried again."""
-    entries = session(
-        ("user", "Cut the metrics."),
-        edit("values.yaml", "labels: []", "labels: [request_id]"),
-        ("user", "Dropping the label gives duplicate samples, take it out again."),
-        run("git checkout values.yaml", "Updated 1 path"),
-    )
-    [tried] = told(entries, "dead_ends")
-    assert tried.startswith("values.yaml: tried `labels: [request_id]` and took it back: ")
-    assert "duplicate samples" in tried
-
-
 @pytest.mark.parametrize(
     "lines",
     [
-        (edit("a.py", "x = 1", "x = 123456"), run("git mv a.py b.py", "ok")),
-        (edit("a.py", "x = 1", "x = 123456"), run("git restore --staged a.py", "ok")),
-        (
-            ("Write", json.dumps({"file_path": "probe.py", "content": "print('probe me')"}) + " => ok"),
-            run("python probe.py", "probe me"),
-            run("rm probe.py", "ok"),
-        ),
+        [edit("app.py", "pool = 10", "pool = 100"), edit("app.py", "pool = 100", "pool = 10")],
+        [edit("app.py", "pool = 10", "pool = 100"), run("git checkout -- app.py", "ok")],
     ],
 )
-def test_a_moved_file_and_a_helper_are_no_dead_ends(lines: tuple[Line, ...]) -> None:
-    """D9.1: a file that was run before it was removed had served its purpose."""
-    assert told(session(("user", "Go."), *lines), "dead_ends") == []
+def test_an_edit_that_was_taken_back_is_no_dead_end(lines: list[Line]) -> None:
+    """P1.2: what the user says next is rarely its reason, and may be another task."""
+    entries = session(("user", "Go."), lines[0], ("user", "Explain each fix in DECISIONS.md."), lines[1])
+    assert told(entries, "dead_ends") == []
+
+
+@pytest.mark.parametrize(
+    ("commands", "files"),
+    [
+        (["git checkout HEAD -- a.py"], ["b.py: edited, last `x = 123456`"]),
+        (["git restore a.py b.py"], []),
+        (["git restore --staged a.py"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
+        (["git checkout -- ."], []),
+        (["git reset --hard"], []),
+        (["git stash"], []),
+        (["git stash", "git stash pop"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
+        (["git stash && make && git stash pop", "git mv b.py c.py"], ["a.py: edited, last `x = 123456`", "b.py: removed again", "c.py: edited"]),
+        (["git commit -qam 'Set x'", "git stash"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
+    ],
+)  # fmt: skip
+def test_a_file_that_git_puts_back_was_not_changed(commands: list[str], files: list[str]) -> None:
+    """P1.2: it is not removed either, and what was committed stays."""
+    edits = [edit(path, "x = 1", "x = 123456") for path in ("a.py", "b.py")]
+    entries = session(("user", "Go."), *edits, *(run(command, "ok") for command in commands))
+    assert told(entries, "changes") == files
+
+
+def test_edits_behind_the_one_that_git_put_back_count() -> None:
+    """P1.2: a new file that git does not know stays."""
+    wrote = "Write", json.dumps({"file_path": "new.py", "content": "x"}) + " => ok"
+    first, second = edit("a.py", "x = 1", "x = 123456"), edit("a.py", "x = 1", "x = 654321")
+    entries = session(("user", "Go."), first, wrote, run("git stash", "ok"), second)
+    assert told(entries, "changes") == ["new.py: written", "a.py: edited, last `x = 654321`"]
+
+
+def test_each_file_of_a_patch_has_its_own_last_line_and_its_whole_path() -> None:
+    """P1.2."""
+    long = f"supabase/patches/{'004_ticket_insert_policy_' * 6}.sql"
+    patch = "\n".join(
+        (
+            *("*** Begin Patch", "*** Update File: lib/a.ts", "@@", "-const a = 1;", "+const a = 123;"),
+            *("*** Add File: " + long, "+create policy tickets;", "*** Delete File: old.ts", "*** End Patch"),
+        )
+    )
+    for tool, arguments in (("apply_patch", patch), ("shell", json.dumps({"command": ["apply_patch", patch]}))):
+        assert told(session(("user", "Go."), (tool, f"{arguments} => ok")), "changes") == [
+            "lib/a.ts: edited, last `const a = 123;`",
+            f"{long}: written",
+            "old.ts: removed again",
+        ]
+
+
+def test_a_download_is_no_edit() -> None:
+    """P1.2: nor is the page that was asked for."""
+    asked = "curl -s http://localhost/report -o report.pdf && make -o x.csv"
+    assert told(session(("user", "Go."), run(asked, "ok")), "changes") == ["x.csv: edited"]
+
+
+def test_of_a_replaced_passage_the_new_text_is_told() -> None:
+    """P1.2: not the marks around it."""
+    diff = "------- SEARCH\nconst a_long_name = 1;\n=======\nconst b = 123;\n+++++++ REPLACE\n"
+    arguments = json.dumps({"path": "lib/a.ts", "diff": diff})
+    entries = session(("user", "Go."), ("replace_in_file", f"{arguments} => ok"))
+    assert told(entries, "changes") == ["lib/a.ts: edited, last `const b = 123;`"]
 
 
 @pytest.mark.parametrize(
