@@ -25,6 +25,8 @@ from mcp_memory.domain.text.statements import CONDITION
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
+PURSUED_TURNS = 10
+"""The user's messages after which a failure that nobody took up is over."""
 COMMIT_WORTH = 6.0
 """The worth of a commit: what is done for good is dropped last."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
@@ -84,13 +86,15 @@ class DeedSlots:
     def _failing(self) -> Iterator[FilledSlot]:
         """Yield the checks that fail, and what those behind an edit found, with what was edited for it since.
 
-        What was committed since was repaired, or does not matter.
+        What was committed since was repaired, or does not matter; nor does what the user went on without.
         """
+        users = [place for place, entry in enumerate(self.entries) if entry.is_users]
+        pursued = users[-PURSUED_TURNS - 1] if len(users) > PURSUED_TURNS else -1
         committed = max((self.places[source] for _, source in self.deeds.commits), default=-1)
         for failure in self.deeds.failures:
             did = failure.did
             is_checked = bool(did.checks and programs(did.command)) or bool(did.reported)
-            if failure.fixed_at is None and is_checked and did.place > committed:
+            if failure.fixed_at is None and is_checked and did.place > max(committed, pursued):
                 files = self._files(failure)
                 text = what_failed(did) + (f"; edited {files} since, not run again" if files else "")
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)

@@ -286,3 +286,17 @@ def test_a_quiet_commit_that_a_reset_goes_back_to_stands() -> None:
     )
     assert told(entries, "completed")[0] == "Committed: Cap the pool"
     assert not any("Format it" in text for text in told(entries, "completed"))
+
+
+@pytest.mark.parametrize(("turns", "is_open"), [(10, True), (11, False)])
+def test_a_failure_that_the_user_went_on_without_is_over(turns: int, is_open: bool) -> None:
+    """P1.2: nobody took it up."""
+    later = [("user", f"Now write page {n} of the manual.") for n in range(turns)]
+    entries = session(("user", "Check it."), run("npx tsc --noEmit", "!error TS2339: no VIDEO"), *later)
+    assert bool(told(entries, "open_items")) == is_open
+
+
+def test_a_failure_is_over_where_the_same_command_passed() -> None:
+    """P1.2: also without an edit between."""
+    entries = session(("user", "Check it."), run("make lint", "!a.py:1: E501"), run("make lint", "ok"))
+    assert told(entries, "open_items") == []
