@@ -63,7 +63,7 @@ class Call(NamedTuple):
 class Commit:
     """A commit that was made at `place`. `undone_at` is the place of what took it back, None while it is there.
 
-    `digest` is empty where git was told to say nothing: a log behind it may show any commit first or last.
+    `digest` is empty where git was told to say nothing: a log behind it tells it only before the same subject.
     """
 
     digest: str
@@ -120,8 +120,15 @@ def _made(text: str, call: Call) -> Iterator[Commit]:
     """Yield the commits that an output tells of; of a call that tells none, those of its command."""
     told = [(each["digest"], each["title"]) for each in _COMMITTED.finditer(text)]
     asked = [] if told or _NOTHING.search(text) else [*_SUBJECT.finditer(call.command)]
-    for digest, title in told or [("", "".join(filter(None, each.groups()))) for each in asked]:
+    quiet = ["".join(filter(None, each.groups())).strip() for each in asked]
+    for digest, title in told or [(_listed(title, text), title) for title in quiet]:
         yield Commit(digest=digest, title=title.strip(), place=call.place, source=call.source)
+
+
+def _listed(title: str, text: str) -> str:
+    """Return the hash that a log behind a quiet commit shows before this very subject; "" without one."""
+    line = re.search(rf"^(?P<digest>[0-9a-f]{{7,40}}) (?:\([^()\n]{{1,80}}\) )?{re.escape(title)}$", text, re.MULTILINE)
+    return line["digest"] if line else ""
 
 
 def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[int]:

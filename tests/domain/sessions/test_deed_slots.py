@@ -8,6 +8,8 @@ from tests.domain.sessions.made_sessions import Line, run, session, told
 
 REFUSED = "!The user doesn't want to proceed with this tool use. The tool use was rejected."
 
+A_SET, B_SET = (f"{path}: edited, last `x = 123456`" for path in ("a.py", "b.py"))
+
 
 def edit(path: str, old: str, new: str) -> Line:
     return "Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}) + " => ok"
@@ -29,17 +31,17 @@ def test_an_edit_that_was_taken_back_is_no_dead_end(lines: list[Line]) -> None:
 @pytest.mark.parametrize(
     ("commands", "files"),
     [
-        (["git checkout HEAD -- a.py"], ["b.py: edited, last `x = 123456`"]),
+        (["git checkout HEAD -- a.py"], [B_SET]),
         (["git restore a.py b.py"], []),
-        (["git restore --staged a.py"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
+        (["git restore --staged a.py"], [A_SET, B_SET]),
         (["git checkout -- ."], []),
         (["git reset --hard"], []),
         (["git stash"], []),
-        (["git stash", "git stash pop"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
-        (["git stash && make && git stash pop", "git mv b.py c.py"], ["a.py: edited, last `x = 123456`", "b.py: removed again", "c.py: edited"]),
-        (["git commit -qam 'Set x'", "git stash"], ["a.py: edited, last `x = 123456`", "b.py: edited, last `x = 123456`"]),
+        (["git stash", "git stash pop"], [A_SET, B_SET]),
+        (["git stash && make && git stash pop", "git mv b.py c.py"], [A_SET, "b.py: removed again", "c.py: edited"]),
+        (["git commit -qam 'Set x'", "git stash"], [A_SET, B_SET]),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_git_puts_back_was_not_changed(commands: list[str], files: list[str]) -> None:
     """P1.2: it is not removed either, and what was committed stays."""
     edits = [edit(path, "x = 1", "x = 123456") for path in ("a.py", "b.py")]
@@ -262,16 +264,17 @@ def test_of_a_list_of_checks_the_one_that_failed_is_told() -> None:
 @pytest.mark.parametrize(
     ("command", "output", "lines"),
     [
-        ("git commit -q -m 'Cap the pool'; git log --oneline", "3f2a1bc Cap the pool\n11aa22b Start", ["Committed: Cap the pool"]),
-        ("git commit -qm \"Cap 'it'\n\nBody\"; git log --oneline", "11aa22b Start", ["Committed: Cap 'it'"]),
+        ("git commit -q -m 'Cap it'; git log", "3f2a1bc Cap it\n11aa22b Start", ["Committed 3f2a1bc: Cap it"]),
+        ("git commit -qm 'Cap it'; git log", "3f2a1bc Cap it now\n11aa22b Start", ["Committed: Cap it"]),
+        ("git commit -qm \"Cap 'it'\n\nBody\"; git log", "11aa22b Start", ["Committed: Cap 'it'"]),
         ("git commit -q -F - <<'EOF'\nCap it\n\nBody\nEOF", "", ["Committed: Cap it"]),
-        ("git commit -m a; git log -2 --oneline", "[main 3f2a1bc] a\n 1 file\n3f2a1bc a\n11aa22b Start", ["Committed 3f2a1bc: a"]),
+        ("git commit -m a; git log", "[main 3f2a1bc] a\n 1 file\n3f2a1bc a\n11aa22b Start", ["Committed 3f2a1bc: a"]),
         ("git commit -qm 'a' && git commit -qm 'b'", "", ["Committed: a", "Committed: b"]),
         ("git commit -m 'Cap it'", "nothing to commit, working tree clean", ["Ran `git commit -m 'Cap it'`"]),
-        ("git push -q; git log --oneline", "11aa22b Start", ["Ran `git push -q; git log --oneline`"]),
+        ("git push -q; git log", "11aa22b Start", ["Ran `git push -q; git log`"]),
     ],
-)  # fmt: skip
-def test_a_commits_hash_is_only_what_the_commit_itself_printed(command: str, output: str, lines: list[str]) -> None:
+)
+def test_a_commits_hash_is_only_one_that_stands_with_its_subject(command: str, output: str, lines: list[str]) -> None:
     """P1.2: the last line of a log behind it is the oldest commit."""
     assert told(session(("user", "Cap the pool."), run(command, output)), "completed") == lines
 
