@@ -39,7 +39,7 @@ LEDGER_OF_ORIGINALS, LEDGER_OF_SPAN = 10, 4
 FRAME_TOKENS = 100
 """Tokens of the lines that describe a summary, at most."""
 QUOTED_SHARE = 0.05
-"""Share of the window for short messages of the user's that no rule can read, also where the log is above its target."""
+"""Share of the window for the user's short messages that no rule can read, also where the log is above its target."""
 QUOTE_TOKENS = 4
 """Approximate tokens of quoting an instruction, beyond its words."""
 

@@ -74,9 +74,9 @@ _ANNOUNCES = re.compile(
 class CallLine:
     """A call in words.
 
-    `done` begins with a verb: "Ran `pytest -q`". `subject` is the file, command or query in whole. `inputs` are the other inputs, as "name=value". `purpose` is the
-    call's own statement of its purpose. `key` is equal for two attempts at one thing. `written` is the text put into
-    a file.
+    `done` begins with a verb: "Ran `pytest -q`". `subject` is the file, command or query in whole. `inputs` are the
+    other inputs, as "name=value". `purpose` is the call's own statement of its purpose. `key` is equal for two attempts
+    at one thing. `written` is the text put into a file.
     """
 
     act: Act
