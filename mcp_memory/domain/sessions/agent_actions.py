@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
-from mcp_memory.domain.sessions.changed_files import ChangedFiles, FileChange, Written
+from mcp_memory.domain.sessions.changed_files import ChangedFiles, FileChange, FileEdit
 from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, commits_itself, publishes
 from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_written, programs
@@ -357,19 +357,19 @@ def _steps(call: Entry) -> Iterator[Step]:
                 yield Step(text=one_line(str(text), ITEM_CHARACTERS), state=known, source=call.id)
 
 
-def _written(did: AgentAction) -> Iterator[Written]:
+def _written(did: AgentAction) -> Iterator[FileEdit]:
     """Yield what a call did to each file: a patch names several, each with lines of its own."""
     if did.line.act == "ran":
         for path in paths_written(did.command, is_python="python" in did.line.tool):
-            yield Written(path, "")
+            yield FileEdit(path, "")
     elif did.line.act in ("edited", "wrote"):
         patched = [*patches(did.entry)]
         is_patch = did.line.subject == ", ".join(dict.fromkeys(each.path for each in patched))
         for each in patched if is_patch else ():
-            yield Written(each.path, _telling_line(each.added), each.how == "Add", each.how == "Delete")
+            yield FileEdit(each.path, _telling_line(each.added), each.how == "Add", each.how == "Delete")
         if not is_patch:
             put_in = "\n".join(_PUT_IN.findall(did.line.written)) or did.line.written
-            yield Written(one_line(did.line.subject, PATH_CHARACTERS), _telling_line(put_in), did.line.act == "wrote")
+            yield FileEdit(one_line(did.line.subject, PATH_CHARACTERS), _telling_line(put_in), did.line.act == "wrote")
 
 
 def _telling_line(text: str) -> str:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_put_back, puts_all_back, stashes
 
 
-class Written(NamedTuple):
-    """What a call did to a file: its most telling line, and whether it wrote it anew or removed it."""
+class FileEdit(NamedTuple):
+    """Holds what a call did to a file: its most telling line, and whether it made or removed the file."""
 
     path: str
     last: str
@@ -50,7 +50,7 @@ class ChangedFiles:
         """Return every file that was changed and not put back."""
         return tuple(self._found.values())
 
-    def edit(self, place: int, source: str, written: Written, reported: str) -> None:
+    def edit(self, place: int, source: str, written: FileEdit, reported: str) -> None:
         """Take an edit by the call at `place`; `reported` is what a check behind it found."""
         path = next((other for other in self._found if _bare(other) == _bare(written.path)), written.path)
         new = FileChange(path=path, source=source, is_new=written.is_new)

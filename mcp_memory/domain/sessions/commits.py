@@ -117,7 +117,7 @@ def _users(made: Sequence[Commit], entry: Entry) -> frozenset[int]:
 
 
 def _made(text: str, call: Call) -> Iterator[Commit]:
-    """Yield the commits that an output tells of; of a call that tells none, those of its command."""
+    """Yield the commits that an output shows; of a call that shows none, those of its command."""
     told = [(each["digest"], each["title"]) for each in _COMMITTED.finditer(text)]
     asked = [] if told or _NOTHING.search(text) else [*_SUBJECT.finditer(call.command)]
     quiet = ["".join(filter(None, each.groups())).strip() for each in asked]
