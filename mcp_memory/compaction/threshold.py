@@ -36,6 +36,10 @@ SUMMARY_OF_ORIGINALS = 12
 """A long span may have a summary of this part of its originals' tokens."""
 LEDGER_OF_ORIGINALS, LEDGER_OF_SPAN = 10, 4
 """Exact values take at most this part of the originals' tokens, and of the replaced entries' tokens."""
+FRAME_TOKENS = 100
+"""Tokens of the lines that describe a summary, at most."""
+QUOTED_SHARE = 0.05
+"""Share of the window for the user's short messages that no rule can read, also where the log is above its target."""
 QUOTE_TOKENS = 4
 """Approximate tokens of quoting an instruction, beyond its words."""
 
@@ -96,7 +100,14 @@ def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, opti
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
     room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
-    return replace(span, ledger_tokens=room, prompt=_prompt(log, entries), following=_behind(log, entries))
+    return replace(
+        span,
+        ledger_tokens=room,
+        target_tokens=max(options.tokens(options.target) - (log.tokens - now) - FRAME_TOKENS, 0),
+        quote_tokens=options.tokens(QUOTED_SHARE),
+        prompt=_prompt(log, entries),
+        following=_behind(log, entries),
+    )
 
 
 def _behind(log: SessionLog, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -68,6 +68,9 @@ _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)
 # "</task-notification>\nRead the output file to retrieve the result: /tmp/b7.output"
 _TAIL = re.compile(rf"\s*+(?:{_any('tails')})(?![^\s<])")
+# "[ERROR] You did not use a tool": that nothing was done, the agent's own words may deny
+_REPORT, _REPORTED = re.compile(_any("reports")), "report"
+_BY_OTHERS = _TOLD | {_REPORTED}
 _REST_END = re.compile(_any("rests_end"))
 _ANSWER = re.compile(_any("answers"))
 _RESULT = re.compile(_any("results"))
@@ -113,7 +116,7 @@ def heard(text: str) -> Heard:
     passages = list(_passages(text))
     if not passages:
         return Heard(words=text)
-    told = "\n".join(each.words for each in passages if each.tag in _TOLD and each.words)
+    told = "\n".join(each.words for each in passages if each.tag in _BY_OTHERS and each.words)
     if any(each.tag in _ONLY for each in passages):
         words = "\n".join(each.words for each in passages if each.tag in _ONLY)
     else:
@@ -132,7 +135,7 @@ def _without(text: str, passages: list[_Passage]) -> str:
     for each in passages:
         before = text[place : each.start]
         starts_line = not parts or before.endswith("\n")
-        words = each.words if each.tag not in _TOLD else ""
+        words = each.words if each.tag not in _BY_OTHERS else ""
         parts += [before, words]
         place = each.end
         if starts_line and not words and text[place : place + 1] == "\n":
@@ -170,7 +173,7 @@ def _given(passage: _Passage, command: str) -> str:
     if passage.tag == "command-args" and passage.words:
         name = command.removeprefix("/")
         return "" if name.lower() in _COMMANDS else f"{command} {passage.words}".strip()
-    return passage.words if passage.tag in _TOLD | _KEPT | _ONLY else ""
+    return passage.words if passage.tag in _BY_OTHERS | _KEPT | _ONLY else ""
 
 
 def _passage(
@@ -189,7 +192,9 @@ def _passage(
     if not is_beginning or not any(each.match(text, place) and mark.search(text, place) for each, mark in _RESTS):
         return None
     last = [end.end() for end in _REST_END.finditer(text, start)][-1:]
-    return _Passage(start=start, end=last[0] if last else len(text))
+    report = _REPORT.match(text, place)
+    end = last[0] if last else len(text)
+    return _Passage(start=start, end=end, tag=_REPORTED if report else "", words=report[0] if report else "")
 
 
 def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, int]) -> _Passage | None:

@@ -5,18 +5,19 @@ By the form of calls and outputs alone, in any language. Independent of what any
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
-from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, publishes
+from mcp_memory.domain.sessions.changed_files import ChangedFiles, FileChange, FileEdit
+from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, commits_itself, publishes
 from mcp_memory.domain.sessions.sentences import shape
-from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
-from mcp_memory.domain.sessions.tool_lines import NEW, OLD, SHELLS, CallLine, call_fields, call_line, one_line
+from mcp_memory.domain.sessions.shell_commands import paths_written, programs
+from mcp_memory.domain.sessions.tool_lines import SHELLS, CallLine, call_fields, call_line, one_line, patches
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 from mcp_memory.domain.text.words import split_words
 
-ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
+ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS, PATH_CHARACTERS = 160, 80, 240, 300
 MOST_ITEMS = 30  # of a plan
 _HEAD = 300
 """Characters read of an output's beginning and end for its exit code."""
@@ -62,6 +63,8 @@ _LOOKING = frozenset(
     " output plan preview query read recall retrieve scroll search select show status stdin think thought todo todos"
     " tool view wait web which".split()
 )
+# "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE", also with "-------" and "+++++++": "x = 2"
+_PUT_IN = re.compile(r"^={5,9}\n(.*?)^[+>]{5,9} REPLACE", re.MULTILINE | re.DOTALL)
 # "Error: payment not found", '{"error": "not found"}'
 _TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
 # "app.py:199:78: F821 undefined name 'sys'", "src/a.c:3: error: …"
@@ -128,26 +131,6 @@ class Step:
     source: str
 
 
-@dataclass(slots=True, kw_only=True)
-class FileChange:
-    """Holds what was done to a file, by the places of its edits.
-
-    `works` is what a test or build said since, None where none ran. `taken_back` is the last line that an edit put
-    in and that was taken out again at `undone_at`, by the next edit or by a command.
-    """
-
-    path: str
-    source: str
-    edits: list[int] = field(default_factory=list[int])
-    is_new: bool = False
-    is_gone: bool = False
-    last: str = ""
-    works: bool | None = None
-    error: str = ""
-    taken_back: str = ""
-    undone_at: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A command that failed.
@@ -184,39 +167,19 @@ class AgentActions:
 
     @cached_property
     def changes(self) -> tuple[FileChange, ...]:
-        """Every file that was changed, in the order of its first change."""
-        found: dict[str, FileChange] = {}
-        made: dict[str, tuple[str, str]] = {}
+        """Every file that was changed and not put back, in the order of its first change."""
+        files = ChangedFiles()
         committed = {each.source for each in self._commits}
         for did in self.done:
-            if not did.went_well:
-                if did.checks and did.error:
-                    _judge(found, False, did.error)
-                continue
-            for named in _paths_changed(did):
-                path = next((other for other in found if _bare(other) == _bare(named)), named)
-                change = found.setdefault(
-                    path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
-                )
-                edit = _exchanged(did.entry)
-                is_undone = any(edit) and edit[::-1] == made.get(path)
-                change.taken_back, change.undone_at = (change.last, did.place) if is_undone else ("", None)
-                made[path] = ("", "") if is_undone else edit
-                change.edits.append(did.place)
-                change.is_gone, change.works, change.source = False, None, did.entry.id
-                change.last = _last_line(did)
-                if did.reported:
-                    change.works, change.error = False, did.reported
-            for path, is_dropped in paths_gone(did.command, found):
-                change = found[path]
-                change.is_gone, change.source = True, did.entry.id
-                if is_dropped and not (change.is_new and self._ran(path, change.edits[0], did.place)):
-                    change.taken_back, change.undone_at = change.last, did.place
-            if did.checks:
-                _judge(found, True, "")
-            elif publishes(did.command) or did.entry.id in committed:
-                _settle(found)
-        return tuple(found.values())
+            if did.went_well:
+                for written in _written(did):
+                    files.edit(did.place, did.entry.id, written, did.reported)
+                files.run(did.command, did.entry.id)
+            if did.checks and (did.went_well or did.error):
+                files.judge(did.error)
+            elif did.went_well and (publishes(did.command) or did.entry.id in committed):
+                files.commit()
+        return files.all
 
     @cached_property
     def edits(self) -> tuple[int, ...]:
@@ -271,7 +234,8 @@ class AgentActions:
         for did in self.done:
             if did.went_well and publishes(did.command) and did.entry.id not in told:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
-                found.append((did.place, f"{did.line.done} → {shown}", did.entry.id))
+                is_log = commits_itself(did.command) or "git log" in did.command
+                found.append((did.place, did.line.done if is_log else f"{did.line.done} → {shown}", did.entry.id))
         return tuple((text, source) for _, text, source in sorted(found, key=lambda each: each[0]))
 
     @cached_property
@@ -294,11 +258,6 @@ class AgentActions:
                 may_commit = publishes(did.command) or did.line.act in ("edited", "wrote") or did.commits
                 calls[did.output.id] = Call(did.place, did.entry.id, did.command, may_commit)
         return commits_in(self._log.entries, calls)
-
-    def _ran(self, path: str, start: int, end: int) -> bool:
-        """Return True where a command between two places names a file: one that is run and removed was a helper."""
-        name = path.rpartition("/")[2]
-        return any(start < did.place < end and name in did.command for did in self.done)
 
     def _failure(self, did: AgentAction, fixed_at: int | None, times: int) -> Failure:
         return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at, times=times)
@@ -398,34 +357,24 @@ def _steps(call: Entry) -> Iterator[Step]:
                 yield Step(text=one_line(str(text), ITEM_CHARACTERS), state=known, source=call.id)
 
 
-def _paths_changed(did: AgentAction) -> list[str]:
+def _written(did: AgentAction) -> Iterator[FileEdit]:
+    """Yield what a call did to each file: a patch names several, each with lines of its own."""
     if did.line.act == "ran":
-        return paths_written(did.command, is_python="python" in did.line.tool)
-    if did.line.act not in ("edited", "wrote"):
-        return []
-    _, _, subject = did.line.done.partition(" ")
-    return [path for path in subject.split(", ") if path]
+        for path in paths_written(did.command, is_python="python" in did.line.tool):
+            yield FileEdit(path, "")
+    elif did.line.act in ("edited", "wrote"):
+        patched = [*patches(did.entry)]
+        is_patch = did.line.subject == ", ".join(dict.fromkeys(each.path for each in patched))
+        for each in patched if is_patch else ():
+            yield FileEdit(each.path, _telling_line(each.added), each.how == "Add", each.how == "Delete")
+        if not is_patch:
+            put_in = "\n".join(_PUT_IN.findall(did.line.written)) or did.line.written
+            yield FileEdit(one_line(did.line.subject, PATH_CHARACTERS), _telling_line(put_in), did.line.act == "wrote")
 
 
-def _bare(path: str) -> str:
-    r"""Return a path in one spelling: "app\account\_.tsx" is "app/account_.tsx"."""
-    return path.replace("\\_", "_").replace("\\", "/")
-
-
-def _exchanged(call: Entry) -> tuple[str, str]:
-    """Return the lines that an edit took out and put in, without blanks; of a patch those with a sign."""
-    fields = call_fields(call.text) or {}
-    old, new = (next((text for name in names if isinstance(text := fields.get(name), str)), "") for names in (OLD, NEW))
-    if not old:
-        lines = call.text.split("\n")
-        old, new = ("\n".join(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
-    return " ".join(old.split()), " ".join(new.split())
-
-
-def _last_line(did: AgentAction) -> str:
+def _telling_line(text: str) -> str:
     """Return the most telling line of what was written: the longest of the first few that fits."""
-    added = [line[1:] for line in did.entry.text.split("\n") if line.startswith("+")]
-    lines = [line.strip() for line in (did.line.written.split("\n") if did.line.written else added)[:12]]
+    lines = [line.strip() for line in text.split("\n")[:12]]
     telling = [
         line
         for line in lines
@@ -433,14 +382,3 @@ def _last_line(did: AgentAction) -> str:
         and not line.startswith(("***", "@@", "-", "#!", "import", "package", "from"))
     ]
     return one_line(max(telling, key=len), CHANGE_CHARACTERS) if telling else ""
-
-
-def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
-    for change in changes.values():
-        change.works, change.error = works, error
-
-
-def _settle(changes: Mapping[str, FileChange]) -> None:
-    """Forget what failed before a commit: it was repaired, or does not matter."""
-    for change in changes.values():
-        change.works = change.works or None

@@ -15,16 +15,24 @@ _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
     r"|(?:kubectl|terraform) apply|helm upgrade)\b"
 )
+_COMMITS = re.compile(r"\bgit (?:-\S{1,60} )?commit\b")
 # "[main 3f2a1bc] Fix the clock", "Commit 3f2a1bc Fix the clock"
 _COMMITTED = re.compile(
     r"^(?:\[[^\]\n]{1,80} |Commit(?:ted)?:? )(?P<digest>[0-9a-f]{7,40})\]?:? (?P<title>.{1,120})", re.MULTILINE
 )
+# "git commit -q -m 'Fix the clock'", "git commit -F - <<'EOF'\nFix the clock", '-m "$(cat <<EOF\nFix the clock'
+_SUBJECT = re.compile(
+    r"\bgit (?:-\S{1,60} )?commit\b[^\n;&|\"']{0,80}?(?: -\w{0,4}m|--message[= ]|(?= -F| --file)) ?"
+    r"(?:[^\n;|]{0,30}<<-? ?['\"]?\w{1,20}['\"]?\n(?P<poured>[^\n]{1,120})"
+    r"|\"(?!\$\()(?P<double>[^\"\n]{1,120})|'(?P<single>[^'\n]{1,120}))"
+)
+_NOTHING = re.compile(r"^(?:nothing (?:added )?to commit|no changes added to commit)", re.MULTILINE)
 # "Removed: 3f2a1bc Fix the clock", "Reverted commit 3f2a1bc"
 _REMOVED = re.compile(
     r"^\W{0,3}(?:Removed|Reverted|Undid|Undone|Dropped)(?: commit)?:? (?P<digest>[0-9a-f]{7,40})\b", re.MULTILINE
 )
 # "HEAD is now at 3f2a1bc Fix the clock"
-_RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b", re.MULTILINE)
+_RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b(?P<title>.{0,120})", re.MULTILINE)
 # "git reset --hard HEAD~1", "git -C app reset 3f2a1bc"
 _RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
 # "git reset --soft HEAD~2", "git reset HEAD^": git names no commit that it goes to
@@ -39,7 +47,7 @@ _USER_UNDID = re.compile(
     re.IGNORECASE,
 )
 _LEAST_DIGITS = 7
-_TOLD = "Committed "
+_TOLD = "Committed"
 
 
 class Call(NamedTuple):
@@ -53,7 +61,10 @@ class Call(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """A commit that was made at `place`. `undone_at` is the place of what took it back, None while it is there."""
+    """A commit that was made at `place`. `undone_at` is the place of what took it back, None while it is there.
+
+    `digest` is empty where git was told to say nothing: a log behind it tells it only before the same subject.
+    """
 
     digest: str
     title: str
@@ -67,7 +78,7 @@ class Commit:
 
     @property
     def text(self) -> str:
-        return f"{_TOLD}{self.digest}: {self.title}"
+        return f"{_TOLD} {self.digest}: {self.title}" if self.digest else f"{_TOLD}: {self.title}"
 
 
 def publishes(command: str) -> bool:
@@ -75,9 +86,14 @@ def publishes(command: str) -> bool:
     return bool(_PUBLISHES.search(command))
 
 
+def commits_itself(command: str) -> bool:
+    """Return True for a command that makes a commit: what follows its output is no part of it."""
+    return bool(_COMMITS.search(command))
+
+
 def tells_commit(line: str) -> bool:
     """Return True for a summary's line that tells what was committed or given out."""
-    return line.startswith(_TOLD) or publishes(line)
+    return line.startswith((f"{_TOLD} ", f"{_TOLD}: ")) or publishes(line)
 
 
 def commits_in(entries: Sequence[Entry], calls: Mapping[str, Call]) -> tuple[Commit, ...]:
@@ -89,34 +105,43 @@ def commits_in(entries: Sequence[Entry], calls: Mapping[str, Call]) -> tuple[Com
             made += _made(entry.text, call)
         if call or entry.kind == "message":
             gone = _gone(made, entry.text, call) if call or entry.role == "assistant" else _users(made, entry)
-            for each in made:
-                if each.stands and each.digest in gone:
-                    each.undone_at = place
+            for each in gone:
+                made[each].undone_at = made[each].undone_at or place
     return tuple(made)
 
 
-def _users(made: Sequence[Commit], entry: Entry) -> frozenset[str]:
-    """Return the digest of the latest commit where the user says to have taken one back."""
-    latest = [each.digest for each in made if each.stands][-1:]
+def _users(made: Sequence[Commit], entry: Entry) -> frozenset[int]:
+    """Return the place in `made` of the latest commit where the user says to have taken one back."""
+    latest = [place for place, each in enumerate(made) if each.stands][-1:]
     return frozenset(latest if entry.is_users and _USER_UNDID.search(entry.text) else ())
 
 
 def _made(text: str, call: Call) -> Iterator[Commit]:
-    for each in _COMMITTED.finditer(text):
-        yield Commit(digest=each["digest"], title=each["title"].strip(), place=call.place, source=call.source)
+    """Yield the commits that an output shows; of a call that shows none, those of its command."""
+    told = [(each["digest"], each["title"]) for each in _COMMITTED.finditer(text)]
+    asked = [] if told or _NOTHING.search(text) else [*_SUBJECT.finditer(call.command)]
+    quiet = ["".join(filter(None, each.groups())).strip() for each in asked]
+    for digest, title in told or [(_listed(title, text), title) for title in quiet]:
+        yield Commit(digest=digest, title=title.strip(), place=call.place, source=call.source)
 
 
-def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[str]:
-    """Return the digests of those commits that a text says were taken back."""
-    gone = {each["digest"] for each in _REMOVED.finditer(text)}
+def _listed(title: str, text: str) -> str:
+    """Return the hash that a log behind a quiet commit shows before this very subject; "" without one."""
+    line = re.search(rf"^(?P<digest>[0-9a-f]{{7,40}}) (?:\([^()\n]{{1,80}}\) )?{re.escape(title)}$", text, re.MULTILINE)
+    return line["digest"] if line else ""
+
+
+def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[int]:
+    """Return the places in `made` of those commits that a text says were taken back."""
+    removed = {each["digest"] for each in _REMOVED.finditer(text)}
     reverted = {each["title"].strip() for each in _COMMITTED.finditer(text)} if call else set[str]()
-    gone |= {each.digest for each in made if f'Revert "{each.title}"' in reverted}
+    gone = {n for n, each in enumerate(made) if each.digest in removed or f'Revert "{each.title}"' in reverted}
     if call and _RESETS.search(call.command) and (to := _RESET_TO.search(text)):
-        base = to["digest"][:_LEAST_DIGITS]
-        kept = next((place for place, each in enumerate(made) if each.digest.startswith(base)), -1)
-        gone |= {each.digest for each in made[kept + 1 :]}
+        base, title = to["digest"][:_LEAST_DIGITS], to["title"].strip()
+        kept = next((n for n, each in enumerate(made) if each.digest.startswith(base) or each.title == title), -1)
+        gone |= {*range(kept + 1, len(made))}
     elif call and (back := _STEPS_BACK.search(call.command)):
         steps = len(back["hats"] or "") or int(back["steps"] or 1)
-        standing = [each.digest for each in made if each.stands and each.place < call.place]
+        standing = [n for n, each in enumerate(made) if each.stands and each.place < call.place]
         gone |= {*standing[max(len(standing) - steps, 0) :]}
     return frozenset(gone)

@@ -25,6 +25,8 @@ from mcp_memory.domain.text.statements import CONDITION
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS, WHY_CHARACTERS, MOST_NAMED = 80, 160, 12
+PURSUED_TURNS = 10
+"""The user's messages after which a failure that nobody took up is over."""
 COMMIT_WORTH = 6.0
 """The worth of a commit: what is done for good is dropped last."""
 # "To tell you how to proceed, the user said:\nuse fgetcsv"
@@ -59,7 +61,6 @@ class DeedSlots:
             told = [place for place in (*change.edits, self.places[change.source]) if place < self.end]
             for place in told[-1:]:  # What follows is told with it.
                 yield self._slot("changes", _changed(change), self.entries[place].id)
-            yield from self._taken_back(change)
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done", worth=COMMIT_WORTH)
         yield from self._uncommitted()
@@ -85,13 +86,15 @@ class DeedSlots:
     def _failing(self) -> Iterator[FilledSlot]:
         """Yield the checks that fail, and what those behind an edit found, with what was edited for it since.
 
-        What was committed since was repaired, or does not matter.
+        What was committed since was repaired, or does not matter; nor does what the user went on without.
         """
+        users = [place for place, entry in enumerate(self.entries) if entry.is_users]
+        pursued = users[-PURSUED_TURNS - 1] if len(users) > PURSUED_TURNS else -1
         committed = max((self.places[source] for _, source in self.deeds.commits), default=-1)
         for failure in self.deeds.failures:
             did = failure.did
             is_checked = bool(did.checks and programs(did.command)) or bool(did.reported)
-            if failure.fixed_at is None and is_checked and did.place > committed:
+            if failure.fixed_at is None and is_checked and did.place > max(committed, pursued):
                 files = self._files(failure)
                 text = what_failed(did) + (f"; edited {files} since, not run again" if files else "")
                 yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)
@@ -104,17 +107,6 @@ class DeedSlots:
 
     def _files(self, failure: Failure) -> str:
         return ", ".join(each.path for each in self.deeds.changes if set(each.edits) & set(failure.edits))
-
-    def _taken_back(self, change: FileChange) -> Iterator[FilledSlot]:
-        """Yield an edit that was undone, with what was said between the edit and that."""
-        if change.undone_at is None or not change.taken_back:
-            return
-        before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
-        said = (conclusion(self.said.get(number, ())) for number in range(before, change.undone_at))
-        why = " ".join([text for text in said if text][-2:])  # A user's words, too, have it taken back.
-        if why:
-            text = f"{change.path}: tried `{change.taken_back}` and took it back: {one_line(why, FIX_CHARACTERS)}"
-            yield self._slot("dead_ends", text, change.source)
 
     def _uncommitted(self) -> Iterator[FilledSlot]:
         """Yield each commit that was taken back, with the first words of the user behind it."""

@@ -5,6 +5,7 @@ unless a label says so. Independent of embeddings and ranking.
 """
 
 import re
+from collections.abc import Iterable
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
@@ -15,6 +16,8 @@ from mcp_memory.domain.text.words import text_stems
 
 LEAST_CONTENT = 2
 """Words with a meaning of a limit or a refusal: what "no, not that" refuses nobody can tell."""
+SHORT_CHARACTERS, LEAST_JUDGED, LEAST_ENGLISH = 320, 12, 0.15
+"""The characters of some 40 words; the words by which a language is told; the share of function words in English."""
 QUESTION_SENTENCES = 3
 """A longer message that ends in a question says more than it asks."""
 
@@ -102,6 +105,7 @@ _NARRATION = re.compile(
     re.IGNORECASE,
 )
 """Step-by-step talk."""
+_WORDS = re.compile(r"[^\W\d_]+")
 # "Change of plan: …", "Actually, drop that"
 _TURNS = re.compile(
     r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
@@ -143,6 +147,17 @@ def is_standing_order(text: str, *, is_served: bool = False) -> bool:
         for said in sentences
         if not _asks(said)
     )
+
+
+def unread(texts: Iterable[str]) -> frozenset[str]:
+    """Return the short ones of the user's messages where they are, taken together, in another language than English.
+
+    Nobody can tell by rules which of them still hold.
+    """
+    short = frozenset(text for text in texts if len(text) <= SHORT_CHARACTERS)
+    words = [word.casefold() for text in short for word in _WORDS.findall(text)]
+    known = sum(word in lexicon.STOP_WORDS for word in words)
+    return short if len(words) >= LEAST_JUDGED and known < LEAST_ENGLISH * len(words) else frozenset()
 
 
 def _holds_on(sentence: str) -> bool:

@@ -1,7 +1,7 @@
 """Reads a span sentence by sentence, with the speaker of each.
 
-Tool output is no speech, but a failed call's error counts as said by the tool; where no agent speaks, the last result
-of each tool is described. Independent of sections and models.
+Tool output is no speech; where no agent speaks, the last result of each tool is described. Independent of sections
+and models.
 """
 
 import re
@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Literal
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind
-from mcp_memory.domain.sessions.tool_outputs import errors_of, kept_line, remains_of
+from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.segments import segments_of
 
-Speaker = Literal["user", "assistant", "block", "output"]
+Speaker = Literal["user", "assistant", "block"]
 """The source of a sentence. A block reports calls that nobody mentions."""
 
 LAST_MESSAGES = 3
@@ -28,10 +28,8 @@ _READABLE = frozenset({"sentence", "item"})
 # e.g. "[SUMMARIZED] ", "[GOAL BATCH x00002k] "
 _OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
 """The opening label of compaction's own texts."""
-# e.g. " (open x00002k)"
-_OPENED_BY = re.compile(r"(?<!\s)\s*+\(open x\w{1,20}\)$")
-OUTCOME, FAILED = "→ ", "Failed: "
-"""Prefixes of a batch's lines that are no quotation (compaction/goal_batch.py)."""
+OUTCOME = "→ "
+"""The prefix of the lines of a batch that say what a turn came to (compaction/goal_batch.py)."""
 _DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")
 # e.g. the "3" in "retry 3"
 _DIGITS = re.compile(r"\d+")
@@ -53,7 +51,7 @@ class Utterance:
 
 
 def said_in(entries: Sequence[Entry]) -> list[Utterance]:
-    """Return every spoken sentence of the span, in order; of a repeated error only the last."""
+    """Return every spoken sentence of the span, in order; of a repeated one only the last."""
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
     found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
@@ -70,16 +68,11 @@ def speech(entry: Entry) -> str:
 def _speaker(entry: Entry) -> Speaker | None:
     if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form in ("original", "external"):
         return "user" if entry.role == "user" else "assistant"
-    return "output" if entry.kind == "tool_result" and entry.failed else None
+    return None
 
 
 def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
     speaker = _speaker(entry)
-    if speaker == "output":
-        return _errors(entry, number)
-    if entry.form == "tools" and entry.failed:
-        text = " ".join(_OPENED_BY.sub("", speech(entry)[:MOST_CHARACTERS].strip()).split())
-        return [Utterance(text=text, speaker="output", entry=number)]
     if entry.form == "batch":
         return _turns(entry, number)
     return _sentences(speech(entry), speaker, number, is_last) if speaker else ()
@@ -104,13 +97,10 @@ def _shown(entry: Entry) -> str:
 
 
 def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
-    """Yield the results of a batch's turns as the assistant's words, and the failures; users are quoted elsewhere."""
+    """Yield the results of a batch's turns as the assistant's words; users are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
             yield from _sentences(line.removeprefix(OUTCOME), "assistant", number, False)
-        elif line.startswith(FAILED):
-            for failure in line.removeprefix(FAILED).split("; "):
-                yield Utterance(text=failure, speaker="output", entry=number)
 
 
 def _sentences(text: str, speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
@@ -125,24 +115,17 @@ def _is_readable(text: str) -> bool:
     return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii()) and not text.endswith(COLONS)
 
 
-def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
-    """Yield the error of a failed call's output, after the tool's name."""
-    for error in errors_of(entry)[-1:]:
-        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(error, _SHOWN_AS_IS)}"
-        yield Utterance(text=line, speaker="output", entry=number)
-
-
 def shape(text: str) -> str:
     """Return the text without case and numbers: equal for steps that repeat."""
     return _DIGITS.sub("0", text.casefold())
 
 
 def _once_each(found: Sequence[Utterance]) -> list[Utterance]:
-    """Return the last of each repetition: word for word, or errors that differ only in numbers."""
+    """Return the last of each repetition."""
     seen: set[str] = set()
     kept: list[Utterance] = []
     for said in reversed(found):
-        shown = shape(said.text) if said.speaker == "output" else said.text.casefold()
+        shown = said.text.casefold()
         if shown not in seen:
             seen.add(shown)
             kept.append(said)

@@ -18,11 +18,12 @@ _POURED = re.compile(
     r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
     r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
 )
-# "report.py --out out/report.html", "curl -o data.csv URL", "touch notes.md", "cp a.env b.env"
+# "report.py --out out/report.html", "touch notes.md", "cp a.env b.env"; not the download "curl -o data.csv URL"
 _MADE = re.compile(
     r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
     r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
 )
+_DOWNLOADS = re.compile(r"\b(?:curl|wget|xh|gdown|yt-dlp)\b")
 # "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
 _NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
 _WRITTEN = (
@@ -37,7 +38,13 @@ _MOVED = re.compile(
 )
 # "git checkout -- app.py", "git checkout main app.py", "git restore app.py"; not "git restore --staged app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout|restore(?! --staged)) (?P<undone>[^;&|\n]{1,300})")
-_DROPPED = ((_REMOVED, "removed"), (_UNDONE, "undone"))
+# "git checkout -- .", "git restore .", "git reset --hard"
+_ALL_UNDONE = re.compile(
+    r"\bgit (?:(?:checkout|restore)(?: HEAD)?(?: --)? \.|reset --hard(?: HEAD)?) ?(?=$|[;&|\n])", re.MULTILINE
+)
+# "git stash", "git stash push -m wip"; what is put aside and taken out again in one command is where it was
+_STASHED = re.compile(r"\bgit stash\b(?! (?:pop|apply|list|show|drop|clear|branch|create))")
+_TAKEN_OUT = re.compile(r"\bgit stash (?:pop|apply)\b")
 # "cd app && FOO=1 go test ./..." → "go", "test"
 _STEP = re.compile(r"&&|\|\||[;|\n]")
 # Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
@@ -68,20 +75,42 @@ def _named(words: list[str]) -> str:
 def paths_written(command: str, is_python: bool = False) -> list[str]:
     """Return the paths that a command writes, changes or makes, each once; those of Python code only in Python."""
     patterns, shell = (_IN_PLACE, _POURED, _MOVED, _MADE), _outside(command)
-    found = [each["path"] for pattern in patterns for each in pattern.finditer(shell)]
+    found = [each["path"] for pattern in patterns for each in pattern.finditer(shell) if not _downloads(shell, each)]
     if is_python or "python" in shell:
         found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(command))
     return [*dict.fromkeys(found)]
 
 
-def paths_gone(command: str, known: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield those of the known paths that a command takes away, and True where it does not merely move them."""
+def paths_gone(command: str, known: Iterable[str]) -> Iterator[str]:
+    """Yield those of the known paths that a command removes or moves away."""
     shell = _outside(command)
-    dropped = " ".join(each[name] for pattern, name in _DROPPED for each in pattern.finditer(shell)).split()
-    moved = [each["old"] for each in _MOVED.finditer(shell)]
-    for path in known:
-        if any(_is_meant(path, name) for name in (*dropped, *moved)):
-            yield path, any(_is_meant(path, name) for name in dropped)
+    removed = " ".join(each["removed"] for each in _REMOVED.finditer(shell)).split()
+    gone = (*removed, *(each["old"] for each in _MOVED.finditer(shell)))
+    yield from (path for path in known if any(_is_meant(path, name) for name in gone))
+
+
+def paths_put_back(command: str, known: Iterable[str]) -> Iterator[str]:
+    """Yield those of the known paths that a command puts back as they were committed: "git checkout -- app.py"."""
+    shell = _outside(command)
+    named = " ".join(each["undone"] for each in _UNDONE.finditer(shell)).split()
+    yield from (path for path in known if any(_is_meant(path, name) for name in named))
+
+
+def puts_all_back(command: str) -> bool:
+    """Return True for a command that puts back all files that git knows."""
+    return bool(_ALL_UNDONE.search(_outside(command)))
+
+
+def stashes(command: str) -> bool | None:
+    """Return True for a command that puts the changes of all files aside, False for one that takes them out again."""
+    is_stashed, is_taken_out = bool(_STASHED.search(command)), bool(_TAKEN_OUT.search(command))
+    return None if is_stashed == is_taken_out else is_stashed
+
+
+def _downloads(shell: str, made: re.Match[str]) -> bool:
+    """Return True where what makes a file is the download of it."""
+    step = _STEP.split(shell[: made.start()])[-1]
+    return made.re is _MADE and bool(_DOWNLOADS.search(step))
 
 
 def _is_meant(path: str, name: str) -> bool:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
@@ -58,7 +58,9 @@ _CONTENTS = (*NEW, "content", "contents", "file_text", "insert_text", "new_sourc
 # e.g. "bash -lc ", "/bin/sh -c "
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z)?sh -l?c ")
 # e.g. "*** Update File: src/app.py", "+++ b/src/app.py"
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S{1,300})", re.MULTILINE)
+_PATCHED = re.compile(
+    r"^(?:\*\*\* (?P<how>Update|Add|Delete) File: |\+\+\+ (?:b/)?)(?P<path>\S{1,300})[^\n]*", re.MULTILINE
+)
 # e.g. "Let me check the log", "Jetzt die Tests"
 _ANNOUNCES = re.compile(
     rf"\b(?:{spaced('announcements')}|let's|going to|i need to|i want to|now|next|first|to (?:see|check|find|make"
@@ -72,18 +74,27 @@ _ANNOUNCES = re.compile(
 class CallLine:
     """A call in words.
 
-    `done` begins with a verb: "Ran `pytest -q`". `inputs` are the other inputs, as "name=value". `purpose` is the
-    call's own statement of its purpose. `key` is equal for two attempts at one thing. `written` is the text put into
-    a file.
+    `done` begins with a verb: "Ran `pytest -q`". `subject` is the file, command or query in whole. `inputs` are the
+    other inputs, as "name=value". `purpose` is the call's own statement of its purpose. `key` is equal for two attempts
+    at one thing. `written` is the text put into a file.
     """
 
     act: Act
     tool: str
     done: str
+    subject: str
     inputs: tuple[str, ...]
     purpose: str
     key: str
     written: str
+
+
+class Patch(NamedTuple):
+    """A file of a patch: "Update", "Add" or "Delete", and the lines that are put in, without their signs."""
+
+    path: str
+    how: str
+    added: str
 
 
 def call_line(call: Entry) -> CallLine:
@@ -104,6 +115,7 @@ def call_line(call: Entry) -> CallLine:
         act=act,
         tool=tool,
         done=_done(act, subject, tool, is_told=given is None),
+        subject=subject,
         inputs=tuple(each for each in inputs if each)[:MAX_INPUTS],
         purpose=one_line(_first_of(fields, _PURPOSES), WHY_CHARACTERS),
         key=f"{call.tool} {subject if act in _REPEATED else call.text}",
@@ -144,6 +156,16 @@ def announced(log: SessionLog, place: int) -> str:
 def announces(sentence: str) -> bool:
     """Return True where a sentence may say what its speaker does next."""
     return bool(_ANNOUNCES.search(sentence))
+
+
+def patches(call: Entry) -> Iterator[Patch]:
+    """Yield what a call's patch does to each of its files, in order; none without a patch."""
+    patch = _patch(call.text, call_fields(call.text) or {})
+    headers = [*_PATCHED.finditer(patch)]
+    for header, end in zip(headers, (*(each.start() for each in headers[1:]), len(patch)), strict=False):
+        body = patch[header.end() : end]
+        added = "\n".join(line[1:] for line in body.split("\n") if line.startswith("+") and line[:3] != "+++")
+        yield Patch(path=header["path"], how=(header["how"] or "Update"), added=added)
 
 
 def line_count(text: str) -> int:
@@ -192,8 +214,11 @@ def _act_of(name: str) -> Act | None:
 
 def _patched(text: str, fields: Mapping[str, Json]) -> str:
     """Return the files that a patch names as changed."""
-    patch = _first_of(fields, ("input", "patch", "diff", *_COMMANDS)) or text
-    return ", ".join(dict.fromkeys(_PATCHED.findall(patch)))
+    return ", ".join(dict.fromkeys(each["path"] for each in _PATCHED.finditer(_patch(text, fields))))
+
+
+def _patch(text: str, fields: Mapping[str, Json]) -> str:
+    return _first_of(fields, ("input", "patch", "diff", *_COMMANDS)) or text
 
 
 def _done(act: Act, subject: str, tool: str, *, is_told: bool) -> str:

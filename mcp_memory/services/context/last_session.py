@@ -189,7 +189,7 @@ def _went_well(actions: AgentActions) -> Iterator[CallOutcome]:
 def _files(actions: AgentActions) -> Iterator[CallOutcome]:
     """Yield one line of all files that were changed and are still there, the latest first."""
     entries = {did.entry.id: did.entry for did in actions.done}
-    changed = [each for each in actions.changes if not each.is_gone and each.undone_at is None]
+    changed = [each for each in actions.changes if not each.is_gone]
     changed.sort(key=lambda each: -each.edits[-1])
     if changed:
         shown = ", ".join(one_line(each.path, COMMAND_CHARACTERS) for each in changed[:FILES_SHOWN])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -22,12 +22,13 @@ from mcp_memory.domain.model.session_log import (
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.offers import TAKEN
-from mcp_memory.domain.sessions.sentence_sections import is_standing_order
+from mcp_memory.domain.sessions.sentence_sections import is_standing_order, unread
 from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
+    instructions_in,
     is_assent,
     ledger_in,
     left_out,
@@ -39,7 +40,7 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
-from mcp_memory.domain.text.summary_sections import LISTED, Section
+from mcp_memory.domain.text.summary_sections import LISTED, Section, quote
 from mcp_memory.domain.text.words import text_stems
 from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.ports.records import RecordReader
@@ -242,11 +243,15 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     if span.prompt and not is_assent(span.prompt.text):  # It stays in the log, and says what the work is for.
         summary = structured({**summary.lines, "goal": ()})
     standing = standing_in(said, (*originals, *span.following))
-    whole = merged(summary, structured({"instructions": standing}))
+    earlier = _earlier(span, has_goal=bool(summary.of("goal")))
+    heard = instructions_in(said)
+    short = unread((*heard, *(earlier.of("instructions") if earlier else ())))
+    quoted = [text for text in heard if text in short or text in standing] if short else standing
+    whole = merged(summary, structured({"instructions": quoted}))
     found = ledgers.ledger_of(told_apart(originals), only_used=True)
     ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, *given_in((*originals, *span.following))))
     room = span.max_tokens
-    if earlier := _earlier(span, has_goal=bool(summary.of("goal"))):
+    if earlier:
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     own = fitted(structured({**_words(whole).lines, **_not_quoted(whole)}), room, counter.count)
@@ -255,7 +260,26 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     orders = [*former, *(text for text in whole.of("instructions") if " ".join(text.split()) not in goals)]
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
-    return rendered(with_ledger(told, kept))
+    told = with_ledger(told, kept)
+    asides = [text for text in orders if text in short and text not in standing and not is_standing_order(text)]
+    return rendered(_with_latest(told, asides, span, counter) if asides else told)
+
+
+def _with_latest(
+    summary: StructuredSummary, asides: Sequence[str], span: Span, counter: TokenCounter
+) -> StructuredSummary:
+    """Return the summary with only the latest of the quotations that may go, as many as there is room for."""
+    tokens = [counter.count(quote(text)) for text in asides]
+    left = max(span.target_tokens - counter.count(rendered(summary)) + sum(tokens), span.quote_tokens)
+    kept = 0
+    for each in reversed(tokens):
+        left -= each
+        if left < 0:
+            break
+        kept += 1
+    gone = asides[: len(asides) - kept]
+    quoted = [text for text in summary.of("instructions") if text not in gone]
+    return structured({**summary.lines, "instructions": quoted})
 
 
 def _words(summary: StructuredSummary) -> StructuredSummary:

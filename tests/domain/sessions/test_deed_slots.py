@@ -8,60 +8,84 @@ from tests.domain.sessions.made_sessions import Line, run, session, told
 
 REFUSED = "!The user doesn't want to proceed with this tool use. The tool use was rejected."
 
+A_SET, B_SET = (f"{path}: edited, last `x = 123456`" for path in ("a.py", "b.py"))
+
 
 def edit(path: str, old: str, new: str) -> Line:
     return "Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}) + " => ok"
 
 
-def test_an_edit_that_was_taken_back_is_a_dead_end() -> None:
-    """D9.1: with what was said before; without a reason it says nothing (P1.2)."""
-    there, back = (
-        ("Edit", json.dumps({"file_path": "app.py", "old_string": old, "new_string": new}) + " => ok")
-        for old, new in (("pool = 10", "pool = 100"), ("pool = 100", "pool = 10"))
-    )
-    why = ("assistant", "The database refuses 100 connections.")
-    tried = ["app.py: tried `pool = 100` and took it back: The database refuses 100 connections."]
-    assert told(session(("user", "Go."), there, why, back), "dead_ends") == tried
-    assert told(session(("user", "Go."), there, back), "dead_ends") == []
-    assert told(session(("user", "Go."), there, back, there), "dead_ends") == []
-    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-{}\n+{}\n*** End Patch => ok"
-    patches = [
-        ("apply_patch", patch.format(*each))
-        for each in (("labels: []", "labels: [id]"), ("labels: [id]", "labels: []"))
-    ]
-    assert len(told(session(("user", "Go."), patches[0], why, patches[1]), "dead_ends")) == 1
-    gone = session(("user", "Go."), there, why, run("git checkout -- app.py", "ok"))
-    assert told(gone, "dead_ends") == tried
-
-
-def test_the_reason_for_taking_an_edit_back_is_kept() -> None:
-    """D9.1: a dead end without its reason is tried again."""
-    entries = session(
-        ("user", "Cut the metrics."),
-        edit("values.yaml", "labels: []", "labels: [request_id]"),
-        ("user", "Dropping the label gives duplicate samples, take it out again."),
-        run("git checkout values.yaml", "Updated 1 path"),
-    )
-    [tried] = told(entries, "dead_ends")
-    assert tried.startswith("values.yaml: tried `labels: [request_id]` and took it back: ")
-    assert "duplicate samples" in tried
-
-
 @pytest.mark.parametrize(
     "lines",
     [
-        (edit("a.py", "x = 1", "x = 123456"), run("git mv a.py b.py", "ok")),
-        (edit("a.py", "x = 1", "x = 123456"), run("git restore --staged a.py", "ok")),
-        (
-            ("Write", json.dumps({"file_path": "probe.py", "content": "print('probe me')"}) + " => ok"),
-            run("python probe.py", "probe me"),
-            run("rm probe.py", "ok"),
-        ),
+        [edit("app.py", "pool = 10", "pool = 100"), edit("app.py", "pool = 100", "pool = 10")],
+        [edit("app.py", "pool = 10", "pool = 100"), run("git checkout -- app.py", "ok")],
     ],
 )
-def test_a_moved_file_and_a_helper_are_no_dead_ends(lines: tuple[Line, ...]) -> None:
-    """D9.1: a file that was run before it was removed had served its purpose."""
-    assert told(session(("user", "Go."), *lines), "dead_ends") == []
+def test_an_edit_that_was_taken_back_is_no_dead_end(lines: list[Line]) -> None:
+    """P1.2: what the user says next is rarely its reason, and may be another task."""
+    entries = session(("user", "Go."), lines[0], ("user", "Explain each fix in DECISIONS.md."), lines[1])
+    assert told(entries, "dead_ends") == []
+
+
+@pytest.mark.parametrize(
+    ("commands", "files"),
+    [
+        (["git checkout HEAD -- a.py"], [B_SET]),
+        (["git restore a.py b.py"], []),
+        (["git restore --staged a.py"], [A_SET, B_SET]),
+        (["git checkout -- ."], []),
+        (["git reset --hard"], []),
+        (["git stash"], []),
+        (["git stash", "git stash pop"], [A_SET, B_SET]),
+        (["git stash && make && git stash pop", "git mv b.py c.py"], [A_SET, "b.py: removed again", "c.py: edited"]),
+        (["git commit -qam 'Set x'", "git stash"], [A_SET, B_SET]),
+    ],
+)
+def test_a_file_that_git_puts_back_was_not_changed(commands: list[str], files: list[str]) -> None:
+    """P1.2: it is not removed either, and what was committed stays."""
+    edits = [edit(path, "x = 1", "x = 123456") for path in ("a.py", "b.py")]
+    entries = session(("user", "Go."), *edits, *(run(command, "ok") for command in commands))
+    assert told(entries, "changes") == files
+
+
+def test_edits_behind_the_one_that_git_put_back_count() -> None:
+    """P1.2: a new file that git does not know stays."""
+    wrote = "Write", json.dumps({"file_path": "new.py", "content": "x"}) + " => ok"
+    first, second = edit("a.py", "x = 1", "x = 123456"), edit("a.py", "x = 1", "x = 654321")
+    entries = session(("user", "Go."), first, wrote, run("git stash", "ok"), second)
+    assert told(entries, "changes") == ["new.py: written", "a.py: edited, last `x = 654321`"]
+
+
+def test_each_file_of_a_patch_has_its_own_last_line_and_its_whole_path() -> None:
+    """P1.2."""
+    long = f"supabase/patches/{'004_ticket_insert_policy_' * 6}.sql"
+    patch = "\n".join(
+        (
+            *("*** Begin Patch", "*** Update File: lib/a.ts", "@@", "-const a = 1;", "+const a = 123;"),
+            *("*** Add File: " + long, "+create policy tickets;", "*** Delete File: old.ts", "*** End Patch"),
+        )
+    )
+    for tool, arguments in (("apply_patch", patch), ("shell", json.dumps({"command": ["apply_patch", patch]}))):
+        assert told(session(("user", "Go."), (tool, f"{arguments} => ok")), "changes") == [
+            "lib/a.ts: edited, last `const a = 123;`",
+            f"{long}: written",
+            "old.ts: removed again",
+        ]
+
+
+def test_a_download_is_no_edit() -> None:
+    """P1.2: nor is the page that was asked for."""
+    asked = "curl -s http://localhost/report -o report.pdf && make -o x.csv"
+    assert told(session(("user", "Go."), run(asked, "ok")), "changes") == ["x.csv: edited"]
+
+
+def test_of_a_replaced_passage_the_new_text_is_told() -> None:
+    """P1.2: not the marks around it."""
+    diff = "------- SEARCH\nconst a_long_name = 1;\n=======\nconst b = 123;\n+++++++ REPLACE\n"
+    arguments = json.dumps({"path": "lib/a.ts", "diff": diff})
+    entries = session(("user", "Go."), ("replace_in_file", f"{arguments} => ok"))
+    assert told(entries, "changes") == ["lib/a.ts: edited, last `const b = 123;`"]
 
 
 @pytest.mark.parametrize(
@@ -235,3 +259,47 @@ def test_of_a_list_of_checks_the_one_that_failed_is_told() -> None:
     shown = "!Error: trim trailing whitespace.......Passed\nruff-format........Failed"
     [item] = told(session(("user", "Check it."), run("make check", shown)), "open_items")
     assert item == "`make check` failed: ruff-format........Failed"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "lines"),
+    [
+        ("git commit -q -m 'Cap it'; git log", "3f2a1bc Cap it\n11aa22b Start", ["Committed 3f2a1bc: Cap it"]),
+        ("git commit -qm 'Cap it'; git log", "3f2a1bc Cap it now\n11aa22b Start", ["Committed: Cap it"]),
+        ("git commit -qm \"Cap 'it'\n\nBody\"; git log", "11aa22b Start", ["Committed: Cap 'it'"]),
+        ("git commit -q -F - <<'EOF'\nCap it\n\nBody\nEOF", "", ["Committed: Cap it"]),
+        ("git commit -m a; git log", "[main 3f2a1bc] a\n 1 file\n3f2a1bc a\n11aa22b Start", ["Committed 3f2a1bc: a"]),
+        ("git commit -qm 'a' && git commit -qm 'b'", "", ["Committed: a", "Committed: b"]),
+        ("git commit -m 'Cap it'", "nothing to commit, working tree clean", ["Ran `git commit -m 'Cap it'`"]),
+        ("git push -q; git log", "11aa22b Start", ["Ran `git push -q; git log`"]),
+    ],
+)
+def test_a_commits_hash_is_only_one_that_stands_with_its_subject(command: str, output: str, lines: list[str]) -> None:
+    """P1.2: the last line of a log behind it is the oldest commit."""
+    assert told(session(("user", "Cap the pool."), run(command, output)), "completed") == lines
+
+
+def test_a_quiet_commit_that_a_reset_goes_back_to_stands() -> None:
+    """P1.2: git names its subject."""
+    entries = session(
+        ("user", "Cap the pool."),
+        run("git commit -qm 'Cap the pool'", ""),
+        run("git commit -qm 'Format it'", ""),
+        run("git reset --hard HEAD~1", "HEAD is now at 3f2a1bc Cap the pool"),
+    )
+    assert told(entries, "completed")[0] == "Committed: Cap the pool"
+    assert not any("Format it" in text for text in told(entries, "completed"))
+
+
+@pytest.mark.parametrize(("turns", "is_open"), [(10, True), (11, False)])
+def test_a_failure_that_the_user_went_on_without_is_over(turns: int, is_open: bool) -> None:
+    """P1.2: nobody took it up."""
+    later = [("user", f"Now write page {n} of the manual.") for n in range(turns)]
+    entries = session(("user", "Check it."), run("npx tsc --noEmit", "!error TS2339: no VIDEO"), *later)
+    assert bool(told(entries, "open_items")) == is_open
+
+
+def test_a_failure_is_over_where_the_same_command_passed() -> None:
+    """P1.2: also without an edit between."""
+    entries = session(("user", "Check it."), run("make lint", "!a.py:1: E501"), run("make lint", "ok"))
+    assert told(entries, "open_items") == []

@@ -71,7 +71,6 @@ def test_a_file_that_was_removed_again_says_so_and_a_failing_check_stays_open() 
         ("git mv tides.py clock.py", "clock.py"),
         ("ssh web 'sed -i s/old@x.example/new@x.example/ /srv/sync.sh'", "/srv/sync.sh"),
         ("ssh -o StrictHostKeyChecking=no web make && report.py --out out/may.html", "out/may.html"),
-        ("curl -s https://x.example/a -o data/rates.csv", "data/rates.csv"),
         ("cp -r conf/app.toml conf/new.toml", "conf/new.toml"),
         ("python3 - <<'EOF'\nrows = open('in.csv').read()\nopen('out.csv', 'w').write(rows)\nEOF", "out.csv"),
         ("python3 -c \"from pathlib import Path; Path('notes.md').write_text('x')\"", "notes.md"),

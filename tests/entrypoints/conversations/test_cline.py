@@ -176,7 +176,6 @@ def test_what_a_tool_gave_stays_beside_the_users_words() -> None:
     [
         RESUMED,
         TODO,
-        NO_TOOL,
         "[TASK RESUMPTION] Resuming task...",
         "\n# task_progress RECOMMENDED\n\nWhen starting a new task, include the task_progress parameter.\n",
         "# TODO LIST RECOMMENDED\nInclude the task_progress parameter in your next tool call",
@@ -213,6 +212,13 @@ def test_a_user_who_writes_something_like_a_frame_stays_the_user(text: str) -> N
     quoted = f"Look at this, it says: {text}"
     assert rows({"role": "user", "content": [{"type": "text", "text": quoted}]}) == [said("user", quoted)]
     assert rows(texts(f"<task>\n{text.replace('</task>', '')}\n</task>"))[0][1] == "user"
+
+
+def test_that_the_agent_used_no_tool_stays_in_the_log() -> None:
+    """The agent may say that it wrote the file; the reminder behind the notice goes."""
+    notice = NO_TOOL.partition("\n")[0]
+    assert rows(texts(NO_TOOL)) == [("message", "tool", notice, None, None, None)]
+    assert rows({"role": "user", "content": NO_TOOL})[0][:3] == ("message", "tool", notice)
 
 
 def test_a_files_text_is_never_the_users_words() -> None:
