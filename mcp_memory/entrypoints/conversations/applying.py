@@ -220,23 +220,37 @@ def _drop_thinking(conversation: _Conversation, changed: Sequence[int]) -> None:
 
 
 def _made(conversation: _Conversation, told: Sequence[Numbers], owner: Mapping[int, Message]) -> Iterator[_Made]:
-    """Yield the messages that are left, and each block where the first part that it replaces was."""
+    """Yield the messages that are left, and each block where the first part that it replaces was.
+
+    A block amid a user's message parts it: what stood before the block stays before it.
+    """
     shown: set[str] = set()
     separator = ""
     for place, found in enumerate(conversation.pieces):
+        message = conversation.messages[place]
+        left: list[_Piece] = []
         for piece in found:
-            if piece.is_gone and piece.entries and (numbers := told[piece.entries[0]]) and piece.text is None:
+            if not piece.is_gone:
+                left.append(piece)
+            elif piece.entries and (numbers := told[piece.entries[0]]) and piece.text is None:
                 block = owner[min(numbers)]
-                separator = f"[{LABELS['tools']}] (open {block['id']})"
                 if block["id"] not in shown:
                     shown.add(block["id"])
+                    if _is_parted(message, left) and (before := _changed(message, left)):
+                        yield _Made(before, place, separator)
+                        left = []
                     yield _Made({"role": "user", "content": block["text"]}, None)
-        message: Message | None = conversation.messages[place]
-        if any(piece.is_changed for piece in found):
-            message = _changed(message, [piece for piece in found if not piece.is_gone])
-        if message is not None:
-            yield _Made(cast("dict[str, Any]", message), place, separator)
+                separator = f"[{LABELS['tools']}] (open {block['id']})"
+        rest = _changed(message, left) if any(piece.is_changed for piece in found) else message
+        if rest is not None:
+            yield _Made(cast("dict[str, Any]", rest), place, separator)
             separator = ""
+
+
+def _is_parted(message: Message, pieces: Sequence[_Piece]) -> bool:
+    """Return True for parts that may stand in a message of their own: a user's words, or blocks among them."""
+    is_users = str(message.get("role")).lower() == "user"
+    return is_users and any(piece.kinds for piece in pieces) and all({*piece.kinds} <= {"message"} for piece in pieces)
 
 
 def _changed(message: Message, pieces: Sequence[_Piece]) -> dict[str, Any] | None:

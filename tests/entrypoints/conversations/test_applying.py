@@ -307,3 +307,21 @@ async def test_a_text_beside_the_last_results_leaves_a_valid_list(
             assert broken(applied, given) == []
             given = applied
         assert answer["fed"]["stored"] == 0
+
+
+def test_a_block_amid_a_users_message_stays_between_his_words() -> None:
+    """P3.1: one of many entries, which a later round archives, between two texts of one message."""
+    given = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": each} for each in ("Rename the exports.", BLOCK, "Never touch main.")],
+        },
+        {"role": "assistant", "content": "Done."},
+    ]
+    archived = {**made("external", "2-4", "[MESSAGE ARCHIVED id=xabc role=assistant tokens=9]"), "id": "xdef"}
+    applied = apply(given, {"told": "1 (2-4) 5-6", "replacements": [archived]})
+    assert [part["text"] for part in applied[0]["content"]] == [
+        "Rename the exports.",
+        "[MESSAGE ARCHIVED id=xabc role=assistant tokens=9]",
+        "Never touch main.",
+    ]
