@@ -90,6 +90,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def _is_uncounted(item: pytest.Item) -> bool:
     """True for those outside COMPLETE, and for properties: their examples take the same branches again and again."""
+    if item.get_closest_marker("uncounted"):
+        return True
     return item.path.relative_to(Path(__file__).parent).parts[0] not in COMPLETE or _is_property(item)
 
 

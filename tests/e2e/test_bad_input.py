@@ -194,9 +194,10 @@ def test_texts_that_look_like_json_are_texts(server: "ServerProcess") -> None:
 # Puts the name of a folder that is no text into the answer of a tool and into a resource.
 _NAMES_A_FOLDER = r"""
 from mcp_memory.app import App
+from mcp_memory.entrypoints.server import status_answers
 name = "gar\udce7on"
 App.former_memory = lambda *_: name
-App.status = lambda *_: {name: name}
+status_answers.show_status = lambda *_: {name: name}
 from mcp_memory.__main__ import main
 main()
 """

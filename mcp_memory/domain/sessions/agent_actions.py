@@ -64,7 +64,7 @@ _LOOKING = frozenset(
     " tool view wait web which".split()
 )
 # "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE", also with "-------" and "+++++++": "x = 2"
-_PUT_IN = re.compile(r"^={5,9}\n(.*?)^[+>]{5,9} REPLACE", re.MULTILINE | re.DOTALL)
+_PUT_IN = re.compile(r"^={5,9}\n((?:(?!={5,9}\n).*\n)*?)[+>]{5,9} REPLACE", re.MULTILINE)
 # "Error: payment not found", '{"error": "not found"}'
 _TOLD_ERROR = re.compile(r"\s{0,9}(?:\{\s{0,9}[\"']error[\"']\s?:|error\b)", re.IGNORECASE)
 # "app.py:199:78: F821 undefined name 'sys'", "src/a.c:3: error: …"

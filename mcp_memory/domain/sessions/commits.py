@@ -33,6 +33,8 @@ _REMOVED = re.compile(
 )
 # "HEAD is now at 3f2a1bc Fix the clock"
 _RESET_TO = re.compile(r"^HEAD is now at (?P<digest>[0-9a-f]{7,40})\b(?P<title>.{0,120})", re.MULTILINE)
+# "1a2b3c4 (HEAD -> main) Add the export", "1a2b3c4 Add the export"
+_LOGGED = re.compile(r"(?P<digest>[0-9a-f]{7,40}) (?:\([^()\n]{1,80}\) )?(?P<title>.*)")
 # "git reset --hard HEAD~1", "git -C app reset 3f2a1bc"
 _RESETS = re.compile(r"\bgit (?:-\S{1,60} )?reset\b")
 # "git reset --soft HEAD~2", "git reset HEAD^": git names no commit that it goes to
@@ -127,8 +129,8 @@ def _made(text: str, call: Call) -> Iterator[Commit]:
 
 def _listed(title: str, text: str) -> str:
     """Return the hash that a log behind a quiet commit shows before this very subject; "" without one."""
-    line = re.search(rf"^(?P<digest>[0-9a-f]{{7,40}}) (?:\([^()\n]{{1,80}}\) )?{re.escape(title)}$", text, re.MULTILINE)
-    return line["digest"] if line else ""
+    lines = (_LOGGED.match(line) for line in text.splitlines())
+    return next((line["digest"] for line in lines if line and line["title"] == title), "")
 
 
 def _gone(made: Sequence[Commit], text: str, call: Call | None) -> frozenset[int]:

@@ -54,7 +54,7 @@ def test_a_text_of_ones_own_stays_as_it_is(text: str) -> None:
     assert strip_recalled(text) == (text, ())
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 def test_half_a_million_opened_blocks_are_read_once() -> None:
     """B11.1: the search is linear in the text; at a quadratic one this test would not end."""
     text = "<memory-context " * 500_000

@@ -103,7 +103,7 @@ def test_any_text_is_read(text: str) -> None:
         assert len(each.text) <= 2 * MAX_EXACT
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "part",
     ["a", "1", "a=", "a: ", "\n", " ", "`", "1秒", "端口", "/a.b", "12:", " 1", "$ ", "8f3e2ab", "v1.", "a-", "{"],

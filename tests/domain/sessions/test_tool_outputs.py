@@ -169,7 +169,7 @@ def test_of_any_output_lines_are_kept(text: str, failed: bool) -> None:
         assert not any(line.strip("E=_~*#- ") for line in text.splitlines() if line.strip())
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 def test_a_part_that_begins_at_every_character_is_looked_for_in_linear_time() -> None:
     """X3.1: each place where it may stand costs the same, wherever that is."""
     assert not is_said("aa", [f"{'a' * 1_000_000}b"])

@@ -73,7 +73,7 @@ def test_nothing_is_left_to_clean(text: str) -> None:
     assert without_controls(plain) == (plain, 0)
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 @pytest.mark.parametrize("unit", ["\x1b", "\x1b[", "\x1b[0", "\x1b]", "\x1b]0;", "\x1b ", "\x9b1;", "\x1bPq"])
 def test_no_sequence_is_read_again_and_again(unit: str) -> None:
     """X3.1: so many beginnings without an end would hang here if each were read to the end of the text."""

@@ -75,7 +75,7 @@ def test_what_may_have_come_to_something_is_no_dead_end(sentence: str) -> None:
     assert not comes_to_nothing(sentence)
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 @pytest.mark.parametrize("unit", ["tried but ", "did not ", "We have ", "not decided ", '"', "`", " ", "x", "试但"])
 def test_no_text_takes_long_to_look_through(unit: str) -> None:
     """X3.1: each is read to its end once; one that was read again and again would hang here."""

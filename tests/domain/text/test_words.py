@@ -194,7 +194,7 @@ def test_joiners_break_up_a_row_of_accents_that_no_letter_bears() -> None:
     assert max(map(len, parts)) <= MAX_MARKS + 1
 
 
-@pytest.mark.no_cover
+@pytest.mark.uncounted
 @pytest.mark.parametrize("accents", ["\u0301\u0323", "\uff9e\u0301", "\u0f73\u0301"])
 def test_a_letter_with_many_accents_is_read_in_linear_time(accents: str) -> None:
     """X3.1: Python would sort them for a minute and a half, a million of them for a quarter of an hour."""

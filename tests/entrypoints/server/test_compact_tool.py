@@ -28,6 +28,8 @@ GOOD = (
     "## Goal\n- The totals are right\n## Key facts\n- none\n## Current state\n- all edited\n"
     "## Next steps\n- none\n## Decisions\n- amounts are kept in cents\n## Dead ends\n- none"
 )
+RULE = said("user", "Never touch the billing cluster.")
+"""Is missing in GOOD."""
 
 
 ANTHROPIC: Conversation = (
@@ -408,7 +410,7 @@ class TestItsBudget:
 class TestSummarisedByTheCaller:
     async def test_a_span_is_given_and_its_summary_taken(self, client: Client) -> None:
         """D7.1."""
-        messages = flat(edits(60))
+        messages = [RULE, *flat(edits(60))]
         asked = (await compact(client, messages, window=10_000, summarizer="caller", force=True))["summarize"]
         assert asked["entries"] > 0
         assert text_of(messages[0]) in asked["text"]
@@ -470,7 +472,7 @@ class TestSummarisedByTheClientsModel:
 
     async def sampled(self, server: MCPServer, era: str, sample: SamplingFnT) -> Answer:
         async with Client(server, mode=era, sampling_callback=sample) as client:
-            return await compact(client, flat(edits(60)), max_tokens=100_000, **self.ASKED)
+            return await compact(client, [RULE, *flat(edits(60))], max_tokens=100_000, **self.ASKED)
 
     @in_both_eras
     async def test_its_summary_and_every_other_replacement_reach_the_client(
