@@ -21,6 +21,7 @@ from tests.contract.conftest import BLANK
 
 SAID = "The user lives at 12 Plum Lane in Oakham, and nobody but the courier may know."
 KEY = b"k" * 32
+TWICE = "[erased] Then we went on, and much was done. [erased] So it stood."
 
 
 def marks(text: str, key: bytes = KEY) -> ErasedMarks:
@@ -36,6 +37,7 @@ def marks(text: str, key: bytes = KEY) -> ErasedMarks:
         (SAID, "[erased]"),
         (SAID.upper().replace(",", ""), "[erased]"),
         (f"Done. The user said: {SAID} Then we went on.", "Done. [erased] Then we went on."),
+        (f"First: {SAID} Then we went on, and much was done. Again: {SAID} So it stood.", TWICE),
         ("Goal\n- the user lives at 12 plum lane in Oakham\n- ship", "Goal\n[erased]\n- ship"),
         ("The user lives at home.", "The user lives at home."),
         ("", ""),

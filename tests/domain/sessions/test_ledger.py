@@ -232,13 +232,14 @@ def test_what_failed_weighs_more_than_what_was_listed(make_entry: Callable[..., 
 
 
 def test_calls_name_files_and_commands_in_their_arguments(make_entry: Callable[..., Entry]) -> None:
-    """D6.1: files and commands to the letter, also of calls."""
+    """D6.1: files and commands to the letter, also of calls; what another agent is asked is no value of this work."""
     arguments = {
         "file_path": "src/Main App.py",
         "command": "pytest -q -k 'not slow'\necho done",
         "edits": [{"new_string": "TIMEOUT_S = 45\n", "count": 3, "all": True, "more": None}],
         "cmd": "x" * 500,
         "path": "",
+        "prompt": "Try port=5433.",
     }
     ledger = ledger_of([make_entry(json.dumps(arguments), kind="tool_call", role="assistant")])
     assert ledger == Ledger(
