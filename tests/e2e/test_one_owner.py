@@ -48,7 +48,7 @@ def start(start_server: Start, tmp_path: Path) -> Start:
 
 def owner(data_dir: Path) -> psutil.Process:
     """The process that owns the memory, once there is one."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not (said_of_it := door.owner_of(str(data_dir))):
         assert time.monotonic() < until
         time.sleep(0.01)
