@@ -462,7 +462,8 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
         mine["strategies_file"] = Path(str(told.get("folder", "")), theirs.strategies_file)
     others = Settings.model_fields.keys() - OF_SEAT - _OF_PROCESS
     differing = [f"MCP_MEMORY_{name.upper()}" for name in sorted(others) if getattr(theirs, name) != getattr(own, name)]
-    asks_model, fixed = own.summarizer != "extractive", locations.fixed_keys()
+    asks_model = own.summarizer != "extractive"
+    fixed = locations.fixed_keys()
     has_other_fixed = asks_model and told.get("fixed_keys", fixed) != fixed
     if has_other_fixed or (_asks_others(own) and told["keys"] != locations.keys()):
         differing.append("the keys in its environment")

@@ -152,16 +152,15 @@ def _needed(log: SessionLog, made: Sequence[Replacement], target: int, ceiling: 
     tokens = {entry.id: entry.tokens for entry in log.entries}
     dearness = dict(zip(tokens, _dearness(log), strict=True))
     left = log.tokens - saved(log, made)
-    needed: list[Replacement] = []
+    needless = set[int]()
     dearest = [dearness[one.replaces[0]] for one in made]
     for place in sorted(range(len(made)), key=lambda place: (dearest[place], place), reverse=True):
         one = made[place]
         more = sum(tokens[each] for each in one.replaces) - one.entry.tokens
         if left + more <= (ceiling if dearest[place] >= _SUMMARY else target):
             left += more
-        else:
-            needed.append(one)
-    return [one for one in made if one in needed]
+            needless.add(place)
+    return [one for place, one in enumerate(made) if place not in needless]
 
 
 def _many(log: SessionLog, free: frozenset[int]) -> Iterator[Places]:

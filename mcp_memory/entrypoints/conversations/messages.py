@@ -142,19 +142,21 @@ class MessageReader:
         if not isinstance(part, NewRecord):
             said = [replace(usual, text=text) for text in part]
             return _said([_note_of(each) if _is_skill(each, before) else without_harness(each) for each in said])
-        if part.kind == "tool_call" and part.call_id and part.tool:
-            self._tools[part.call_id] = part.tool
-            if is_own_tool(part.tool, part.text):
-                self._own_calls.add(part.call_id)
+        made: _MadeCall | None = None
+        if part.kind == "tool_call" and part.tool:
+            made = _MadeCall(part.tool, part.call_id, is_own_tool(part.tool, part.text))
+            if made.call_id:
+                self._tools[made.call_id] = made.tool
+                self._own_calls |= {made.call_id} if made.is_own else set()
         answered = self._answered(part) if part.kind == "tool_result" else None
         call_id = answered.call_id if answered else part.call_id
         tool = part.tool or self._tools.get(call_id or "")
         record = replace(part, tool=tool, call_id=call_id, occurred_at=usual.occurred_at, pinned=usual.pinned)
         if part.kind == "tool_result" and (call_id in self._own_calls or (answered and answered.is_own)):
             return replace(record, text=OWN_CALL, harness=1)
-        if part.kind == "tool_call" and part.tool:
+        if made:
             self._waiting = [] if self._is_answering else self._waiting
-            self._waiting.append(_MadeCall(part.tool, part.call_id, is_own_tool(part.tool, part.text)))
+            self._waiting.append(made)
         self._is_answering = part.kind == "tool_result"
         return without_harness(record)
 
