@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from mcp_memory.bridge.door import BYE, LOOK_SECONDS, OWN_BUILD, Arrival, refusal
+from mcp_memory.bridge.door import FAREWELL, LOOK_SECONDS, OWN_BUILD, Arrival, refusal
 from mcp_memory.entrypoints.hooks.answering import answer_hook
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.shared_server import SharedServer
@@ -123,7 +123,7 @@ class Clients:
             self._should_end.set()
             with connection:  # It finds the next owner.
                 if kind == "window":
-                    connection.sendall(BYE + b"0\n")
+                    connection.sendall(FAREWELL)
         elif kind == "hook":
             await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
         elif kind == "command":
