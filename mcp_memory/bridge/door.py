@@ -28,7 +28,7 @@ PLACE: Final = b"\0place "
 BYE: Final = b"\0bye "
 """Begins the line by which an owner says that it reads no more, and ends in order."""
 FAREWELL: Final = BYE + b"0\n"
-"""That line in whole. Earlier versions said behind it how much they had read."""
+"""The whole line. Earlier versions said in it how much they had read."""
 LOCK: Final = "owner.lock"
 SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0

@@ -88,6 +88,8 @@ class SharedServer:
             if place is not None and place != window.place:
                 window.place = place
                 window.output.send_later(b"%b%b\n" % (door.PLACE, place.encode()))
+                # Ahead of the answer: a window that knew of no place would start no owner after a kill.
+                await to_thread.run_sync(window.output.wait, GRACE_SECONDS)
 
     def dismiss(self, seconds: float) -> None:
         """Read no more from any window, tell it so, and wait for its calls in flight. Thread-safe.
@@ -104,7 +106,7 @@ class SharedServer:
             windows, self._is_dismissed = list(self._windows.values()), True
         for window in windows:
             window.lines.end()
-            window.output.send_later(door.BYE + b"0\n")
+            window.output.send_later(door.FAREWELL)
         for window in windows:
             window.lines.wait(max(0.0, until - time.monotonic()))
             window.pending.wait(max(0.0, until - time.monotonic()))
@@ -168,7 +170,7 @@ class SharedServer:
         with self._lock:
             if self._is_dismissed:
                 with suppress(OSError):
-                    connection.sendall(door.BYE + b"0\n")
+                    connection.sendall(door.FAREWELL)
                 return None
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)

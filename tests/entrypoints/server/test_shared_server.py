@@ -3,18 +3,21 @@
 import json
 import socket
 import time
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_memory.bridge import private_sockets
+from mcp_memory.bridge import door, private_sockets
 from mcp_memory.entrypoints.server import shared_server
+from mcp_memory.entrypoints.server.line_streams import LineOutput
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.shared_server import SharedServer
 from mcp_memory.locations import as_told
+from tests.e2e.conftest import HANDSHAKE
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -55,6 +58,40 @@ async def test_a_window_that_was_killed_before_it_read_is_not_waited_for_as_long
                 await to_thread.run_sync(_wait_until_empty, windows, abandon_on_cancel=True)
         finally:
             ended.set()
+
+
+@pytest.mark.anyio
+async def test_a_window_knows_its_place_before_it_has_the_answer_of_the_call_that_took_it(
+    app: "App", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may be killed right behind that answer."""
+    send = LineOutput._try_to_send  # pyright: ignore[reportPrivateUsage]
+
+    def send_slowly(output: LineOutput, line: bytes) -> None:
+        time.sleep(0.2)
+        send(output, line)
+
+    monkeypatch.setattr(LineOutput, "_try_to_send", send_slowly)
+    windows = SharedServer(app, build_server(app), lambda: None)
+    ours, theirs = socket.socketpair()
+    hello = {**as_told({}), "folder": str(tmp_path), "session": "one", "place": None}
+    pushing = {"name": "push_task", "arguments": {"goal": "Mend the pump"}}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(windows.receive, ours, hello)
+        with theirs, theirs.makefile("rb") as answers:
+            for message in (
+                {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE},
+                {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": pushing},
+            ):
+                theirs.sendall(json.dumps(message).encode() + b"\n")
+            told = await to_thread.run_sync(_lines_to, answers, b'"id":2')
+            assert any(line.startswith(door.PLACE) for line in told)
+
+
+def _lines_to(answers: BinaryIO, last: bytes) -> list[bytes]:
+    """The lines before the one with these words."""
+    return [*takewhile(lambda line: last not in line, answers)]
 
 
 def _wait_until_empty(windows: SharedServer) -> None:
