@@ -62,6 +62,28 @@ class Arrival(NamedTuple):
     connection: socket.socket
     hello: bytes
 
+    @property
+    def said(self) -> Mapping[str, object]:
+        """The client's first words; empty for what no client says."""
+        try:
+            said: object = json.loads(self.hello)
+        except (ValueError, RecursionError):
+            return {}
+        return cast("Mapping[str, object]", said) if isinstance(said, dict) else {}
+
+    @property
+    def is_later(self) -> bool:
+        """True for a client of a later build than this process has loaded."""
+        said = self.said.get("build")
+        parts = cast("list[object]", said) if isinstance(said, list) else []
+        return tuple(part for part in parts if isinstance(part, int)) > OWN_BUILD
+
+    def send_on(self) -> None:
+        """Close the connection of a client that finds the next owner. Raises OSError."""
+        with self.connection:
+            if self.said.get("kind") == "window":
+                self.connection.sendall(FAREWELL)
+
 
 class Door:
     """The right to own a memory, and the socket where its clients arrive: the process that `open`s it lets them in."""
@@ -158,10 +180,17 @@ class Door:
             self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it, and says that nobody comes.
 
     def refuse_all(self, sentence: str) -> None:
-        """Refuse clients that arrive, and have arrived, with this sentence, until the door is closed."""
+        """Refuse clients that arrive, and have arrived, with this sentence, until the door is closed.
+
+        One of a later build may open what this one cannot.
+        """
         while arrival := self.next_arrival():
-            with arrival.connection, contextlib.suppress(OSError):
-                arrival.connection.sendall(refusal(sentence))
+            with contextlib.suppress(OSError):
+                if arrival.is_later:
+                    arrival.send_on()
+                else:
+                    with arrival.connection:
+                        arrival.connection.sendall(refusal(sentence))
 
     def hand_over(self, successor: socket.socket) -> None:
         """Leave the memory to the process at the other end, which called `take_over`, and to no other."""

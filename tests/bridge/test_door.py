@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.bridge import door, private_sockets
-from mcp_memory.bridge.door import HERE, Door, connect, greet, owner_of, refusal
+from mcp_memory.bridge.door import FAREWELL, HERE, OWN_BUILD, Door, connect, greet, owner_of, refusal
 from tests.forked import run_forked
 
 pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
@@ -174,9 +174,22 @@ def test_whoever_arrives_may_be_refused_with_a_sentence(data_dir: str) -> None:
     owned.release()
 
 
+def test_a_window_of_a_later_build_is_refused_nothing_that_its_own_owner_may_do(data_dir: str) -> None:
+    owned = claimed(data_dir)
+    with connect(data_dir) as client:
+        hello = {"kind": "window", "build": [*OWN_BUILD[:-1], OWN_BUILD[-1] + 1]}
+        client.sendall(json.dumps(hello).encode() + b"\n")
+        assert client.recv(len(HERE)) == HERE
+        owned.close()
+        owned.refuse_all("This memory is of a later version.")
+        assert client.recv(100) == FAREWELL
+        assert client.recv(1) == b""
+    owned.release()
+
+
 WITHOUT_FILES = """
 import contextlib, os, resource, socket, sys, time
-from mcp_memory.bridge.door import HERE, SOCKET, Door
+from mcp_memory.bridge.door import FAREWELL, HERE, OWN_BUILD, SOCKET, Door
 
 owned = Door.claim(sys.argv[1])
 owned.open()

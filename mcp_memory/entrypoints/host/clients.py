@@ -1,17 +1,16 @@
 """Lets the clients of an owner in, and gives each what it wants: a window its session, a hook or command its answer."""
 
-import json
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from mcp_memory.bridge.door import FAREWELL, LOOK_SECONDS, OWN_BUILD, Arrival, refusal
+from mcp_memory.bridge.door import LOOK_SECONDS, Arrival, refusal
 from mcp_memory.entrypoints.hooks.answering import answer_hook
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.shared_server import SharedServer
@@ -98,12 +97,12 @@ class Clients:
 
     async def _let_in(self, arrival: Arrival) -> None:
         self._seen_at = time.monotonic()
-        hello = _read(arrival.hello)
-        if hello.get("kind") == "window" and _as_build(hello.get("build")) <= OWN_BUILD:
+        hello, is_later = arrival.said, arrival.is_later
+        if hello.get("kind") == "window" and not is_later:
             return await self._windows.receive(arrival.connection, hello)
         self._answering += 1
         try:
-            await self._answer(arrival, hello)
+            await self._answer(arrival, hello, is_later=is_later)
         except OSError:
             logger.info("A client left before its answer.")
         except Exception as error:  # noqa: BLE001 - the edge: the others are served on
@@ -113,17 +112,14 @@ class Clients:
             self._seen_at = time.monotonic()
         return None
 
-    async def _answer(self, arrival: Arrival, hello: Mapping[str, object]) -> None:
+    async def _answer(self, arrival: Arrival, hello: Mapping[str, object], *, is_later: bool) -> None:
         kind, connection = hello.get("kind"), arrival.connection
-        is_later = _as_build(hello.get("build")) > OWN_BUILD
         if self._stays and (is_later or kind == "take"):
             with connection:
                 connection.sendall(refusal(self._stays))
         elif is_later:
             self._should_end.set()
-            with connection:  # It finds the next owner.
-                if kind == "window":
-                    connection.sendall(FAREWELL)
+            arrival.send_on()
         elif kind == "hook":
             await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
         elif kind == "command":
@@ -138,17 +134,3 @@ class Clients:
                     self._should_end.set()
                 elif kind != "take":
                     connection.sendall(refusal("This is no client of this version; update mcp-memory."))
-
-
-def _read(line: bytes) -> Mapping[str, object]:
-    """Return what a client says first; empty for what no client says."""
-    try:
-        said: object = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("Mapping[str, object]", said) if isinstance(said, dict) else {}
-
-
-def _as_build(said: object) -> tuple[int, ...]:
-    parts = cast("list[object]", said) if isinstance(said, list) else []
-    return tuple(part for part in parts if isinstance(part, int))
