@@ -81,7 +81,9 @@ def test_the_tree_and_ones_place_in_it_survive_a_kill(
     assert climber.stdout is not None
     told: list[list[str]] = [json.loads(climber.stdout.readline()) for _ in range(33)]
     climber.send_signal(signal.SIGKILL)
-    rest, _ = climber.communicate()
+    # Read on by the same reader: `communicate` would pass over the lines that it has taken from the pipe already.
+    rest = climber.stdout.read()
+    climber.wait()
     told += [json.loads(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     store = SqliteRecordStore(tmp_path, "none")
     tasks = {task.id: task for task in store.tasks("test")}
