@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by, unmatched
-from mcp_memory.domain.text.words import content_hash
+from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -261,10 +261,10 @@ def _message_line(draft: RecordDraft) -> MessageLine | None:
     item, message_id = draft.item, draft.item.details.get("message_id")
     if not isinstance(message_id, str) or not is_globally_unique(message_id):
         return None
-    digest = content_hash(item.text)
     return MessageLine(
-        message_id=message_id, scope=draft.scope, kind=item.kind, role=item.role, digest=digest, call_id=item.call_id
-    )
+        message_id=message_id, scope=draft.scope, kind=item.kind, role=item.role, digest=content_hash(item.text),
+        normal_digest=normal_hash(item.text), call_id=item.call_id,
+    )  # fmt: skip
 
 
 def _told(drafts: Sequence[RecordDraft]) -> list[LogLine]:
