@@ -135,9 +135,14 @@ class LogFeeder:
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
-        said = [(each.id, line.content) for each, line in _with_lines(self._logs.said(caller))]
+        lines = [told.line for told in fed.lines]
+        # A line is known by its id, whatever was corrected in it since; of several with one id the first was stored.
+        named = {line.id: line.content for line in reversed(lines) if line.id}
+        said = [
+            (each.id, named.get(line.id or "", line.content)) for each, line in _with_lines(self._logs.said(caller))
+        ]
         standing = {place: told.covers for place, told in enumerate(fed.lines) if told.covers}
-        return held_as([told.line for told in fed.lines], standing, said)
+        return held_as(lines, standing, said)
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
         cleaned = [self._clean(item, caller) for item in told]

@@ -324,6 +324,7 @@ def test_a_line_that_is_corrected_is_so_in_every_log_and_in_forks_to_come(
         assert _texts(app, caller) == [right, *(record.text for record in told[1:])]
         entries = app.logs.log(caller).entries
         assert app.logs.size(caller).tokens == sum(entry.tokens for entry in entries)
+        assert app.held(app.feed(told, caller), caller) == [(entry.id,) for entry in entries]
 
 
 def test_a_line_that_its_agent_hides_stays_hidden_in_forks_to_come(open_memory: Callable[..., App]) -> None:
