@@ -45,13 +45,17 @@ class LogOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLine:
-    """A line of a conversation under the client's own id, by which it is known in whichever session it was told."""
+    """A line of a conversation under the client's own id, by which it is known in whichever session it was told.
+
+    The digests are those of its text in domain/text/words.py: by the second one it is known after a correction, too.
+    """
 
     message_id: str
     scope: str
     kind: str
     role: str | None
     digest: str
+    normal_digest: str
     call_id: str | None
 
 

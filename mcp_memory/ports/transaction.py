@@ -281,7 +281,8 @@ class LogWriter(Protocol):
     def told_before(self, line: MessageLine, caller: Caller) -> str | None:
         """Return the id of the original that is this line, in whichever session it was told first.
 
-        None where the caller's log has a line that was stored later: ids, by which a log is ordered, sort by time.
+        It may have another text since a correction, and the caller's own agent may have hidden it. None where the
+        caller's log has a line that was stored later: ids, by which a log is ordered, sort by time.
         """
         ...
 

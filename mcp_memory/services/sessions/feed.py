@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by, unmatched
-from mcp_memory.domain.text.words import content_hash
+from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -135,9 +135,14 @@ class LogFeeder:
 
     def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
         """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
-        said = [(each.id, line.content) for each, line in _with_lines(self._logs.said(caller))]
+        lines = [told.line for told in fed.lines]
+        # A line is known by its id, whatever was corrected in it since; of several with one id the first was stored.
+        named = {line.id: line.content for line in reversed(lines) if line.id}
+        said = [
+            (each.id, named.get(line.id or "", line.content)) for each, line in _with_lines(self._logs.said(caller))
+        ]
         standing = {place: told.covers for place, told in enumerate(fed.lines) if told.covers}
-        return held_as([told.line for told in fed.lines], standing, said)
+        return held_as(lines, standing, said)
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
         cleaned = [self._clean(item, caller) for item in told]
@@ -261,10 +266,10 @@ def _message_line(draft: RecordDraft) -> MessageLine | None:
     item, message_id = draft.item, draft.item.details.get("message_id")
     if not isinstance(message_id, str) or not is_globally_unique(message_id):
         return None
-    digest = content_hash(item.text)
     return MessageLine(
-        message_id=message_id, scope=draft.scope, kind=item.kind, role=item.role, digest=digest, call_id=item.call_id
-    )
+        message_id=message_id, scope=draft.scope, kind=item.kind, role=item.role, digest=content_hash(item.text),
+        normal_digest=normal_hash(item.text), call_id=item.call_id,
+    )  # fmt: skip
 
 
 def _told(drafts: Sequence[RecordDraft]) -> list[LogLine]:

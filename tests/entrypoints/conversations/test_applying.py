@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from uuid import NAMESPACE_URL, uuid5
 
 import anyio
 import pytest
@@ -16,6 +17,7 @@ from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.errors import InvalidRequest
+from mcp_memory.services.memory.revise import Revision
 from tests.entrypoints.conversations.made_conversations import TURNS, anthropic, openai
 from tests.entrypoints.conversations.message_rules import of_anthropic, of_openai
 from tests.entrypoints.conversations.other_forms import OTHER_FORMS
@@ -79,6 +81,30 @@ def test_what_is_applied_is_the_log_and_valid(
             check(again, await compacted(again))
 
     anyio.run(rounds)
+
+
+def test_a_message_that_was_corrected_is_left_out_for_the_block_that_covers_it(app: "App") -> None:
+    """D11.1: by its id, as the client has the former text."""
+    given = [
+        {
+            "id": str(uuid5(NAMESPACE_URL, str(n))),
+            "role": ("user", "assistant")[n % 2],
+            "content": f"{n} {'pear ' * 90}",
+        }
+        for n in range(24)
+    ]
+    app.feed(read_messages(given), app.caller("corrected"))
+    app.revise(Revision(id=app.logs.said(app.caller("corrected"))[0].id, text="No pears."), app.caller())
+
+    async def compacted() -> dict[str, Any]:
+        async with Client(build_server(app)) as client:
+            asked = {"session_id": "corrected", "window": 1_500, "max_tokens": 1_000_000, "force": True}
+            result = await client.call_tool("compact", {**asked, "messages": given})
+            return dict(result.structured_content or (result.meta or {})["compact"])
+
+    applied = apply(given, anyio.run(compacted))
+    log = app.live_log("corrected", app.caller())
+    assert shown(applied) == sorted((entry.kind, entry.text) for entry in log.entries)
 
 
 @settings(max_examples=15)

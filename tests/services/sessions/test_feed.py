@@ -270,6 +270,77 @@ def test_a_line_that_its_agent_hides_leaves_the_logs_of_others(open_memory: Call
     assert sorted(_texts(app, bob)) == sorted(record.text for record in told)
 
 
+def _rewritten(place: int, text: str, told: Sequence[NewRecord]) -> list[NewRecord]:
+    """The conversation as it is told with another text under the same id."""
+    return [*told[:place], replace(told[place], text=text), *told[place + 1 :]]
+
+
+_ACTS: dict[str, Callable[[App, Caller, Sequence[NewRecord]], object]] = {
+    "compacts it": lambda app, work, told: app.compact(CompactRequest(window=800, force=True), work),
+    "tells it edited": lambda app, work, told: app.feed(_rewritten(0, "Forget the port.", told), work),
+    "makes it private": lambda app, work, told: app.feed(_rewritten(0, "Move it. <private>x</private>", told), work),
+    "edits it in a third": lambda app, work, told: app.feed(
+        _rewritten(0, "Forget the port.", told), app.caller("third")
+    ),
+    "takes it back": lambda app, work, told: app.take_back([str(told[0].details["message_id"])], work),
+}
+
+
+@pytest.mark.parametrize("act", _ACTS)
+def test_what_another_session_does_with_a_shared_line_leaves_it_as_it_was_told(
+    app: App, caller: Caller, act: str
+) -> None:
+    """P2.1: in the log, its size, its originals and what a compaction of it covers; only the other log changes."""
+    told, fork = _copied(32), app.caller("fork")
+    app.feed(told, caller)
+    app.feed(told, fork)
+
+    def read() -> object:
+        return app.logs.log(fork), app.logs.size(fork), app.logs.said(fork), app.logs.originals(fork, ("bash",))
+
+    before = read()
+    _ACTS[act](app, caller, told)
+    assert read() == before
+    app.compact(CompactRequest(window=800, force=True), fork)
+    blocks = app.logs.stand_ins(fork)
+    assert blocks
+    records = app.records.get([each.id for each in app.logs.said(fork)], fork.scopes)
+    assert [record.text for record in records.values()] == [record.text for record in told]
+
+
+@pytest.mark.parametrize("agent", ["alice", "bob"])
+def test_a_line_that_is_corrected_is_so_in_every_log_and_in_forks_to_come(
+    open_memory: Callable[..., App], agent: str
+) -> None:
+    """P2.1: one id has one text; who tells the former text under the line's id tells the same line."""
+    app = open_memory(agent="alice")
+    told, right = _copied(8), "Please move the service amber-relay to port 5499, as it is free."
+    work, fork, later = app.caller("work"), app.caller("fork"), app.caller("later")
+    for caller in (work, fork):
+        app.feed(told, caller)
+    app.revise(Revision(id=_ids(app, work)[0], text=right), replace(fork, agent=agent))
+    assert app.feed(told, later) == Fed(known=8)
+    for caller in (work, fork, later):
+        assert _texts(app, caller) == [right, *(record.text for record in told[1:])]
+        entries = app.logs.log(caller).entries
+        assert app.logs.size(caller).tokens == sum(entry.tokens for entry in entries)
+        assert app.held(app.feed(told, caller), caller) == [(entry.id,) for entry in entries]
+
+
+def test_a_line_that_its_agent_hides_stays_hidden_in_forks_to_come(open_memory: Callable[..., App]) -> None:
+    """P2.1: they have the line as corrected, and nobody else sees it; a session of another project tells it anew."""
+    app = open_memory(agent="alice")
+    told, work, fork = _copied(4), app.caller("work"), app.caller("fork")
+    elsewhere = replace(app.caller("elsewhere"), namespace="other")
+    app.feed(told, work)
+    hidden = _ids(app, work)[1]
+    app.revise(Revision(id=hidden, text="The safe opens with 4711."), work)
+    app.revise(Revision(id=hidden, visibility="private"), work)
+    assert app.feed(told, fork) == Fed(known=4)
+    assert _ids(app, fork) == _ids(app, work)
+    assert app.feed(told, elsewhere).stored == 4
+
+
 def test_a_line_of_another_session_stands_where_it_is_told(app: App, caller: Caller) -> None:
     """P2.1: behind what is the session's own, or in another order, it is stored anew."""
     told, other, turned = _copied(4), app.caller("other"), app.caller("turned")

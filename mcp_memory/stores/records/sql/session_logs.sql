@@ -142,12 +142,20 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
     AND {is_live};
 
 -- name: told_before
--- The same line under the client's own id of it, in whichever session it was told first. Only one that was
--- stored after all that the log has: so the order of rows is that of the log.
+-- The same line under the client's own id of it, in whichever session it was told first, also where it was corrected
+-- since, or hidden by its agent, whose own it is. Only one that was stored after all that the log has: so the order of
+-- rows is that of the log.
 SELECT r.id FROM records AS r INDEXED BY records_by_message
 WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
-    AND r.kind IN ('message', 'tool_call', 'tool_result') AND r.scope = :scope
-    AND r.kind = :kind AND r.role IS :role AND r.content_hash = :digest AND r.call_id IS :call_id
+    AND r.kind IN ('message', 'tool_call', 'tool_result')
+    AND (r.scope = :scope OR r.namespace = :namespace AND r.agent = :agent)
+    AND r.kind = :kind AND r.role IS :role AND r.call_id IS :call_id
+    AND (
+        r.content_hash = :digest OR EXISTS (
+            SELECT 1 FROM versions AS v
+            WHERE v.record_id = r.id AND json_extract(v.before, '$.normal_hash') = :normal_digest
+        )
+    )
     AND r.row > max(
         coalesce((SELECT max(s.row) FROM shared_lines AS s
             WHERE s.namespace = :namespace AND s.agent = :agent AND s.session_id = :session_id), 0),
