@@ -174,6 +174,32 @@ def test_a_file_in_two_spellings_is_one() -> None:
     assert told(session(("user", "Mend it."), *edits), "changes") == [r"app\a\_.ts: edited 2 times"]
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/srv/app/src/a.py", "src/a.py"),
+        ("src/a.py", "src/a.py"),
+        ("./src/a.py", "src/a.py"),
+        ("/tmp/a.py", "/tmp/a.py"),
+    ],
+)
+@pytest.mark.parametrize("begun", ["cd /srv/app && ", "cd '/srv/app/'\n", ""])
+def test_a_file_is_told_by_its_path_in_the_folder_where_commands_run(path: str, shown: str, begun: str) -> None:
+    """P1.2: whether a tool or a command changed it, by a whole or a relative path."""
+    ran = run("cd /srv/app && make", "ok")
+    edited = ("Edit", json.dumps({"file_path": path, "old": "x"}) + " => ok")
+    poured = run(f"{begun}sed -i s/a/b/ {path}", "ok")
+    assert told(session(("user", "Mend it."), edited, ran, poured), "changes") == [f"{shown}: edited 2 times"]
+    undone = run("git checkout -- .", "ok")
+    assert told(session(("user", "Mend it."), edited, ran, poured, undone), "changes") == []
+
+
+def test_a_path_stays_where_no_command_tells_the_folder() -> None:
+    """P1.2: "a.py" may be another file than "/srv/a.py"."""
+    edits = [("Edit", json.dumps({"file_path": path, "old": "x"}) + " => ok") for path in ("/srv/a.py", "a.py")]
+    assert told(session(("user", "Mend it."), *edits), "changes") == ["/srv/a.py: edited", "a.py: edited"]
+
+
 def test_a_line_of_a_file_is_no_demand() -> None:
     """P1.2."""
     pasted = "Mend it.\n\n111 | // We must only allow ids\n\nNever touch the database."
