@@ -52,6 +52,18 @@ def test_from_the_threshold_on_the_oldest_turns_become_one_summary_down_to_the_t
     )
 
 
+@pytest.mark.parametrize(
+    ("quoted", "says_order"),
+    [("> The link is #b5bd68.\n\n> No, 81a2be.", True), ("> Never push.\n>\n> Not ever.", False), ("", False)],
+)
+def test_of_several_quotations_the_summary_says_which_counts(quoted: str, says_order: bool) -> None:
+    """D6.2: never both as if both held."""
+    plan = Threshold(quarter, lambda _: f"## User instructions\n{quoted}").plan(talk(28), OPTIONS)
+    text = plan.replacements[0].entry.text
+    assert ("]). Where quotations differ, the later one counts.\n\n## User" in text) is says_order
+    assert body_of(text) == f"## User instructions\n{quoted}"
+
+
 def test_no_more_goes_than_the_target_asks_for() -> None:
     span = span_of(talk(28), OPTIONS, 0.8)
     assert isinstance(span, Span)

@@ -325,9 +325,10 @@ class Span:
 
     The anchor, the one live summary, is not among the entries. `max_tokens` limits the words about these entries,
     `most_tokens` those of the whole summary with what it knew before, and `ledger_tokens` the exact values; the user's
-    instructions come on top. With `target_tokens` for the whole summary the log is at its target, and messages that no
-    rule can read take what is left until then, or `quote_tokens`: the ceiling pass makes room. `prompt` is the user's
-    message that begins the turn of the first entry, where it stays; `following` are the entries that stay behind it.
+    instructions come on top. With `target_tokens` for the whole summary the log is at its target. Short messages take
+    what is left until then, at most `quote_tokens`; those that no rule can read take that at least: the ceiling pass
+    makes room. `prompt` is the user's message that begins the turn of the first entry, where it stays; `following` are
+    the entries that stay behind it.
     """
 
     entries: tuple[Entry, ...]

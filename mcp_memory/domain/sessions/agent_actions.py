@@ -4,6 +4,7 @@ By the form of calls and outputs alone, in any language. Independent of what any
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.changed_files import ChangedFiles, FileChange, FileEdit
 from mcp_memory.domain.sessions.commits import Call, Commit, commits_in, commits_itself, publishes
 from mcp_memory.domain.sessions.sentences import shape
-from mcp_memory.domain.sessions.shell_commands import paths_written, programs
+from mcp_memory.domain.sessions.shell_commands import begun_in, paths_written, programs, within
 from mcp_memory.domain.sessions.tool_lines import SHELLS, CallLine, call_fields, call_line, one_line, patches
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 from mcp_memory.domain.text.words import split_words
@@ -168,7 +169,8 @@ class AgentActions:
     @cached_property
     def changes(self) -> tuple[FileChange, ...]:
         """Every file that was changed and not put back, in the order of its first change."""
-        files = ChangedFiles()
+        begun = Counter(begun_in(did.command) for did in self.done if begun_in(did.command))
+        files = ChangedFiles(root=next((folder for folder, _ in begun.most_common(1)), ""))
         committed = {each.source for each in self._commits}
         for did in self.done:
             if did.went_well:
@@ -361,7 +363,7 @@ def _written(did: AgentAction) -> Iterator[FileEdit]:
     """Yield what a call did to each file: a patch names several, each with lines of its own."""
     if did.line.act == "ran":
         for path in paths_written(did.command, is_python="python" in did.line.tool):
-            yield FileEdit(path, "")
+            yield FileEdit(within(begun_in(did.command), path), "")
     elif did.line.act in ("edited", "wrote"):
         patched = [*patches(did.entry)]
         is_patch = did.line.subject == ", ".join(dict.fromkeys(each.path for each in patched))

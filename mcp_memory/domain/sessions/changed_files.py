@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_put_back, puts_all_back, stashes
+from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_put_back, puts_all_back, stashes, within
 
 
 class FileEdit(NamedTuple):
@@ -40,19 +40,25 @@ class FileChange:
 
 @dataclass(slots=True)
 class ChangedFiles:
-    """The files changed so far, in the order of their first change."""
+    """The files changed so far, in the order of their first change. `root` is the folder where commands run, or empty.
 
+    A relative path is one of the root's, and a file there is shown by it: "/srv/app/src/a.py" and "src/a.py" are one.
+    """
+
+    root: str = ""
     _found: dict[str, FileChange] = field(default_factory=dict[str, FileChange])
     _aside: tuple[FileChange, ...] = ()
 
     @property
     def all(self) -> tuple[FileChange, ...]:
         """Return every file that was changed and not put back."""
-        return tuple(self._found.values())
+        begin = f"{self.root}/" if self.root else ""
+        return tuple(replace(each, path=each.path.removeprefix(begin)) for each in self._found.values())
 
     def edit(self, place: int, source: str, written: FileEdit, reported: str) -> None:
         """Take an edit by the call at `place`; `reported` is what a check behind it found."""
-        path = next((other for other in self._found if _bare(other) == _bare(written.path)), written.path)
+        whole = within(self.root, written.path)
+        path = next((other for other in self._found if _bare(other) == _bare(whole)), whole)
         new = FileChange(path=path, source=source, is_new=written.is_new)
         change = self._found.setdefault(path, new)
         change.edits += (place,)
@@ -64,7 +70,9 @@ class ChangedFiles:
         for path in [*paths_gone(command, self._found)]:
             self._found[path].is_gone, self._found[path].source = True, source
         self._put_back(paths_put_back(command, self._found))
-        known = tuple(each for each in self.all if not each.is_new or each.committed)  # A new file git leaves alone.
+        known = tuple(
+            each for each in self._found.values() if not each.is_new or each.committed
+        )  # A new file git leaves alone.
         is_stashed = stashes(command)
         if is_stashed:
             self._aside = known

@@ -16,8 +16,10 @@ from mcp_memory.domain.text.words import text_stems
 
 LEAST_CONTENT = 2
 """Words with a meaning of a limit or a refusal: what "no, not that" refuses nobody can tell."""
-SHORT_CHARACTERS, LEAST_JUDGED, LEAST_ENGLISH = 320, 12, 0.15
-"""The characters of some 40 words; the words by which a language is told; the share of function words in English."""
+SHORT_CHARACTERS, LEAST_JUDGED, LEAST_ENGLISH = 400, 12, 0.15
+"""The characters of some 60 words; the words by which a language is told; the share of function words in English."""
+LEAST_CHARACTERS = 30
+"""A shorter wish needs what it answers: "do whatever is optimal"."""
 QUESTION_SENTENCES = 3
 """A longer message that ends in a question says more than it asks."""
 
@@ -158,6 +160,19 @@ def unread(texts: Iterable[str]) -> frozenset[str]:
     words = [word.casefold() for text in short for word in _WORDS.findall(text)]
     known = sum(word in lexicon.STOP_WORDS for word in words)
     return short if len(words) >= LEAST_JUDGED and known < LEAST_ENGLISH * len(words) else frozenset()
+
+
+def without_commands(text: str) -> str:
+    """Return the user's words to the byte, without commands to the client."""
+    return TO_CLIENT.sub("", text).strip() if TO_CLIENT.search(text) else text
+
+
+def is_short_wish(text: str) -> bool:
+    """Return True for a short message of the user's own words that says what is wanted, and does more than ask."""
+    is_own = (
+        LEAST_CHARACTERS <= len(text) <= SHORT_CHARACTERS and not _PASTED.search(text) and not TO_CLIENT.search(text)
+    )
+    return is_own and not all(map(_asks, sentences_of(text)))
 
 
 def _holds_on(sentence: str) -> bool:

@@ -23,6 +23,8 @@ _MADE = re.compile(
     r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
     r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
 )
+# "cd /srv/app && make", "cd '/srv/my app'\nmake"; not "cd app"
+_BEGUN_IN = re.compile(r"\s{0,9}cd ['\"]?(?P<folder>/[^;&|\n'\"]{1,200}?)/?['\"]?\s{0,9}(?:[;&\n]|\Z)")
 _DOWNLOADS = re.compile(r"\b(?:curl|wget|xh|gdown|yt-dlp)\b")
 # "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
 _NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
@@ -79,6 +81,18 @@ def paths_written(command: str, is_python: bool = False) -> list[str]:
     if is_python or "python" in shell:
         found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(command))
     return [*dict.fromkeys(found)]
+
+
+def begun_in(command: str) -> str:
+    """Return the whole path of the folder to which a command changes first; empty where it names none."""
+    begun = _BEGUN_IN.match(command)
+    return begun["folder"] if begun else ""
+
+
+def within(folder: str, path: str) -> str:
+    """Return the whole path of a relative one in a folder; a whole one, and any without a folder, stays."""
+    is_whole = not folder or path[:1] in "/~" or path[1:2] == ":"
+    return path if is_whole else f"{folder}/{path.removeprefix('./')}"
 
 
 def paths_gone(command: str, known: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ change earlier slots. Pure; independent of stores, tokens and models.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
@@ -20,9 +20,11 @@ from mcp_memory.domain.sessions.sentence_sections import (
     TO_CLIENT,
     changes_direction,
     is_labelled_open,
+    is_short_wish,
     is_standing_order,
     section_of,
     takes_back,
+    without_commands,
 )
 from mcp_memory.domain.sessions.sentences import Utterance, said_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, standing
@@ -39,6 +41,8 @@ _STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_pro
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 ASKED_CHARACTERS = 1_000
 """Characters read of the end of a message that may ask something."""
+LEAST_REPORT, REPORTED = 200, "The agent's last report: "
+"""The characters of a report, and what opens its end."""
 LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
 IS_DONE = 0.7
@@ -65,7 +69,7 @@ def slots_of(
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
     end = next((place for place, entry in enumerate(entries) if entry.id in live), len(entries))
     did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places, end=end)
-    found = [*did.all(), *_told(entries, said, end)]
+    found = [*did.all(), *_told(entries, said, deeds, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
     return tuple(slot for slot in settled if slot.source not in live)
 
@@ -90,10 +94,29 @@ def standing_in(said: Sequence[Entry], entries: Sequence[Entry]) -> tuple[str, .
     places = {entry.id: place for place, entry in enumerate(entries)}
     last = max((places[source] for _, source in AgentActions(entries).commits), default=-1)
     return tuple(
-        TO_CLIENT.sub("", text).strip() if TO_CLIENT.search(text) else text
+        without_commands(text)
         for entry in said
         for text in instructions_in((entry,))
         if is_standing_order(text, is_served=places.get(entry.covers[-1], last) < last)
+    )
+
+
+def wishes_in(own: Sequence[Entry], following: Sequence[Entry]) -> frozenset[str]:
+    """Return the user's short messages in a log's `own` entries that were worked for, and the first wish.
+
+    Worked for is what the agent changed a file or committed for, before the user's next message.
+    """
+    entries = told_apart((*own, *following))
+    deeds = AgentActions(entries)
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    done = (*deeds.edits, *(places[source] for _, source in deeds.commits))
+    users = [place for place, entry in enumerate(entries) if entry.is_users]
+    served = {max((place for place in users if place < did), default=-1) for did in done}
+    first = goal_in(own)
+    return frozenset(
+        entry.text
+        for place, entry in enumerate(entries[: len(own)])
+        if entry.is_users and (place in served or (first and first.source == entry.id)) and is_short_wish(entry.text)
     )
 
 
@@ -103,7 +126,9 @@ def is_of_work(entry: Entry) -> bool:
     return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
 
 
-def _told(entries: Sequence[Entry], by_entry: Mapping[int, Sequence[Utterance]], end: int) -> Iterator[FilledSlot]:
+def _told(
+    entries: Sequence[Entry], by_entry: Mapping[int, Sequence[Utterance]], deeds: AgentActions, end: int
+) -> Iterator[FilledSlot]:
     goal = goal_in(entries[:end])
     if goal and not opens_work(entries[goal.place + 1 :]):
         yield goal
@@ -111,6 +136,8 @@ def _told(entries: Sequence[Entry], by_entry: Mapping[int, Sequence[Utterance]],
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     if end == len(entries):  # What follows tells it better.
         yield from _state(agents, by_entry, entries)
+    else:
+        yield from _report(entries, deeds, end)
     yield from _taken(entries)
     for number, own in by_entry.items():
         if own[0].speaker == "user":
@@ -197,6 +224,32 @@ def _state(
         yield FilledSlot(
             section="state", text=told, source=entries[last].id, place=last, provenance=Provenance.CONCLUDED
         )
+
+
+def _report(entries: Sequence[Entry], deeds: AgentActions, end: int) -> Iterator[FilledSlot]:
+    """Yield the end of the agent's last long message that ends a turn, as it stands: there is what it leaves open.
+
+    What was changed before the place `end` makes an earlier report stale.
+    """
+    start = max((place for place in deeds.edits if place < end), default=-1)
+    for place in range(len(entries) - 2, start, -1):
+        entry = entries[place]
+        is_said = entry.kind == "message" and entry.role == "assistant" and entries[place + 1].is_users
+        if is_said and len(entry.text) >= LEAST_REPORT:
+            kept = _end_of(entry.text.split("\n\n")) or _end_of(sentences_of(entry.text))
+            yield FilledSlot(
+                section="state", text=f"{REPORTED}{kept}", source=entry.id, place=place, provenance=Provenance.CONCLUDED
+            )
+            return
+
+
+def _end_of(parts: Iterable[str]) -> str:
+    """Return as many of the last parts of a text as fit, in one line, behind an ellipsis for the others."""
+    shown = [" ".join(part.split()) for part in parts]
+    sizes = accumulate(len(part) + 1 for part in reversed(shown))
+    kept = sum(size <= STATE_CHARACTERS for size in sizes)
+    told = " ".join(shown[len(shown) - kept :])
+    return f"… {told}" if 0 < kept < len(shown) else told
 
 
 def _tells(sentence: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 
 from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
 from mcp_memory.domain.model.scopes import Caller
@@ -22,8 +23,8 @@ from mcp_memory.domain.model.session_log import (
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
 from mcp_memory.domain.sessions.offers import TAKEN
-from mcp_memory.domain.sessions.sentence_sections import is_standing_order, unread
-from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
+from mcp_memory.domain.sessions.sentence_sections import is_short_wish, is_standing_order, unread, without_commands
+from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in, wishes_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -244,9 +245,11 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
         summary = structured({**summary.lines, "goal": ()})
     standing = standing_in(said, (*originals, *span.following))
     earlier = _earlier(span, has_goal=bool(summary.of("goal")))
-    heard = instructions_in(said)
-    short = unread((*heard, *(earlier.of("instructions") if earlier else ())))
-    quoted = [text for text in heard if text in short or text in standing] if short else standing
+    heard = [*map(without_commands, instructions_in(said))]
+    before = earlier.of("instructions") if earlier else ()
+    foreign = unread((*heard, *before))
+    short = foreign or {*wishes_in(originals, span.following), *filter(is_short_wish, before)}
+    quoted = [text for text in heard if text in short or text in standing]
     whole = merged(summary, structured({"instructions": quoted}))
     found = ledgers.ledger_of(told_apart(originals), only_used=True)
     ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, *given_in((*originals, *span.following))))
@@ -261,23 +264,20 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     told = structured({**own.lines, "instructions": orders})
     kept = ledgers.fitted(ledgers.without(ledger, rendered(told)), span.ledger_tokens, counter.count)
     told = with_ledger(told, kept)
-    asides = [text for text in orders if text in short and text not in standing and not is_standing_order(text)]
-    return rendered(_with_latest(told, asides, span, counter) if asides else told)
+    asides = [text for text in orders if text in short and text not in standing]
+    asides = [text for text in asides if text in heard or not is_standing_order(text)]
+    ranked = asides[::-1] if foreign else [*asides[:1], *asides[:0:-1]]
+    left = span.target_tokens - counter.count(rendered(told)) + sum(counter.count(quote(text)) for text in asides)
+    left = max(left, span.quote_tokens) if foreign else min(left, span.quote_tokens)
+    return rendered(_with_first(told, ranked, left, counter))
 
 
-def _with_latest(
-    summary: StructuredSummary, asides: Sequence[str], span: Span, counter: TokenCounter
+def _with_first(
+    summary: StructuredSummary, asides: Sequence[str], left: int, counter: TokenCounter
 ) -> StructuredSummary:
-    """Return the summary with only the latest of the quotations that may go, as many as there is room for."""
-    tokens = [counter.count(quote(text)) for text in asides]
-    left = max(span.target_tokens - counter.count(rendered(summary)) + sum(tokens), span.quote_tokens)
-    kept = 0
-    for each in reversed(tokens):
-        left -= each
-        if left < 0:
-            break
-        kept += 1
-    gone = asides[: len(asides) - kept]
+    """Return the summary with only the first of the quotations that may go, as many as fit in so many tokens."""
+    spent = accumulate(counter.count(quote(text)) for text in asides)
+    gone = asides[sum(each <= left for each in spent) :]
     quoted = [text for text in summary.of("instructions") if text not in gone]
     return structured({**summary.lines, "instructions": quoted})
 

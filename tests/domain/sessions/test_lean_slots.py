@@ -174,6 +174,66 @@ def test_a_file_in_two_spellings_is_one() -> None:
     assert told(session(("user", "Mend it."), *edits), "changes") == [r"app\a\_.ts: edited 2 times"]
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/srv/app/src/a.py", "src/a.py"),
+        ("src/a.py", "src/a.py"),
+        ("./src/a.py", "src/a.py"),
+        ("/tmp/a.py", "/tmp/a.py"),
+    ],
+)
+@pytest.mark.parametrize("begun", ["cd /srv/app && ", "cd '/srv/app/'\n", ""])
+def test_a_file_is_told_by_its_path_in_the_folder_where_commands_run(path: str, shown: str, begun: str) -> None:
+    """P1.2: whether a tool or a command changed it, by a whole or a relative path."""
+    ran = run("cd /srv/app && make", "ok")
+    edited = ("Edit", json.dumps({"file_path": path, "old": "x"}) + " => ok")
+    poured = run(f"{begun}sed -i s/a/b/ {path}", "ok")
+    assert told(session(("user", "Mend it."), edited, ran, poured), "changes") == [f"{shown}: edited 2 times"]
+    undone = run("git checkout -- .", "ok")
+    assert told(session(("user", "Mend it."), edited, ran, poured, undone), "changes") == []
+
+
+def test_a_path_stays_where_no_command_tells_the_folder() -> None:
+    """P1.2: "a.py" may be another file than "/srv/a.py"."""
+    edits = [("Edit", json.dumps({"file_path": path, "old": "x"}) + " => ok") for path in ("/srv/a.py", "a.py")]
+    assert told(session(("user", "Mend it."), *edits), "changes") == ["/srv/a.py: edited", "a.py: edited"]
+
+
+LONG = "The import reads each of the files twice and takes the second reading where they differ. " * 3
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        (f"{LONG}\n\nOpen:\n1. Run patch 4.\n2. Push.", f"{LONG} Open: 1. Run patch 4. 2. Push."),
+        (f"{LONG * 2}\n\nOpen: patch 4.", "… Open: patch 4."),
+        (f"{LONG * 2}Patch 4 is open.", f"… {LONG[: len(LONG) // 3] * 5}Patch 4 is open."),
+        ("x" * 600, ""),
+        ("Done.", None),
+    ],
+)
+def test_the_end_of_the_last_report_says_what_is_open(report: str, shown: str | None) -> None:
+    """P1.2: where the log goes on behind it, in whole paragraphs, or in whole sentences."""
+    entries = session(("user", "Do it."), ("assistant", report), ("user", "Go on."), ("assistant", "Well."))
+    slots = slots_of(entries[:3], entries[3:])
+    expected = [] if shown is None else [" ".join(f"The agent's last report: {shown}".split())]
+    assert [" ".join(slot.text.split()) for slot in slots if slot.section == "state"] == expected
+
+
+def test_a_report_that_stays_in_the_log_or_is_stale_is_not_told() -> None:
+    """P1.2: an earlier one is overtaken, by what was changed since, too; what begins a call reports nothing."""
+    first, last = (("assistant", f"Part {n}: {LONG}") for n in (1, 2))
+    asked, edited = ("user", "Go on."), ("Edit", '{"file_path": "a.py", "old": "x"} => ok')
+    for lines, is_told in (
+        ([first, asked, last, asked], False), ([first, asked, edited], False), ([asked, first, edited], False),
+        ([edited, first, asked], True),
+    ):  # fmt: skip
+        entries = session(*lines, ("assistant", "Well."))
+        slots = slots_of(entries[:2], entries[2:]) if last in lines else slots_of(entries[:-1], entries[-1:])
+        assert ("state" in {slot.section for slot in slots}) is is_told
+
+
 def test_a_line_of_a_file_is_no_demand() -> None:
     """P1.2."""
     pasted = "Mend it.\n\n111 | // We must only allow ids\n\nNever touch the database."

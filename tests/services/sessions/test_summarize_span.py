@@ -52,7 +52,7 @@ def test_a_language_is_told_by_its_function_words(texts: tuple[str, ...], is_unr
 
 def test_short_messages_in_another_language_are_quoted_in_their_order() -> None:
     """P1.2: no rule can tell which of them still hold; a long one is quoted only where it is a rule."""
-    long = "saya mau ringkasan semua proyek di halaman utama " * 8
+    long = "saya mau ringkasan semua proyek di halaman utama " * 10
     lines = [("user", FIRST), ("assistant", "Baik."), ("user", TURNED), ("user", long), ("user", GO_ON)]
     assert quoted(*lines, target=500) == (FIRST, TURNED, GO_ON)
 
@@ -66,8 +66,30 @@ def test_the_oldest_go_where_not_all_fit(target: int, kept: tuple[str, ...]) -> 
     assert quoted(("user", GO_ON), target=target, earlier=earlier) == kept
 
 
-def test_of_english_only_what_still_holds_is_quoted() -> None:
-    """P1.2: whatever room there is."""
-    lines = [("user", "Look at the page and tell me what you see in it, please."), ("user", "Never push to main.")]
-    assert quoted(*lines, target=500) == ("Never push to main.",)
-    assert quoted(*lines, target=0) == ("Never push to main.",)
+EDITED = ("Edit", '{"file_path": "a.py", "old": "x"} => ok')
+SAID = [
+    ("user", "The export is a cent short for most of the invoices."), ("assistant", "I look."),
+    ("user", "What is it that the totals of May say?"), ("assistant", "42."),
+    ("user", "Take null and an empty text for the same thing there."), EDITED,
+    ("user", "do whatever is best"), EDITED, ("user", "One commit for each of the fixes, please."), EDITED,
+    ("user", "Never push to main."), ("assistant", "Well."),
+]  # fmt: skip
+WISHES = (SAID[0][1], SAID[4][1], SAID[8][1], SAID[10][1])
+
+
+@pytest.mark.parametrize(("room", "kept"), [(500, (0, 1, 2, 3)), (35, (0, 2, 3)), (20, (0, 3)), (0, (3,))])
+def test_of_english_the_first_wish_and_the_latest_that_were_worked_for_are_quoted(
+    room: int, kept: tuple[int, ...]
+) -> None:
+    """P1.2: while there is room for them; what still holds is quoted in any case."""
+    shown = tuple(WISHES[place] for place in kept)
+    assert quoted(*SAID, target=room + 11, share=500) == shown
+    assert quoted(*SAID, target=500, share=room) == shown
+
+
+def test_english_wishes_of_an_earlier_summary_go_before_later_ones() -> None:
+    """P1.2: the first one of all goes last."""
+    earlier = f"## User instructions\n> {WISHES[0]}\n\n> {WISHES[1]}"
+    later = [("user", WISHES[2]), EDITED]
+    assert quoted(*later, target=500, share=500, earlier=earlier) == WISHES[:3]
+    assert quoted(*later, target=500, share=35, earlier=earlier) == (WISHES[0], WISHES[2])
