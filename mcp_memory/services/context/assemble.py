@@ -131,18 +131,18 @@ class AssembleContext:
                 # A source that failed may work again at once, and no revision tells that a record was opened.
                 if not built.metadata["degraded"] and not built.weighs_access:
                     self._follow_ups.keep(key, revision, built)
-            block, told = self._follow_ups.follow(request.previous, built, caller, measure)
-        metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
-        report = replace(block.report, metadata=metadata)
+            followed = self._follow_ups.follow(request.previous, built, caller, measure)
+        metadata = {**built.metadata, **self._told(factor, started, revision), **followed.told(), "cached": is_cached}
+        text, report = followed.block.text, replace(followed.block.report, metadata=metadata)
         if request.only_looks:
-            return Context(text=block.text, report=report)
+            return Context(text=text, report=report)
         if not request.as_of:
             self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
         account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
-        self._records.keep_context(account, caller, now, anew="unchanged" not in told)
-        return Context(text=block.text, report=report)
+        self._records.keep_context(account, caller, now, anew=not followed.is_short)
+        return Context(text=text, report=report)
 
     def forget(self) -> None:
         """Drop all kept blocks, because a record in them was erased."""
@@ -290,13 +290,13 @@ class AssembleContext:
 
 
 def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
-    """Return the circumstances of a block, for its account; `budget` is in the client's tokens."""
+    """Return `Circumstances` of a block as the metadata of its report keep them; `budget` is in the client's tokens."""
     who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
     return {"at": at, "occasion": occasion, **who, "budget": budget}
 
 
 def told_place(stack: Stack) -> dict[str, Json]:
-    """Return the task that a block is given in, for its account; nothing where there is none."""
+    """Return the task that a block is given in, as the metadata keep it; nothing where there is none."""
     return {"task": stack.current.id} if stack.current else {}
 
 
