@@ -1,7 +1,8 @@
 """The components of an assembled context, and the report of every candidate's fate."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from mcp_memory.domain.model.records import Instant, Json, ShownDetail
 
@@ -36,8 +37,33 @@ class Omission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """The time, reader and task of a block, and how it came about, as its report's metadata has them.
+
+    `budget` is in the client's tokens. A report that is not kept, or is of an earlier version, lacks some.
+    """
+
+    at: Instant | None = None
+    occasion: str = ""
+    agent: str = ""
+    session: str = ""
+    client: str = ""
+    budget: int = 0
+    task: str = ""
+    as_of: Instant | None = None
+    picked: str = ""
+    follow_up: str = ""
+    previous: str = ""
+    reason: str = ""
+    degraded: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """The account of one context, kept under its id. It holds ids, numbers and reasons, but no remembered text."""
+    """The account of one context, kept under its id. It holds ids, numbers and reasons, but no remembered text.
+
+    `metadata` is kept as JSON and shown as it was written; what the program itself reads of it are `circumstances`.
+    """
 
     id: str
     token_count: int
@@ -46,6 +72,11 @@ class ContextReport:
     components: tuple[Component, ...]
     omitted: tuple[Omission, ...]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+    @property
+    def circumstances(self) -> Circumstances:
+        told: Mapping[str, Any] = self.metadata
+        return Circumstances(**{each.name: told[each.name] for each in fields(Circumstances) if each.name in told})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

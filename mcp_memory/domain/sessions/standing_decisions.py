@@ -11,7 +11,7 @@ from typing import TypeAlias
 from mcp_memory.domain.sessions.offers import TAKEN
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.conflicts import otherwise, value_frames
-from mcp_memory.domain.text.lexicon import FOREIGN, STOP_WORDS, spaced, unspaced
+from mcp_memory.domain.text.lexicon import FUNCTION_WORDS, spaced, unspaced
 from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.words import text_stems
 
@@ -159,8 +159,8 @@ def _named(phrase: str) -> frozenset[str]:
 
 
 def _is_function_word(word: str) -> bool:
-    return word.casefold() in STOP_WORDS | FOREIGN
+    return word.casefold() in FUNCTION_WORDS
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(text_stems(text)) - STOP_WORDS - FOREIGN
+    return frozenset(text_stems(text)) - FUNCTION_WORDS

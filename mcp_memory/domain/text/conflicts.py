@@ -10,11 +10,10 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.entity_extraction import formed_mentions
+from mcp_memory.domain.text.entity_extraction import issues_in
 from mcp_memory.domain.text.words import folded, has_name, stems
 
 REVERTED, GONE, VALUE, DENIED, RELATION_CERTAINTY = 0.95, 0.7, 0.9, 0.9, 0.85
@@ -101,6 +100,13 @@ class Contradiction:
     certainty: float
 
 
+class ChangesNamed(NamedTuple):
+    """The names that a text says to be removed, renamed or replaced, and the titles that it takes back."""
+
+    names: Sequence[str]
+    titles: Sequence[str]
+
+
 class _Difference(NamedTuple):
     """The words of two texts in the one place where they differ, and the words around it in both."""
 
@@ -110,15 +116,15 @@ class _Difference(NamedTuple):
     after: Sequence[str]
 
 
-def contradiction(old: str, new: str, cosine: float, known_gone: Container[str] = ()) -> Contradiction | None:
+def contradiction(old: str, new: ChangesNamed, cosine: float, known_gone: Container[str] = ()) -> Contradiction | None:
     """Return that the newer text takes the older one back, or says that a name in it is gone; None where it does not.
 
-    `cosine` is that of their vectors. Names that are `known_gone` are no news.
+    `new` is what the newer one names, `cosine` that of their vectors. Names that are `known_gone` are no news.
     """
     title = _title(_LABEL.sub("", old, count=1).partition("\n")[0])
-    if any(title == _title(each) for each in titles_taken_back(new)):
+    if any(title == _title(each) for each in new.titles):
         return Contradiction(why="the newer takes it back by its title", certainty=REVERTED)
-    for name in names_gone(new) if cosine >= GONE_COSINE else ():
+    for name in new.names if cosine >= GONE_COSINE else ():
         if name not in known_gone and _reports_on(old, name):
             return Contradiction(why=f'"{name}" is said to hold no longer', certainty=GONE)
     return None
@@ -183,14 +189,10 @@ def value_frames(text: str) -> frozenset[tuple[str, tuple[str, ...]]]:
     return frozenset(frames)
 
 
-def changes_named(text: str) -> Sequence[str]:
-    """Return the names and the titles of what a text says to be gone or taken back."""
-    return [*names_gone(text), *titles_taken_back(text)]
-
-
-def titles_taken_back(text: str) -> Sequence[str]:
-    """Return the titles that a text takes back, in their words: 'Revert "Support for views"'."""
-    return [match.group(1) for match in _TAKEN_BACK.finditer(text[:MOST_READ]) if _is_told(match)]
+def changes_named(text: str) -> ChangesNamed:
+    """Return what a text says to be gone or taken back, in its words: 'Revert "Support for views"'."""
+    titles = [match.group(1) for match in _TAKEN_BACK.finditer(text[:MOST_READ]) if _is_told(match)]
+    return ChangesNamed(names=names_gone(text), titles=titles)
 
 
 def _is_told(match: re.Match[str]) -> bool:
@@ -203,7 +205,6 @@ def _title(line: str) -> str:
     return line.strip(" .").casefold()
 
 
-@lru_cache(maxsize=64)
 def names_gone(text: str) -> tuple[str, ...]:
     """Return the names with a form of their own that a text says are removed, renamed or replaced, as written.
 
@@ -220,8 +221,8 @@ def names_gone(text: str) -> tuple[str, ...]:
 
 def references(text: str) -> Sequence[str]:
     """Return the issues and quoted titles that a text refers to, as written: "#42", "Add a cache"."""
-    issues = (name for kind, name in formed_mentions(text[:MOST_READ]) if kind == "issue")
-    return [*dict.fromkeys([*issues, *_QUOTED.findall(text[:MOST_READ])])]
+    read = text[:MOST_READ]
+    return [*dict.fromkeys([*issues_in(read), *_QUOTED.findall(read)])]
 
 
 def is_same(old: str, new: str, cosine: float) -> bool:
@@ -281,7 +282,7 @@ def _words(text: str) -> list[str]:
 
 def _content(text: str) -> list[str]:
     """Return the stems of a text's words but for function words and the endings of Japanese ones."""
-    words = (word for word in _words(text) if word not in lexicon.STOP_WORDS | lexicon.FOREIGN)
+    words = (word for word in _words(text) if word not in lexicon.FUNCTION_WORDS)
     return stems([word for word in words if not _KANA.fullmatch(word)])
 
 

@@ -158,6 +158,7 @@ STANDARD = re.compile(
 """A name that looks like an issue or a code, and is a standard's."""
 
 _Patterns: TypeAlias = tuple[tuple[FoundType, re.Pattern[str]], ...]
+_Found: TypeAlias = tuple[int, FoundType, str]
 _EXTENSIONS = lexicon.spaced("file_endings")
 # e.g. the place before "/" in " /etc/hosts", but not in "a/etc"
 _START = r"(?<![\w/\\.@:+-])"
@@ -179,6 +180,8 @@ _PATTERNS: _Patterns = (
     ("identifier", re.compile(r"(?<![\w.])_?[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+_?\b|\b[a-z][a-z0-9]*[A-Z]\w*")),
 )  # fmt: skip
 """In order: text matched by one pattern is hidden from the next."""
+_ISSUE_PATTERNS = _PATTERNS[:4]
+"""Issues, and what hides them."""
 _PROSE_PATTERNS: _Patterns = (
     ("handle", re.compile(r"(?<![\w@./])@[A-Za-z]\w{1,38}\b(?![/(]|\.\w)")),
     ("identifier", _CALL),
@@ -245,6 +248,13 @@ def formed_mentions(text: str) -> tuple[tuple[FoundType, str], ...]:
     return tuple(dict.fromkeys(_mentions(text[:MAX_SCANNED], with_words=False)))
 
 
+def issues_in(text: str) -> tuple[str, ...]:
+    """Return the issues that a text mentions, in order, each once."""
+    found: list[_Found] = []
+    _take(_untitled(text[:MAX_SCANNED], found), _ISSUE_PATTERNS, found)
+    return tuple(dict.fromkeys(name for kind, name in _in_order(found) if kind == "issue"))
+
+
 def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, key) of every stretch of a query that may be an entity's name, longest first at each start.
 
@@ -259,15 +269,23 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType, str]]:
-    """Yield type and name of each mention, in order of position; plain-word names take longest to find."""
-    found: list[tuple[int, FoundType, str]] = []
-    text = _take(REDACTED.sub("", text), _QUOTED_TITLES, found)
-    prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
+    """Return type and name of each mention, in order of position; plain-word names take longest to find."""
+    found: list[_Found] = []
+    prose, code = _prose_and_code(_untitled(text, found))
     prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (_PROGRAM_PATTERNS if with_words else _CODE_PATTERNS), found)
     _take(code, _PATTERNS + _CODE_PATTERNS, found)
     for position, name in find_names(prose) if with_words else ():
         written_as_one = " " not in name and _INNER_CAPITAL.search(name)
         found.append((position, "identifier" if written_as_one else "name", name))
+    return _in_order(found)
+
+
+def _untitled(text: str, found: list[_Found]) -> str:
+    """Return the text without secrets' marks and the titles that it quotes, which are found, its scripts apart."""
+    return _SCRIPTS_MEET.sub(" ", _take(REDACTED.sub("", text), _QUOTED_TITLES, found))
+
+
+def _in_order(found: Iterable[_Found]) -> Iterator[tuple[FoundType, str]]:
     for _, kind, name in sorted(found, key=lambda mention: mention[0]):
         if 1 < len(name) <= MAX_LENGTH:
             yield kind, name
@@ -294,7 +312,7 @@ def _prose_and_code(text: str) -> tuple[str, str]:
     return "\n".join(prose), "\n".join(code)
 
 
-def _take(text: str, patterns: _Patterns, found: list[tuple[int, FoundType, str]]) -> str:
+def _take(text: str, patterns: _Patterns, found: list[_Found]) -> str:
     """Add the patterns' matches, and return the text with each match blanked out by signs that no name contains."""
     if not text.strip():
         return text

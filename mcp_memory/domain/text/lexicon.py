@@ -64,4 +64,5 @@ VERBS_BEHIND_NAMES = word_set("verbs_behind_names")
 GERMAN = word_set("function_words")
 FOREIGN = word_set("foreign_function_words")
 """Function words of the Latin-script languages that are not English."""
+FUNCTION_WORDS = STOP_WORDS | FOREIGN
 FOREIGN_BY_LANGUAGE = word_sets("foreign_function_words")

@@ -93,10 +93,15 @@ def split_words(text: str) -> list[str]:
             words.extend(run)
             words.extend(run[i : i + 2] for i in range(len(run) - 1))
         else:
-            words.append(run)
-            parts = _CAMEL.split(run)
-            words.extend(parts if len(parts) > 1 else ())
+            words += _with_parts(run)
     return words
+
+
+def _with_parts(word: str) -> Sequence[str]:
+    """Return the word, and the parts that capitals inside it begin: parseConfig, parse, Config."""
+    tail = word[1:]
+    parts = () if tail == tail.lower() else _CAMEL.split(word)  # Most words have none.
+    return (word, *parts) if len(parts) > 1 else (word,)
 
 
 def stems(words: Sequence[str], language: str = ENGLISH) -> list[str]:
@@ -201,10 +206,8 @@ def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
         run = match.group()
         if match.group("unspaced") and len(run) > 1:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
-        elif (tail := run[1:]) == tail.lower():  # One word, as most are.
-            words[run.lower()] = None
         else:
-            words.update(dict.fromkeys(part.lower() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
+            words.update(dict.fromkeys(part.lower() for part in _with_parts(run)))
     content = [word for word in words if word not in STOP_WORDS and STOP_CHARACTERS.isdisjoint(word)]
     return (content or list(words))[:limit]
 

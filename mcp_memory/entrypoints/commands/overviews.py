@@ -69,7 +69,7 @@ def graph(
 
     caller = memory.caller()
     if other is None:
-        shown = show_connections(memory.inspect.connections(thing, caller), caller)
+        shown = show_connections(memory.inspect.connections(thing, caller))
     else:
         shown = show_tie(*memory.inspect.tie(thing, other, caller))
     output(as_json, shown, *connection_screen(shown))

@@ -134,7 +134,7 @@ def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Se
         ListedContext(
             at=at,
             report=report,
-            goal=tasks.get(str(report.metadata.get("task", "")), ""),
+            goal=tasks.get(report.circumstances.task, ""),
             first=[there[each] for each in telling[report.id] if each in (there := seen[_agent_of(report, visit)])],
         )
         for at, report in contexts
@@ -148,7 +148,7 @@ def _telling(report: ContextReport) -> Sequence[Component]:
 
 
 def _agent_of(report: ContextReport, visit: Visit) -> str:
-    return str(report.metadata.get("agent") or visit.caller.agent)
+    return report.circumstances.agent or visit.caller.agent
 
 
 def show_context(visit: Visit) -> Response:
@@ -215,8 +215,8 @@ def ask_again(visit: Visit) -> Response:
 
 def _kept_out(visit: Visit, account: Account) -> Mapping[str, Sequence[Exclusion]]:
     """Return the records of a block that are kept out where it was given, with what the visitor may take back there."""
-    agent, task_id = _agent_of(account.report, visit), str(account.report.metadata.get("task", ""))
-    tasks = [each.id for each in path_to(task_id, visit.app.tasks.tree(visit.caller))]
+    agent = _agent_of(account.report, visit)
+    tasks = [each.id for each in path_to(account.report.circumstances.task, visit.app.tasks.tree(visit.caller))]
     excluded = visit.app.exclusions.excluded(visit.caller.namespace, tasks, agent)
     return {
         record_id: [
@@ -275,7 +275,7 @@ def _asked_budget(visit: Visit) -> int:
     if visit.asked("budget"):
         return visit.asked_number("budget", visit.app.settings.max_tokens)
     given = visit.app.accounts.given(visit.reader, LATEST_LOOKED_AT)
-    budgets = (_budget(report) for _, report in given if report.strategy != "reminder")
+    budgets = (report.circumstances.budget for _, report in given if report.strategy != "reminder")
     return min(next((each for each in budgets if each), visit.app.settings.max_tokens), MOST_TOKENS)
 
 
@@ -303,13 +303,7 @@ def _bar(account: Account) -> Sequence[BarPart]:
     report = account.report
     told = [(section.title, section.tokens) for section in account.sections]
     frame = report.token_count - sum(tokens for _, tokens in told)
-    return bar_of([*told, ("Headings and fence", frame)], max(_budget(report), report.token_count))
-
-
-def _budget(report: ContextReport) -> int:
-    """Return the budget of a block; 0 in an account of an earlier version."""
-    budget = report.metadata.get("budget")
-    return budget if isinstance(budget, int) else 0
+    return bar_of([*told, ("Headings and fence", frame)], max(report.circumstances.budget, report.token_count))
 
 
 def _context_id(visit: Visit) -> str:

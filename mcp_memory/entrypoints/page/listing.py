@@ -83,7 +83,7 @@ def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:
     ids: list[str] = []
     while True:
         answer = visit.app.recall(request, visit.caller)
-        ids += [str(each["id"]) for each in answer.results]
+        ids += [each.id for each in answer.shown]
         if not answer.next_before or len(ids) > most:
             return ids[:most], len(ids) > most
         request = replace(request, before=answer.next_before)

@@ -64,23 +64,22 @@ class NewSource:
 def show_memories(visit: Visit) -> Response:
     request = list_request(visit)
     answer = visit.app.recall(request, visit.caller)
-    ids = [str(each["id"]) for each in answer.results]
-    records = visit.app.inspect.seen_of(ids, visit.caller)
+    records = visit.app.inspect.seen_of([each.id for each in answer.shown], visit.caller)
     counted = visit.app.facets(replace(request, query="", before=None), visit.caller)
     return visit.page(
         "memories.html",
         here="Memories",
         # Without a record: open work that the question found.
         found=[
-            (records.get(str(each["id"])), each)
-            for each in answer.results
-            if str(each["id"]) in records or each["kind"] == "task"
+            (records.get(each.id), each.data)
+            for each in answer.shown
+            if each.id in records or each.data["kind"] == "task"
         ],
         facets=[_facet(visit, name, counted.get(name, {})) for name in FACETS],
         degraded=answer.degraded,
         next_page=_next_page(visit, answer),
         filters=[(name, visit.asked(name)) for name in FIELDS if visit.asked(name)],
-        left_out=not answer.results and _has_logs(visit, request),
+        left_out=not answer.shown and _has_logs(visit, request),
         revision=visit.app.revision(),  # What changes after it, nobody saw here.
         bulk=BULK,
     )

@@ -75,7 +75,7 @@ def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     found = visit.app.accounts.naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
     goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
     fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
-    return [replace(each, goal=goals.get(str(each.report.metadata.get("task", "")), "")) for each in fates]
+    return [replace(each, goal=goals.get(each.report.circumstances.task, "")) for each in fates]
 
 
 def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext | None:

@@ -125,7 +125,7 @@ def _task_page(
     tasks = visit.app.tasks.tree(visit.caller)
     task = require_task(task_id, tasks)
     answer = visit.app.recall(request, visit.caller)
-    records = visit.app.inspect.seen_of([str(each["id"]) for each in answer.results], visit.caller)
+    records = visit.app.inspect.seen_of([each.id for each in answer.shown], visit.caller)
     results = visit.app.waiting_tasks.results(task, visit.caller, include_inactive=True) if task.is_finished else []
     history = history_of(task, results, visit)
     back = take_back(visit, task, history)

@@ -117,9 +117,9 @@ class AssembleContext:
             StoreUnavailable: nothing could be read.
         """
         started = time.perf_counter()
-        measure, digest = self._measure(factor), _request_digest(request)
+        measure, digest, chooser = self._measure(factor), _request_digest(request), self._chooser()
         # Two windows of one session may have other strategies and another time zone.
-        key = (digest, request.explain, request.notice, caller, factor, self._chooser(), zone())
+        key = (digest, request.explain, request.notice, caller, factor, chooser, zone())
         # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
         is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip()).strategy != "recent"
         read = self._read(request.query.strip()) if is_needed else None
@@ -127,22 +127,22 @@ class AssembleContext:
             built = self._follow_ups.built(key, revision)
             is_cached = built is not None
             if built is None:
-                built = self._build(request, read, caller, measure, digest, revision)
+                built = self._build(request, read, caller, chooser, measure, digest, revision)
                 # A source that failed may work again at once, and no revision tells that a record was opened.
                 if not built.metadata["degraded"] and not built.weighs_access:
                     self._follow_ups.keep(key, revision, built)
-            block, told = self._follow_ups.follow(request.previous, built, caller, measure)
-        metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
-        report = replace(block.report, metadata=metadata)
+            followed = self._follow_ups.follow(request.previous, built, caller, measure)
+        metadata = {**built.metadata, **self._told(factor, started, revision), **followed.told(), "cached": is_cached}
+        text, report = followed.block.text, replace(followed.block.report, metadata=metadata)
         if request.only_looks:
-            return Context(text=block.text, report=report)
+            return Context(text=text, report=report)
         if not request.as_of:
             self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
         account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
-        self._records.keep_context(account, caller, now, anew="unchanged" not in told)
-        return Context(text=block.text, report=report)
+        self._records.keep_context(account, caller, now, anew=not followed.is_short)
+        return Context(text=text, report=report)
 
     def forget(self) -> None:
         """Drop all kept blocks, because a record in them was erased."""
@@ -156,12 +156,13 @@ class AssembleContext:
         request: ContextRequest,
         read: ParsedQuery | None,
         caller: Caller,
+        chooser: StrategyChooser,
         measure: Measure,
         digest: str,
         revision: int,
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
-        question, chosen, excluded = self._question(request, read, caller)
+        question, chosen, excluded = self._question(request, read, caller, chooser)
         gathered = self._finder_over(reader_at(self._records, question.then))(question)
         ranked = ordered(question.strategy, gathered.candidates, question.now, question.true_at)
         ranked, crowded_out = _with_room(_within_limits(ranked, question.strategy), question.budget)
@@ -211,7 +212,7 @@ class AssembleContext:
         )
 
     def _question(
-        self, request: ContextRequest, read: ParsedQuery | None, caller: Caller
+        self, request: ContextRequest, read: ParsedQuery | None, caller: Caller, chooser: StrategyChooser
     ) -> tuple[ContextQuestion, ChosenStrategy, Collection[str]]:
         """Return the question that the request asks here, how its strategy was chosen, and what is excluded."""
         at, true_at = self._searcher.moments(request.as_of, request.valid_at)
@@ -221,7 +222,7 @@ class AssembleContext:
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
         query = request.query.strip()
-        chosen = self._chooser()(request.strategy, query, read, overrides, stack, budget)
+        chosen = chooser(request.strategy, query, read, overrides, stack, budget)
         if read is None or chosen.asked != query:
             read = self._read(chosen.asked)
         where = self._filter(request, caller, stack)
@@ -289,13 +290,13 @@ class AssembleContext:
 
 
 def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
-    """Return the circumstances of a block, for its account; `budget` is in the client's tokens."""
+    """Return `Circumstances` of a block as the metadata of its report keep them; `budget` is in the client's tokens."""
     who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
     return {"at": at, "occasion": occasion, **who, "budget": budget}
 
 
 def told_place(stack: Stack) -> dict[str, Json]:
-    """Return the task that a block is given in, for its account; nothing where there is none."""
+    """Return the task that a block is given in, as the metadata keep it; nothing where there is none."""
     return {"task": stack.current.id} if stack.current else {}
 
 

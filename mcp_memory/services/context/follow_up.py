@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mcp_memory.domain.context.budget import REST, Item, Placed
 from mcp_memory.domain.context.items import Measure, record_item
@@ -62,6 +63,28 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """The block to answer with, and how it follows from the one that the client still shows; "" where there is none.
+
+    `reason` is that of a rebuilt one, `previous` what an added one continues, `errors` the ids of new errors that an
+    unchanged one names. `is_short` is True where it says that it is unchanged, instead of its text.
+    """
+
+    block: Block
+    follow_up: Literal["", "unchanged", "added", "rebuilt"] = ""
+    reason: str = ""
+    previous: str = ""
+    errors: Sequence[str] = ()
+    is_short: bool = False
+
+    def told(self) -> dict[str, Json]:
+        """Return what the report of the block keeps of this."""
+        told = {"unchanged": self.is_short, "follow_up": self.follow_up, "reason": self.reason}
+        told |= {"previous": self.previous, "errors": list(self.errors)}
+        return {name: value for name, value in told.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ShownContext:
     """A client's view under a context's id: the block, and all items, also of the blocks that it continues."""
 
@@ -105,22 +128,20 @@ class FollowUps:
             self._cached.clear()
             self._shown.clear()
 
-    def follow(
-        self, previous: str | None, built: Built, caller: Caller, measure: Measure
-    ) -> tuple[Block, Mapping[str, Json]]:
+    def follow(self, previous: str | None, built: Built, caller: Caller, measure: Measure) -> Followed:
         """Return the block to answer with, and how it follows from the one that the client still shows.
 
         The shown block stays (`unchanged`, with a line for each new error that it does not show), is extended with what
         is new (`added`), or is replaced by the whole (`rebuilt`), with the reason. Those two hold such lines as well.
         """
         if previous is None:
-            return self._whole(built, built.block, caller), {}
+            return Followed(block=self._whole(built, built.block, caller))
         earlier = self._known(caller, previous)
         if previous == built.block.report.id:
             return self._unchanged(earlier, built, built.block, caller, measure)
         if earlier is None:
-            told = {"follow_up": "rebuilt", "reason": "the earlier context is not known here"}
-            return self._whole(built, built.block, caller), told
+            whole = self._whole(built, built.block, caller)
+            return Followed(block=whole, follow_up="rebuilt", reason="the earlier context is not known here")
         if reason := self._outdated(earlier, built, caller, measure):
             return self._rebuilt(earlier, built, previous, reason, caller, measure)
         new = _new(earlier, built)
@@ -133,25 +154,24 @@ class FollowUps:
         items = {**earlier.items, **{each.item.id: each.item for each in added.placed}}
         tokens = earlier.tokens + added.report.token_count
         self._note(caller, _ShownContext(built=built, block=added, items=items, tokens=tokens))
-        return added, {"follow_up": "added", "previous": previous}
+        return Followed(block=added, follow_up="added", previous=previous)
 
     def _unchanged(
         self, earlier: _ShownContext | None, built: Built, block: Block, caller: Caller, measure: Measure
-    ) -> tuple[Block, Mapping[str, Json]]:
+    ) -> Followed:
         """Say that the client still shows the block instead of repeating it, where that is shorter."""
         records = self._errors_since(earlier, built) if earlier else []
         errors = [_error_item(each, caller, measure, self._clock()) for each in records]
         text, tokens = unchanged(block.report.id, measure, [each.forms[0].text for each in errors])
         if earlier and errors and tokens <= built.draft.budget:
             self._note(caller, replace(earlier, built=replace(earlier.built, revision=built.revision)))
-            told = {"errors": [each.id for each in errors]}
         elif tokens > block.report.token_count:
-            return block, {"follow_up": "unchanged"}
+            return Followed(block=block, follow_up="unchanged")
         else:
             text, tokens = unchanged(block.report.id, measure)
-            told = dict[str, list[str]]()
-        report = replace(block.report, token_count=tokens)
-        return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged", **told}
+            errors = []
+        short = replace(block, text=text, report=replace(block.report, token_count=tokens))
+        return Followed(block=short, follow_up="unchanged", errors=[each.id for each in errors], is_short=True)
 
     def _errors_since(self, earlier: _ShownContext, built: Built) -> list[Record]:
         """Return the newest errors since then that neither the client nor the block shows.
@@ -205,14 +225,14 @@ class FollowUps:
 
     def _rebuilt(
         self, earlier: _ShownContext, built: Built, previous: str, reason: str, caller: Caller, measure: Measure
-    ) -> tuple[Block, Mapping[str, Json]]:
-        block, told = built.block, {"follow_up": "rebuilt", "reason": reason}
+    ) -> Followed:
+        block = built.block
         draft = replace(built.draft, link=f' replaces="{previous}"', is_cut=block.report.truncated)
         errors = [_error_item(each, caller, measure, self._clock()) for each in self._errors_since(earlier, built)]
         with suppress(BudgetTooSmall):  # Without room for the link, it is the plain block.
             block = compose(draft, measure)
             block = compose(_with_errors(draft, errors), measure) if errors else block
-        return self._whole(built, block, caller), told
+        return Followed(block=self._whole(built, block, caller), follow_up="rebuilt", reason=reason)
 
     def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
         """Note the block as all that the client shows, and return it.

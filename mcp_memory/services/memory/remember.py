@@ -151,12 +151,11 @@ class Remember:
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller, *, embed: bool) -> list[RecordDraft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]
-        texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
-        known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
-        new = [
-            draft.item.kind in LOG_KINDS or (draft.scope, content_hash(draft.item.text)) not in known
-            for draft in cleaned
+        texts = [
+            None if draft.item.kind in LOG_KINDS else (draft.scope, content_hash(draft.item.text)) for draft in cleaned
         ]
+        known = self._records.find_texts({each for each in texts if each}) if any(texts) else set[tuple[str, str]]()
+        new = [each not in known for each in texts]
         made = iter(self._drafting.make([draft.item for draft in compress(cleaned, new)], embedded=embed))
         return [
             replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)

@@ -121,7 +121,7 @@ class Recall:
             else:
                 answer = self._list(request, caller, budget)
         is_looking = request.only_looks or is_account(request) or request.as_of
-        shown = {} if is_looking else {str(each.data["id"]): each for each in answer.shown}
+        shown = {} if is_looking else {each.id: each for each in answer.shown}
         if shown:
             # Either the words of the record alone or all that its line says may be stored again.
             echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
@@ -298,7 +298,7 @@ class Recall:
         records = self._records_by_id(wanted, caller)
         results = fit((records[each] for each in wanted.ids if each in records), budget, self._counter)
         if records and len(results) < len(records):  # The next page begins with the first one that did not fit.
-            end = request.offset + wanted.ids.index(str(results[-1].data["id"])) + 1
+            end = request.offset + wanted.ids.index(results[-1].id) + 1
         more = end < len(entry.covers)
         return RecallAnswer(shown=results, truncated=more, next_offset=end if more else None)
 

@@ -34,7 +34,9 @@ TELLING: frozenset[Status] = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One result: the data for programs, and the line around their text as the model reads it.
+    """One result: the JSON that is sent to programs, and the line around its text as the model reads it.
+
+    The JSON is made here, and at no edge, since a token budget counts it as it is sent, and cuts it.
 
     Where there is an `ending`, the text of the data is as it was stored, else it is all that the line says, made safe.
     `words` are those of the record alone.
@@ -44,6 +46,10 @@ class Result:
     head: str
     ending: str | None = None
     words: str = ""
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
 
     @property
     def text(self) -> str:

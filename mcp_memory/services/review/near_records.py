@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
-from itertools import islice
+from itertools import chain, islice
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord, Record, Relation, may_both_hold
@@ -150,9 +150,10 @@ class NearRecords:
         self, said: NewRecord | Record, vector: Vector, passing: RecordSet, scopes: Sequence[str]
     ) -> Iterator[ConflictingRecord]:
         """Yield what a text is the first to say is gone, by its name or title, however far its meaning."""
+        changes = changes_named(said.text)
         ids = {
             each: None
-            for named in islice(changes_named(said.text), MOST_NAMED)
+            for named in islice(chain(*changes), MOST_NAMED)
             for each in self._keywords.search(query_terms(named), scopes, HOLDERS, passing)
         }
         if not ids:
@@ -162,7 +163,7 @@ class NearRecords:
         held = [records[each] for each in ids if each in records and records[each].holds]
         known_gone = {name for record in held for name in names_gone(record.text)}
         for record in held:
-            found = contradiction(record.text, said.text, cosines.get(record.id, 0.0), known_gone)
+            found = contradiction(record.text, changes, cosines.get(record.id, 0.0), known_gone)
             if found and may_both_hold(said, record):
                 yield _conflicting(record, found.why, found.certainty + cosines.get(record.id, 0.0) / 100)
 

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 
 from mcp_memory.domain.context.rendering import record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport
-from mcp_memory.domain.model.records import KINDS, Instant, Json, Record
+from mcp_memory.domain.model.records import KINDS, Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.tasks import Task
@@ -61,10 +61,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A given block. `at` is None for one of an earlier version; `left_out` are some of the report's omissions."""
+    """A given block. `left_out` are some of the report's omissions."""
 
     report: ContextReport
-    at: Instant | None
     sections: Sequence[AccountSection]
     left_out: Sequence[LeftOut]
 
@@ -107,13 +106,12 @@ class ContextAccounts:
         found = self._records.get(ids, caller.scopes)
         records = {record_id: each for record_id, each in found.items() if is_visible(each, caller, hidden)}
         tasks = {task.id: task for task in self._records.tasks(caller.namespace)}
-        at, as_of = (_time(report.metadata.get(name)) for name in ("at", "as_of"))
-        shown_as_of = at if as_of is None else as_of
+        given = report.circumstances
+        shown_as_of = given.at if given.as_of is None else given.as_of
         then = records if shown_as_of is None else as_they_were(records, shown_as_of, self._records)
         lines = [_line(each, records, then, tasks, shown_as_of) for each in self._components(report)]
         return Account(
             report=report,
-            at=at,
             sections=_sections(lines),
             left_out=[_left_out(each.id, each.reason, records, tasks) for each in omitted],
         )
@@ -146,10 +144,6 @@ def shared_out(estimates: Sequence[int], most: int) -> Sequence[int]:
         return estimates
     ends = [most * end // total for end in accumulate(estimates)]
     return [end - start for start, end in pairwise([0, *ends])]
-
-
-def _time(told: Json) -> Instant | None:
-    return told if isinstance(told, float) else None
 
 
 def _line(

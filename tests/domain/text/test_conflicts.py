@@ -8,7 +8,6 @@ from mcp_memory.domain.text.conflicts import (
     has_one_target,
     is_near,
     is_same,
-    names_gone,
     otherwise,
     references,
     says_again,
@@ -43,13 +42,12 @@ from mcp_memory.domain.text.conflicts import (
 )
 def test_names_that_a_text_says_to_be_gone(text: str, names: list[str]) -> None:
     """N1.1: of a form of their own, in the words of several languages."""
-    assert [*names_gone(text)] == names
-    assert changes_named(text) == names
+    assert changes_named(text) == (tuple(names), [])
 
 
 def test_a_record_that_tells_of_what_is_gone_is_contradicted() -> None:
     """N1.1: where it is near, has the name whole, and nobody has said so before."""
-    new = "Renamed --limit to --config."
+    new = changes_named("Renamed --limit to --config.")
     found = contradiction("A --limit option takes a list of limits.", new, 0.6)
     assert found
     assert found.why == '"--limit" is said to hold no longer'
@@ -62,13 +60,13 @@ def test_a_record_that_tells_of_what_is_gone_is_contradicted() -> None:
 
 def test_a_title_that_is_taken_back_is_contradicted() -> None:
     """N1.1: whatever stands in front of it, and however far its meaning."""
-    revert = 'Commit 35429f90: Revert "New encode and decode functions"'
+    revert = changes_named('Commit 35429f90: Revert "New encode and decode functions"')
     found = contradiction("Commit 9fdb47ca: New encode and decode functions\n\nASGI needs them.", revert, 0.1)
     assert found
     assert found.certainty > 0.9
-    assert changes_named(revert) == ["New encode and decode functions"]
+    assert revert.titles == ["New encode and decode functions"]
     assert not contradiction("Commit 9fdb47ca: New encode functions", revert, 0.1)
-    asked = 'Bob asked us not to revert "New encode and decode functions".'
+    asked = changes_named('Bob asked us not to revert "New encode and decode functions".')
     assert not contradiction("Commit 9fdb47ca: New encode and decode functions", asked, 0.9)
 
 

@@ -222,7 +222,7 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
         assert found(each) == before
         assert [task.goal for task in each.records.tasks("new/name")] == goals
         assert [one.entry.id for one in each.logs.stand_ins(each.caller("s2"))] == replacements
-        assert show_connections(each.inspect.connections("Gateway", each.caller()), each.caller())["records"]
+        assert show_connections(each.inspect.connections("Gateway", each.caller()))["records"]
     assert app.tokens.all()[0].grant.namespaces == ("new/name", "kept")
     assert app.records.get([ids["private"]], app.caller().scopes)
     stranger = open_memory(namespace="new/name", agent="bob")
@@ -258,7 +258,7 @@ def test_two_projects_become_one_though_sessions_and_entities_have_the_same_name
         assert {mine["shared"], yours["shared"]} <= set(found(app, "Which port does it listen on?"))
         assert len(app.logs.log(app.caller("s2")).entries) >= max(logs)
         assert sorted(each.number for each in app.logs.compactions(app.caller("s2"))) == [*range(1, before + 1)]
-        shown: Any = show_connections(app.inspect.connections("gw", app.caller()), app.caller())["records"]
+        shown: Any = show_connections(app.inspect.connections("gw", app.caller()))["records"]
         assert {each["id"] for each in shown} >= {mine["shared"], yours["shared"]}
     assert [row[0] for row in _rows(tmp_path, "SELECT count(*) FROM entities WHERE name_key = 'gateway'")] == [1]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.contexts import Circumstances, Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Entity, NewRecord
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
@@ -47,13 +47,13 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
             assert not line.is_changed
     assert lines_of(account)[task.id].text == "Move the database"
     assert sum(each.tokens for each in account.sections) <= account.report.token_count
-    told = account.report.metadata
-    assert (account.at, told["occasion"], told["budget"]) == (clock.now, "start", 900)
-    assert (told["session"], told["client"]) == (app.caller().session_id, "")
+    told = account.report.circumstances
+    assert (told.at, told.occasion, told.budget) == (clock.now, "start", 900)
+    assert (told.session, told.client) == (app.caller().session_id, "")
     clock.advance(seconds=1)
     reminder = app.remind("Which port does the database have?", (), 300, app.caller())
     [(_, kept), _] = app.records.contexts(app.caller(), 2)
-    assert (kept.metadata["occasion"], kept.metadata["budget"]) == ("prompt", 300)
+    assert (kept.circumstances.occasion, kept.circumstances.budget) == ("prompt", 300)
     assert reminder.ids == tuple(lines_of(app.accounts(kept.id, app.caller())))
 
 
@@ -97,7 +97,7 @@ def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: Re
         (fact.id, "fact", "The port is 5432."), (task.id, "task", "ship"), ("r00zzzz", "", ""),
     ]  # fmt: skip
     assert [(section.title, section.tokens) for section in account.sections] == [("Known Information", 18), ("Note", 5)]
-    assert account.at is None
+    assert account.report.circumstances == Circumstances()
     assert lines_of(account)[fact.id].is_shortened
     assert lines_of(account)["relation:A --[b]--> C"].text == "A --[b]--> C"
     app.records.keep_context(replace(report, omitted=tuple(omitted * OMITTED_SHOWN)), app.caller(), 100.0)

@@ -229,7 +229,7 @@ def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) 
     first = remember("Acme Foods came in spring.", entities=(acme,), relations=(relation,)).id
     second = remember("Keep their orders apart.", depends_on=(first,)).id
     third = remember("Run two queues.", kind="procedure", depends_on=(second,)).id
-    shown: Any = show_connections(app.inspect.connections("af", app.caller()), app.caller())
+    shown: Any = show_connections(app.inspect.connections("af", app.caller()))
     assert shown["name"] == "Acme Foods"
     assert shown["records"] == [{"id": first, "kind": "fact", "text": "Acme Foods came in spring."}]
     assert [each["target"] for each in shown["relations"]] == ["tide-api"]
@@ -237,7 +237,7 @@ def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) 
         [second],
         [third],
     )
-    shown = show_connections(app.inspect.connections(second, app.caller()), app.caller())
+    shown = show_connections(app.inspect.connections(second, app.caller()))
     assert (shown["id"], shown["depends_on"][0]["id"], shown["dependents"][0]["id"]) == (second, first, third)
     assert "further" not in shown
     with pytest.raises(NotFound, match="Nothing here names 'Zeta'"):
