@@ -20,7 +20,7 @@ from mcp_memory.domain.text.prompt_safety import neutralise
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import ENVELOPE_TOKENS, RecallRequest
-from mcp_memory.services.retrieval.results import fit, tokens_of
+from mcp_memory.services.retrieval.result_rendering import fit, tokens_of
 
 BUDGETS = (1000, 2000, 4000)
 BOUNDLESS = 10**6

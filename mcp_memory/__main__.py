@@ -14,7 +14,7 @@ sys.path[:] = trusted_path()
 def main() -> None:
     """Run the console script."""
     if sys.argv[1:] in ([], ["serve"]):
-        from mcp_memory.entrypoints.owner.start import serve
+        from mcp_memory.entrypoints.owner.client_start import serve
         from mcp_memory.errors import McpMemoryError
 
         try:
@@ -22,7 +22,7 @@ def main() -> None:
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
     elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):
-        from mcp_memory.entrypoints.owner.start import run_hook
+        from mcp_memory.entrypoints.owner.client_start import run_hook
 
         run_hook(" ".join(sys.argv[2:]), {})
     else:

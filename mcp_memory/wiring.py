@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from mcp_memory.services.review.reviews import Reviews
     from mcp_memory.services.review.settle import Settle
     from mcp_memory.services.review.undo import Undo
-    from mcp_memory.services.sessions.attachments import Attachments
     from mcp_memory.services.sessions.carried_session import CarriedSession
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
+    from mcp_memory.services.sessions.message_files import Attachments
     from mcp_memory.services.sessions.session_account import SessionAccounts
-    from mcp_memory.services.status.account import ContextAccounts
+    from mcp_memory.services.status.context_account import ContextAccounts
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
     from mcp_memory.services.tasks.task_stack import TaskStack
@@ -338,7 +338,7 @@ class Wiring:
     @made_once
     def accounts(self) -> ContextAccounts:
         """Shows contexts that were given, line by line."""
-        from mcp_memory.services.status.account import ContextAccounts
+        from mcp_memory.services.status.context_account import ContextAccounts
 
         return ContextAccounts(self.records, self.counter)
 
@@ -503,7 +503,7 @@ class Wiring:
     @made_once
     def attachments(self) -> Attachments:
         """The images and documents of conversations."""
-        from mcp_memory.services.sessions.attachments import Attachments
+        from mcp_memory.services.sessions.message_files import Attachments
 
         return Attachments(self.records, files_in(self.settings.data_dir / FILES_FOLDER), self.settings)
 
@@ -670,7 +670,7 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
         InvalidRequest: the file is no sound backup.
         StoreUnavailable: the data directory may not be written.
     """
-    from mcp_memory.services.sessions.attachments import copy_files
+    from mcp_memory.services.sessions.message_files import copy_files
 
     kept = restore(settings.data_dir, backup, stamp)
     files = files_beside(backup)

@@ -22,10 +22,10 @@ Every record has a micro (at most 20 tokens) and a summary (at most 100) from th
 model by `domain/text/micro_and_summary.py` and its neighbours. Contexts show them where the text itself does not fit.
 
 A text that fits is its own form. Of a longer one both forms are the beginning, on one line, up to a word and an
-ellipsis (`domain/text/excerpts.py`); where the first sentence does not fit and would lose a denial or an exception, its
-clause stands behind the ellipsis. No word is added. The short forms of a session's summary show where the session
-stood: goal, state, next step, decision. When an outcome is recorded, both forms are rebuilt and end with it.
-docs/decisions/0032 says why nothing cleverer chooses.
+ellipsis (`domain/text/cut_to_tokens.py`); where the first sentence does not fit and would lose a denial or an
+exception, its clause stands behind the ellipsis. No word is added. The short forms of a session's summary show where
+the session stood: goal, state, next step, decision. When an outcome is recorded, both forms are rebuilt and end with
+it. docs/decisions/0032 says why nothing cleverer chooses.
 
 Twenty examples, made by `python tools/short_forms_examples.py` from `short-forms.toml`; numbers are tokens.
 """

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from mcp_memory.bridge import door, private_sockets
 from mcp_memory.bridge.door import Door
+from mcp_memory.bridge.end_with_client import WATCH_SECONDS, leave
 from mcp_memory.bridge.owner_start import LOG_FILE, Own, start
-from mcp_memory.bridge.process_end import WATCH_SECONDS, leave
 from mcp_memory.bridge.window_state import MOST_BYTES, WindowState, take_lines
 from mcp_memory.locations import LIVE_FOLDER, as_told, data_dir, is_elsewhere, named
 

@@ -14,7 +14,7 @@ from mcp_memory.domain.sessions.filled_slots import FilledSlot
 from mcp_memory.domain.sessions.sentence_sections import changes_direction
 from mcp_memory.domain.sessions.slots import opens_work, slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
-from mcp_memory.domain.text.excerpts import Room
+from mcp_memory.domain.text.cut_to_tokens import Room
 from mcp_memory.domain.text.words import text_stems
 from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 

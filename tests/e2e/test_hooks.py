@@ -23,7 +23,7 @@ PORT = "The staging database listens on port 6543."
 HURRIED = """\
 import sys
 from mcp_memory.bridge import hook
-from mcp_memory.entrypoints.owner.start import run_hook
+from mcp_memory.entrypoints.owner.client_start import run_hook
 hook.SECONDS = dict.fromkeys(hook.SECONDS, 1.0)
 run_hook(sys.argv[2], {})
 """
@@ -138,7 +138,7 @@ def test_a_defect_of_ours_is_a_line_too(session: Session) -> None:
     broken = """\
 import sys
 from mcp_memory.entrypoints.hooks import events
-from mcp_memory.entrypoints.owner.start import run_hook
+from mcp_memory.entrypoints.owner.client_start import run_hook
 def act(hook): raise AssertionError("a\\nremembered\\ntext")
 events.HOOKS = {"Stop": act}
 run_hook(sys.argv[2], {})

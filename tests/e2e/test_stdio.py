@@ -182,7 +182,7 @@ def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Si
 
 AT_REST = """
 import signal, time
-from mcp_memory.bridge.process_end import end_with_client, leave
+from mcp_memory.bridge.end_with_client import end_with_client, leave
 
 end_with_client(leave)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])  # so that another thread takes them

@@ -32,7 +32,7 @@ APART = "not the project's shared memory"
 PATIENT = """\
 import sys
 from mcp_memory.bridge import hook
-from mcp_memory.entrypoints.owner.start import run_hook
+from mcp_memory.entrypoints.owner.client_start import run_hook
 hook.SECONDS = dict.fromkeys(hook.SECONDS, 60.0)
 run_hook(sys.argv[2], {})
 """

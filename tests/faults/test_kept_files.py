@@ -15,7 +15,7 @@ PROCESSES, ROUNDS = 3, 12
 WORKER = """
 import random, sys
 from mcp_memory.app import open_app
-from mcp_memory.domain.model.attachments import attached
+from mcp_memory.domain.model.message_files import attached
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.settings import load_settings
 

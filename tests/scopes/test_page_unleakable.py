@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.entrypoints.page.doors import Visitor
+from mcp_memory.entrypoints.page.sign_in import Visitor
 from mcp_memory.entrypoints.page.site import SCREENS
 from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by

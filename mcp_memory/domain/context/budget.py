@@ -7,8 +7,8 @@ from itertools import islice
 from threading import Lock
 from typing import overload
 
+from mcp_memory.domain.model.context_sections import SECTIONS, Section
 from mcp_memory.domain.model.records import Instant, ShownDetail
-from mcp_memory.domain.model.sections import SECTIONS, Section
 
 CARRIED, MOST_CARRIED = "carried", Fraction(3, 4)
 """The share of what a session held when its client compacted it, and the largest part of the whole budget for it.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, section_of
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
@@ -24,7 +25,6 @@ from mcp_memory.domain.model.records import (
     Status,
     output_lines,
 )
-from mcp_memory.domain.model.sections import CONTEXT_TITLES, section_of
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import is_midnight, iso_day, iso_minute, validity

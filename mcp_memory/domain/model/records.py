@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
-from mcp_memory.domain.model.attachments import Attachment
 from mcp_memory.domain.model.field_marks import (
     CallerWords,
     Derived,
@@ -32,6 +31,7 @@ from mcp_memory.domain.model.limits import (
     SessionName,
     Tags,
 )
+from mcp_memory.domain.model.message_files import Attachment
 from mcp_memory.errors import InvalidRequest
 
 GivenKind = Literal[

@@ -13,9 +13,9 @@ from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.agent_actions import AgentActions
 from mcp_memory.domain.sessions.calls_in_text import told_apart
+from mcp_memory.domain.sessions.chosen_options import taken_of
 from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FilledSlot, Provenance, conclusion, joined
-from mcp_memory.domain.sessions.offers import taken_of
 from mcp_memory.domain.sessions.sentence_sections import (
     TO_CLIENT,
     changes_direction,

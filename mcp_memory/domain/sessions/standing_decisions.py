@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Set
 from itertools import count, dropwhile, takewhile
 from typing import TypeAlias
 
-from mcp_memory.domain.sessions.offers import TAKEN
+from mcp_memory.domain.sessions.chosen_options import TAKEN
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.conflicts import otherwise, value_frames
 from mcp_memory.domain.text.lexicon import FUNCTION_WORDS, spaced, unspaced

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 
 from mcp_memory.domain.model.records import Kind, Outcome, Record
-from mcp_memory.domain.text.excerpts import Count, Room, Truncate
+from mcp_memory.domain.text.cut_to_tokens import Count, Room, Truncate
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.summary_sections import Section, says_none, stated
 from mcp_memory.domain.text.words import AROUND_WORDS

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log1p
 
-from mcp_memory.domain.text.excerpts import Count
+from mcp_memory.domain.text.cut_to_tokens import Count
 from mcp_memory.domain.text.segments import SENTENCE_END, line_look
 from mcp_memory.domain.text.words import LEAST_IN_COMMON, letters_in_common, query_terms
 

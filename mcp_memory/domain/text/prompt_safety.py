@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.model.session_log import LABELS
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, may_open, origins
@@ -62,7 +62,7 @@ _MARKER = re.compile(
 )
 """The markers behind a record's words: `(70 % sure)`, `(before r000017, 2026-03-03: …)`, `Because: …`, `→ failure`.
 
-They are made in domain/context/rendering.py and services/tasks/task_marks.py.
+They are made in domain/context/rendering.py and services/tasks/task_marks_on_records.py.
 """
 _BARE_MARKER = re.compile("because|>")
 """A part of each marker that stands without brackets, in folded text, where an arrow is ">"."""

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcp_memory.entrypoints.commands.options import local_settings, with_options
-from mcp_memory.entrypoints.http.showing import show_page
-from mcp_memory.entrypoints.owner.start import ensure_owner
+from mcp_memory.entrypoints.http.page_server import show_page
+from mcp_memory.entrypoints.owner.client_start import ensure_owner
 from mcp_memory.errors import NotFound
 
 LOOK_SECONDS: Final = 0.05
@@ -32,7 +32,7 @@ def ui(
 
     Serves this machine until Ctrl-C.
     """
-    from mcp_memory.entrypoints.page.doors import new_link_file
+    from mcp_memory.entrypoints.page.sign_in import new_link_file
     from mcp_memory.wiring import memory_exists
 
     settings = local_settings(chosen)

@@ -49,9 +49,9 @@ def serve(
         allowed = tuple(allowed_host or ())
         serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
     else:
-        from mcp_memory.entrypoints.owner import start
+        from mcp_memory.entrypoints.owner import client_start
 
-        start.serve(chosen)
+        client_start.serve(chosen)
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
@@ -126,6 +126,6 @@ def hook(
 
     Reads the hook's JSON and prints what the client takes. Ends in time and with exit code 0, whatever happens.
     """
-    from mcp_memory.entrypoints.owner.start import run_hook
+    from mcp_memory.entrypoints.owner.client_start import run_hook
 
     run_hook(name, chosen)

@@ -203,7 +203,7 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
     Raises typer.Exit, InvalidRequest and StoreUnavailable.
     """
     from mcp_memory.bridge import private_sockets
-    from mcp_memory.entrypoints.commands.asking import door_or_answer, reads_input
+    from mcp_memory.entrypoints.commands.ask_owner import door_or_answer, reads_input
 
     settings = local_settings(chosen)
     if not settings.data_dir.is_dir() or not private_sockets.are_possible():

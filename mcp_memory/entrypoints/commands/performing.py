@@ -17,7 +17,7 @@ import typer
 
 from mcp_memory.bridge.door import HERE, refusal
 from mcp_memory.bridge.private_sockets import received
-from mcp_memory.entrypoints.commands.asking import PATH_KEY
+from mcp_memory.entrypoints.commands.ask_owner import PATH_KEY
 from mcp_memory.entrypoints.commands.console import INTERRUPTED, Terminal, at, complain, one_line_errors
 from mcp_memory.entrypoints.commands.lent_streams import terminal_of
 from mcp_memory.errors import InvalidRequest

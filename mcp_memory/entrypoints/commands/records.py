@@ -141,7 +141,7 @@ def list_records(
     """
     from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
     from mcp_memory.entrypoints.commands.screens import result_screen
-    from mcp_memory.services.retrieval.results import result_of
+    from mcp_memory.services.retrieval.result_rendering import result_of
 
     caller = memory.caller()
     begin, end = memory.searcher.between(since, until) if since or until else (None, None)
@@ -210,7 +210,7 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
-    from mcp_memory.services.retrieval.results import stand_in_result
+    from mcp_memory.services.retrieval.result_rendering import stand_in_result
 
     entry = memory.session_accounts.block(some_id, memory.caller())
     if entry is None:

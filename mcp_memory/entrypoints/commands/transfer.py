@@ -17,7 +17,7 @@ import typer
 
 from mcp_memory.bounded_files import MB, open_regular, too_large
 from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.entrypoints.commands.asking import STREAM
+from mcp_memory.entrypoints.commands.ask_owner import STREAM
 from mcp_memory.entrypoints.commands.console import (
     complain,
     interruptible,

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from mcp_memory.domain.model.attachments import Attachment, OpenedFiles, attached
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
+from mcp_memory.domain.model.message_files import Attachment, OpenedFiles, attached
 from mcp_memory.domain.text.control_characters import without_controls
 
 Interface = Literal["anthropic", "openai"]

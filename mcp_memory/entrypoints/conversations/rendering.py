@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from mcp_memory.domain.model.attachments import OpenedFiles
+from mcp_memory.domain.model.message_files import OpenedFiles
 from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, SessionLog
 from mcp_memory.entrypoints.conversations.media import Interface, parts
 

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from mcp_memory.bridge.window_state import CALL_HEADER
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
 from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
-from mcp_memory.entrypoints.page.doors import PAGE_PATH
+from mcp_memory.entrypoints.page.sign_in import PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.strict_tool import log_defect

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from mcp_memory.bridge.process_end import leave, leave_within
+from mcp_memory.bridge.end_with_client import leave, leave_within
 from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
-    from mcp_memory.entrypoints.page.doors import OneTimeLink
+    from mcp_memory.entrypoints.page.sign_in import OneTimeLink
     from mcp_memory.entrypoints.server.identity import RequestSender
     from mcp_memory.settings import Settings
 
@@ -164,7 +164,7 @@ def _make(
         readable_from_pages,
         transport_security,
     )
-    from mcp_memory.entrypoints.page.doors import Doors, PageSessions
+    from mcp_memory.entrypoints.page.sign_in import Doors, PageSessions
     from mcp_memory.entrypoints.page.site import Site
 
     def end_window(visitor: RequestSender) -> None:

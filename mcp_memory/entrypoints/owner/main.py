@@ -55,10 +55,10 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     import anyio
 
     from mcp_memory.app import open_app
-    from mcp_memory.bridge.process_end import leave
+    from mcp_memory.bridge.end_with_client import leave
     from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.clients import Clients
-    from mcp_memory.entrypoints.http import showing as _  # noqa: F401 - it is one of the commands
+    from mcp_memory.entrypoints.http import page_server as _  # noqa: F401 - it is one of the commands
     from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
     from mcp_memory.entrypoints.server.upkeep import upkeep_for
     from mcp_memory.settings import load_settings, of_memory
@@ -86,7 +86,7 @@ async def _until_unneeded(door: Door, clients: "Clients", should_end: threading.
     """Serve until no client has been there for so long, or another must own the memory; end calls in an orderly way."""
     import anyio
 
-    from mcp_memory.bridge.process_end import leave_within
+    from mcp_memory.bridge.end_with_client import leave_within
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clients.serve)

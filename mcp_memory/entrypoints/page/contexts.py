@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.page.agents import known_agents, worked_on
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
-from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
+from mcp_memory.services.status.context_account import OMITTED_SHOWN, Account, AccountLine
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Record

@@ -15,8 +15,8 @@ from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, KINDS, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
-from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.page.listing import FACETS, FIELDS, LASTING, STATUSES, leaves_logs_out, list_request
+from mcp_memory.entrypoints.page.sign_in import PAGE_PATH
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest
 

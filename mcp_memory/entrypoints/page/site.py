@@ -18,7 +18,7 @@ from starlette.routing import Route
 from mcp_memory.entrypoints.page import (
     access,
     bulk,
-    commands,
+    command_palette,
     contexts,
     edit,
     health,
@@ -28,8 +28,8 @@ from mcp_memory.entrypoints.page import (
     sessions,
     work,
 )
-from mcp_memory.entrypoints.page.doors import PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.rendering import assets, environment
+from mcp_memory.entrypoints.page.sign_in import PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.visits import (
     FORM_BYTES,
     Fields,
@@ -63,7 +63,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *review.SCREENS,
     *health.SCREENS,
     *access.SCREENS,
-    *commands.SCREENS,
+    *command_palette.SCREENS,
 )
 """Every screen, in the order of the navigation."""
 SIGN_IN_BYTES: Final = 4 * 1024

@@ -12,8 +12,8 @@ from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.versions import TOLD, Version
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.entrypoints.page.doors import CLIENT
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.sign_in import CLIENT
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller

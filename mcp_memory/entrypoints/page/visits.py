@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.scopes import Caller, Right
-from mcp_memory.entrypoints.page.doors import CLIENT, PAGE_PATH, Visitor
 from mcp_memory.entrypoints.page.rendering import environment
+from mcp_memory.entrypoints.page.sign_in import CLIENT, PAGE_PATH, Visitor
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.errors import InvalidRequest, NotFound
 

@@ -10,7 +10,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso, iso_day
-from mcp_memory.services.retrieval.results import record_result
+from mcp_memory.services.retrieval.result_rendering import record_result
 from mcp_memory.services.tasks.task_owners import told_changes
 
 if TYPE_CHECKING:

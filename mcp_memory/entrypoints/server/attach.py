@@ -22,7 +22,7 @@ import anyio.to_thread
 import httpx2
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
-from mcp_memory.bridge.process_end import (
+from mcp_memory.bridge.end_with_client import (
     GRACE_SECONDS,
     check_standard_streams,
     end_with_client,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
-from mcp_memory.services.retrieval.results import stand_in_result, tokens_of
+from mcp_memory.services.retrieval.result_rendering import stand_in_result, tokens_of
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.session_log import Entry

@@ -13,7 +13,7 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.status_answers import show_standing
-from mcp_memory.services.retrieval.results import record_result, stand_in_result
+from mcp_memory.services.retrieval.result_rendering import record_result, stand_in_result
 from mcp_memory.services.sessions.fullness import LogStanding
 from mcp_memory.services.sessions.session_account import StoredSession
 from mcp_memory.services.status.overview import EntityAccount, Neighbourhood, RecordAccount, RecordFooting, Support

@@ -8,7 +8,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import author, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.answers import unless_empty
-from mcp_memory.services.retrieval.results import tokens_of
+from mcp_memory.services.retrieval.result_rendering import tokens_of
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -22,7 +22,7 @@ from mcp.server.stdio import stdio_server
 
 from mcp_memory.app import Seat
 from mcp_memory.bridge import door
-from mcp_memory.bridge.process_end import GRACE_SECONDS
+from mcp_memory.bridge.end_with_client import GRACE_SECONDS
 from mcp_memory.bridge.window_state import CALL, read_object
 from mcp_memory.entrypoints.server.identity import RequestSender, seat_at_hand, visited_by
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from mcp_memory.bridge.process_end import (
+from mcp_memory.bridge.end_with_client import (
     GRACE_SECONDS,
     end_with_client,
     leave,

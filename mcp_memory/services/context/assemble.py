@@ -31,8 +31,8 @@ from mcp_memory.services.context.candidates import CandidateFinder, FoundCandida
 from mcp_memory.services.context.choose_strategy import ChosenStrategy, StrategyChooser
 from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose
-from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
+from mcp_memory.services.context.shown_contexts import Built, FollowUps
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types

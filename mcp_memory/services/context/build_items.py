@@ -38,8 +38,8 @@ from mcp_memory.domain.context.items import (
 )
 from mcp_memory.domain.context.rendering import group_title, short_day
 from mcp_memory.domain.context.scoring import Scored, scored
+from mcp_memory.domain.model.context_sections import Section, section_of
 from mcp_memory.domain.model.records import LOG_KINDS, RAW, Kind, Record
-from mcp_memory.domain.model.sections import Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Share, Strategy
 from mcp_memory.domain.retrieval.gate import nothing_names
 from mcp_memory.domain.text.passages import passages
@@ -50,9 +50,9 @@ from mcp_memory.services.context.candidates import BY_HAND, NOT_HERE, FoundCandi
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored, nothing_stored_by
-from mcp_memory.services.retrieval.results import both_marks
+from mcp_memory.services.retrieval.result_rendering import both_marks
 from mcp_memory.services.review.supersede import earlier_values
-from mcp_memory.services.tasks.task_marks import task_marks
+from mcp_memory.services.tasks.task_marks_on_records import task_marks
 from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
 CALLER_TEXT_SHARE = 4

@@ -10,15 +10,15 @@ from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.rendering import Line, head, render, said
+from mcp_memory.domain.model.context_sections import section_of
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
 from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
-from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.sessions.carry_over import choices_in, gives_reason
-from mcp_memory.domain.text.excerpts import Count
+from mcp_memory.domain.text.cut_to_tokens import Count
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.passages import Excerpt, best_part
 from mcp_memory.domain.text.prompt_safety import author, is_own
@@ -32,7 +32,7 @@ from mcp_memory.services.memory.reindex import Reindex
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
-from mcp_memory.services.tasks.task_marks import task_marks
+from mcp_memory.services.tasks.task_marks_on_records import task_marks
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
 """Kinds of records in reminders. Other messages stay in the log for recall: a few lines have no room for them."""

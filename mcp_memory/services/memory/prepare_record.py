@@ -15,10 +15,10 @@ from mcp_memory.domain.memory.erased_text import ErasedMarks, details_without, f
 from mcp_memory.domain.memory.harness import is_users, without_harness
 from mcp_memory.domain.memory.private import is_private, without_private
 from mcp_memory.domain.memory.redaction import clean_record
-from mcp_memory.domain.model.attachments import FILES
 from mcp_memory.domain.model.field_marks import together
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.message_files import FILES
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
     IMPORTED_BY,

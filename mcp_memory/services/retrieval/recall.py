@@ -25,7 +25,7 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types
-from mcp_memory.services.retrieval.results import (
+from mcp_memory.services.retrieval.result_rendering import (
     Result,
     cut,
     fit,
@@ -37,7 +37,7 @@ from mcp_memory.services.retrieval.results import (
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, standing, visible_to
-from mcp_memory.services.tasks.task_marks import task_marks
+from mcp_memory.services.tasks.task_marks_on_records import task_marks
 
 if TYPE_CHECKING:
     from mcp_memory.domain.text.passages import Excerpt

@@ -17,8 +17,10 @@ from typing import TypedDict
 from mcp_memory.domain.model.records import LASTING_KINDS, LOG_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack, Task
+from mcp_memory.domain.retrieval.boost_by_first_result import MOST_HOLDERS, hopped, starts_hop
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked, chances
+from mcp_memory.domain.retrieval.issue_threads import with_newest
 from mcp_memory.domain.retrieval.log_lines import (
     COMPARED,
     SAME_COSINE,
@@ -30,9 +32,7 @@ from mcp_memory.domain.retrieval.log_lines import (
     once,
     words_digest,
 )
-from mcp_memory.domain.retrieval.one_hop import MOST_HOLDERS, hopped, starts_hop
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Query
-from mcp_memory.domain.retrieval.threads import with_newest
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, spoken
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
@@ -42,10 +42,10 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
-from mcp_memory.services.retrieval.asked import BEST_READ, asked_about
+from mcp_memory.services.retrieval.asked_query import BEST_READ, asked_about
+from mcp_memory.services.retrieval.issue_threads import ThreadFinder
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
-from mcp_memory.services.retrieval.threads import ThreadFinder
-from mcp_memory.services.retrieval.ties import Tie, TieFinder, with_tie
+from mcp_memory.services.retrieval.paths_between_names import Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrected_values import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60

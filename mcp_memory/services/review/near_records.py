@@ -13,8 +13,8 @@ from itertools import chain, islice
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
+from mcp_memory.domain.retrieval.issue_threads import MOST_HOLDERS
 from mcp_memory.domain.retrieval.queries import LEAST_KNOWN, Vector
-from mcp_memory.domain.retrieval.threads import MOST_HOLDERS
 from mcp_memory.domain.text.conflicts import (
     ALIKE_COSINE,
     OUTDATED_CERTAINTY,

@@ -20,7 +20,7 @@ from mcp_memory.ports.session_logs import MessageLine, SaidEntry, SessionLogStor
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import Made, RecordDraft, RecordPreparer, record_of, unerased
-from mcp_memory.services.sessions.attachments import Attachments
+from mcp_memory.services.sessions.message_files import Attachments
 
 FED_AT_ONCE = 100
 """Entries of one transaction: other processes wait for the write lock meanwhile."""

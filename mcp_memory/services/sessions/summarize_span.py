@@ -22,7 +22,7 @@ from mcp_memory.domain.model.session_log import (
 )
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
-from mcp_memory.domain.sessions.offers import TAKEN
+from mcp_memory.domain.sessions.chosen_options import TAKEN
 from mcp_memory.domain.sessions.sentence_sections import is_short_wish, is_standing_order, unread, without_commands
 from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in, wishes_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of

@@ -10,7 +10,7 @@ from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.indexes import Finding, IndexExaminer
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.memory.reindex import Reindex
-from mcp_memory.services.sessions.attachments import Attachments
+from mcp_memory.services.sessions.message_files import Attachments
 
 TERMS_BATCH = 500
 """Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""

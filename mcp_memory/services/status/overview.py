@@ -23,7 +23,7 @@ from mcp_memory.ports.indexes import IndexState
 from mcp_memory.ports.records import RecordStore, StoreSummary
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.retrieval.ties import in_words
+from mcp_memory.services.retrieval.paths_between_names import in_words
 from mcp_memory.services.review.reviews import Reviews
 from mcp_memory.services.sessions.fullness import LogStanding, PassTotals
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to

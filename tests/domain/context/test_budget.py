@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.context.budget import ALWAYS, FOUND, OTHERS, Form, Item, Placed, arranged, own_share, place
-from mcp_memory.domain.model.sections import SECTIONS, Section
+from mcp_memory.domain.model.context_sections import SECTIONS, Section
 
 TITLES = {"Task": 3, "Known Information": 4, "Identity": 2, "Active Constraints": 3}
 

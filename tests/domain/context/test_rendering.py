@@ -21,9 +21,9 @@ from mcp_memory.domain.context.rendering import (
     said,
     shows_text_alone,
 )
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
-from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 
 NOON = 1_795_176_000.0

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any, get_type_hints
 
 from mcp_memory.domain.memory.redaction import clean_record
-from mcp_memory.domain.model.attachments import Attachment
+from mcp_memory.domain.model.message_files import Attachment
 from mcp_memory.domain.model.records import (
     Entity,
     Instant,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.sessions.summary import rendered, structured
-from mcp_memory.domain.text.excerpts import Room
+from mcp_memory.domain.text.cut_to_tokens import Room
 from mcp_memory.domain.text.micro_and_summary import MICRO_TOKENS, SUMMARY_TOKENS, short_forms, standing_line
 from mcp_memory.domain.text.summary_sections import TITLES
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter

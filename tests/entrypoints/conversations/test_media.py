@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.attachments import attached
+from mcp_memory.domain.model.message_files import attached
 from mcp_memory.entrypoints.conversations.media import Interface, listed, parts
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.rendering import rendered

@@ -29,7 +29,7 @@ PATIENT = """\
 import sys
 from mcp_memory.bridge import hook
 from mcp_memory.entrypoints.hooks import remote
-from mcp_memory.entrypoints.owner.start import run_hook
+from mcp_memory.entrypoints.owner.client_start import run_hook
 remote.TIMEOUT_SECONDS = 60.0
 hook.SECONDS = dict.fromkeys(hook.SECONDS, 60.0)
 run_hook(sys.argv[2], {})

@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import Response
 
 from mcp_memory.app import App, open_app
-from mcp_memory.entrypoints.page.doors import Visitor
+from mcp_memory.entrypoints.page.sign_in import Visitor
 from mcp_memory.entrypoints.page.site import SCREENS
 from mcp_memory.entrypoints.page.visits import Visit, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by

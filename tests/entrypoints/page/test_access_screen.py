@@ -15,7 +15,7 @@ from mcp_memory.domain.model.projects import Project
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.entrypoints.page import access
-from mcp_memory.entrypoints.page.doors import Doors, PageSessions, Visitor
+from mcp_memory.entrypoints.page.sign_in import Doors, PageSessions, Visitor
 from mcp_memory.entrypoints.server.identity import RequestSender
 from mcp_memory.errors import InvalidRequest, NotFound
 from tests.entrypoints.page.conftest import NAMESPACE, asked, memory_of, words_of

@@ -10,8 +10,8 @@ import pytest
 
 from mcp_memory.domain.model.records import Entity, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.sign_in import Visitor
 from mcp_memory.entrypoints.page.surroundings import drawn
 from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by

@@ -13,15 +13,15 @@ from tests.entrypoints.page.conftest import memory_of
 
 _FIRST_PAGE = """
 import json, sys
-from mcp_memory.entrypoints.page import doors, memories, rendering, site, visits
+from mcp_memory.entrypoints.page import memories, rendering, sign_in, site, visits
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from tests.entrypoints.page.conftest import memory_of
 from pathlib import Path
 
 app = memory_of(Path(sys.argv[1]))
-site.Site(app, doors.Doors(app, doors.PageSessions(), lambda headers: True), 1.0).warm()
+site.Site(app, sign_in.Doors(app, sign_in.PageSessions(), lambda headers: True), 1.0).warm()
 loaded, compiled = set(sys.modules), len(rendering.environment().cache)
-visitor = doors.Visitor(sender=RequestSender(grant=None, namespace="", session="p1"), session_id="1", is_owner=True)
+visitor = sign_in.Visitor(sender=RequestSender(grant=None, namespace="", session="p1"), session_id="1", is_owner=True)
 with visited_by(visitor.sender):
     visit = visits.visit_of(app, visitor, path="/", query={}, form={}, parts={}, nav=site.SCREENS)
     shown = memories.show_memories(visit)

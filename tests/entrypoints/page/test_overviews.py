@@ -19,7 +19,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.page.commands import show_commands
+from mcp_memory.entrypoints.page.command_palette import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.health import show_health
 from mcp_memory.entrypoints.page.work import PAGE_TREES, hand_over, show_task

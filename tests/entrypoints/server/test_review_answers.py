@@ -15,7 +15,7 @@ from mcp_memory.domain.model.reviews import MOST_RECORDS
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.review_answers import GROUP_TOKENS, HOW, show_group
-from mcp_memory.services.retrieval.results import tokens_of
+from mcp_memory.services.retrieval.result_rendering import tokens_of
 from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.services.review.settle import Settling
 

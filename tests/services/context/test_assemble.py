@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import KINDS, NewRecord
-from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.records import Kind, NewRecord
-from mcp_memory.domain.model.sections import CONTEXT_TITLES
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.memory.remember import Remembered
-from mcp_memory.services.retrieval.threads import ThreadFinder, Threads
+from mcp_memory.services.retrieval.issue_threads import ThreadFinder, Threads
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.store import LinkGraphStore
 

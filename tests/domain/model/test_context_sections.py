@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from mcp_memory.domain.context.budget import ALWAYS, STANDING
+from mcp_memory.domain.model.context_sections import SECTIONS, Section, section_of
 from mcp_memory.domain.model.records import KINDS, Record
-from mcp_memory.domain.model.sections import SECTIONS, Section, section_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES
 from mcp_memory.domain.text.prompt_safety import neutralise
 

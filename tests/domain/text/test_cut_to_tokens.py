@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.text.excerpts import MAX_SENTENCE, Room
+from mcp_memory.domain.text.cut_to_tokens import MAX_SENTENCE, Room
 from mcp_memory.domain.text.micro_and_summary import short_forms
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.page.doors import (
+from mcp_memory.entrypoints.page.sign_in import (
     IDLE_SECONDS,
     MAX_SESSIONS,
     SESSIONS_A_DOOR,

@@ -14,7 +14,7 @@ from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine, shared_out
+from mcp_memory.services.status.context_account import OMITTED_SHOWN, Account, AccountLine, shared_out
 from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:

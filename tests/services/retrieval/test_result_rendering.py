@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.token_factor import CountedTokens
-from mcp_memory.services.retrieval.results import Result, fit, tokens_of
+from mcp_memory.services.retrieval.result_rendering import Result, fit, tokens_of
 
 
 class Counter:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.attachments import Attachment, attached
+from mcp_memory.domain.model.message_files import Attachment, attached
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.transfer import Origin

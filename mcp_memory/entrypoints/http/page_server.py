@@ -20,7 +20,7 @@ def show_page(settings: "Settings", port: int, link_file: Path, gives_file: bool
     With `gives_file` the file is written that takes a browser there. Raises InvalidRequest and NotFound.
     """
     from mcp_memory.entrypoints.http.server import Listening, address_of, bind, serve_memory, until_told
-    from mcp_memory.entrypoints.page.doors import OneTimeLink
+    from mcp_memory.entrypoints.page.sign_in import OneTimeLink
 
     link, here = OneTimeLink(link_file), terminal()
     listening = Listening(port=port, link=link)

@@ -12,7 +12,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
-from mcp_memory.services.context.follow_up import CACHED, SHOWN
+from mcp_memory.services.context.shown_contexts import CACHED, SHOWN
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest

@@ -1,7 +1,7 @@
 """Threads: what is the key of an issue, what takes back what, and where a newest state stands."""
 
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.threads import is_exact, is_issue, takes_back, with_newest
+from mcp_memory.domain.retrieval.issue_threads import is_exact, is_issue, takes_back, with_newest
 
 OLD = "Commit 9fdb47ca: New encode/decode_path_component functions\n\nASGI cannot tell / from %2F."
 

@@ -8,7 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.retrieval.queries import Vector
-from mcp_memory.services.retrieval.asked import is_absent, language_of
+from mcp_memory.services.retrieval.asked_query import is_absent, language_of
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.embedders import HashingEmbedder
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from mcp_memory.domain.model.attachments import Attachment, OpenedFiles, attachments_of
+from mcp_memory.domain.model.message_files import Attachment, OpenedFiles, attachments_of
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import SessionLog

@@ -13,9 +13,9 @@ from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.retrieval import ties
+from mcp_memory.services.retrieval import paths_between_names
+from mcp_memory.services.retrieval.paths_between_names import is_name, with_tie
 from mcp_memory.services.retrieval.recall import RecallAnswer
-from mcp_memory.services.retrieval.ties import is_name, with_tie
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.graph.store import LinkGraphStore
 
@@ -77,7 +77,7 @@ def test_a_path_leads_through_what_is_true_now_and_few_names_are_looked_up(
 ) -> None:
     """O4.2, N4.1: what has ended ties nothing, nor is a time asked for; a graph that fails leaves the results."""
     assert not asked(app, valid_at="2026-11-20").tie
-    monkeypatch.setattr(ties, "LOOKED_UP", 0)
+    monkeypatch.setattr(paths_between_names, "LOOKED_UP", 0)
     assert asked(app).tie == line(chain)
     app.revise(Revision(id=chain[1], valid_until=app.searcher.instant("2026-11-19")), app.caller())
     assert not asked(app).tie

@@ -13,11 +13,11 @@ from mcp_memory.domain.context.budget import REST, Item, Placed
 from mcp_memory.domain.context.items import Measure, record_item
 from mcp_memory.domain.context.rendering import is_error
 from mcp_memory.domain.context.scoring import Candidate, Scored
+from mcp_memory.domain.model.context_sections import section_of
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.sections import section_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall

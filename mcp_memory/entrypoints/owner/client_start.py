@@ -39,7 +39,7 @@ def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
 
     Raises InvalidRequest where there is no standard input or output, and McpMemoryError as the memory does.
     """
-    from mcp_memory.bridge.process_end import check_standard_streams, leave
+    from mcp_memory.bridge.end_with_client import check_standard_streams, leave
     from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.holding import held
     from mcp_memory.entrypoints.server.mcp_server import build_server

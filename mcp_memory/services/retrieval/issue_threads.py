@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.retrieval.threads import MOST_HOLDERS, is_exact, is_issue, takes_back
+from mcp_memory.domain.retrieval.issue_threads import MOST_HOLDERS, is_exact, is_issue, takes_back
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import MemoryReader
 

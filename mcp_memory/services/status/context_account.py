@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from mcp_memory.domain.context.rendering import record_line, render
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.contexts import Component, ContextReport
 from mcp_memory.domain.model.records import KINDS, Instant, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import RecordStore

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from mcp_memory.domain.retrieval.boost_by_first_result import hopped, starts_hop
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.one_hop import hopped, starts_hop
 
 USUAL = 4.0
 RECORDS = 5
