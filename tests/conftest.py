@@ -1,5 +1,6 @@
 """What every test may ask for: a clock it can set, a real memory in its own folder, one loaded encoder per process."""
 
+import gc
 import itertools
 import os
 import sys
@@ -69,6 +70,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave unread, where the long tests alone are asked for, each file that marks none: nearly all of them."""
     is_asked_for = config.option.markexpr == "long" and collection_path.match("test_*.py")
     return (is_asked_for and "mark.long" not in collection_path.read_text("utf-8")) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is imported for all tests: not meanwhile, and not at any full collection later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

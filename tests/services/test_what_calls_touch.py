@@ -118,6 +118,7 @@ def small_and_large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequen
         yield memories
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_reads_no_more_where_there_is_more_that_it_does_not_touch(
     name: str, small_and_large: Sequence[tuple[App, str]]

@@ -240,6 +240,7 @@ def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> No
     assert rows_with(tmp_path / "data", "old-name") == [("former_namespaces", "name")]
 
 
+@pytest.mark.uncounted
 def test_two_projects_become_one_though_sessions_and_entities_have_the_same_names(
     open_memory: Open, tmp_path: Path
 ) -> None:

@@ -195,6 +195,7 @@ def steps_to_embed(records: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return steps
 
 
+@pytest.mark.uncounted
 def test_a_record_is_looked_at_a_few_times_however_many_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """X3.1, X6.4: twice as many waiting records cost at most 2.5 times the steps, as after an import of all of them."""
     few = steps_to_embed(1500, tmp_path / "few", monkeypatch)
