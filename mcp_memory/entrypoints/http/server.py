@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.bridge.process_end import leave, leave_within
 from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
-from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
-from mcp_memory.entrypoints.server.strict_tool import log_defect
-from mcp_memory.entrypoints.server.upkeep import upkeep_for
+from mcp_memory.entrypoints.server.server_log import log_defect, log_to_stderr
+from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import working_for
 

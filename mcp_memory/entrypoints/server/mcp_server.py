@@ -36,7 +36,8 @@ from mcp_memory.entrypoints.server import resources
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
-from mcp_memory.entrypoints.server.strict_tool import failure, log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
+from mcp_memory.entrypoints.server.strict_tool import failure
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.freed_memory import give_back_memory
 
