@@ -210,9 +210,9 @@ def _protocol(app: App, security: TransportSecuritySettings) -> Starlette:
     from mcp_memory.entrypoints.http.hook_page import make_hook_page
     from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
     from mcp_memory.entrypoints.http.request_checks import Identify
-    from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
+    from mcp_memory.entrypoints.server.mcp_server import TOOLS, build_server
 
-    metrics = Metrics(app, [tool.name for tool in build_tools(app)])
+    metrics = Metrics(app, TOOLS)
     server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
