@@ -1,4 +1,4 @@
-"""The place of an index, the names of its collections and keys, its state, and its failure. Knows neither Chroma nor the truth."""
+"""The place of an index, the names of its collections, its state and failure. Knows neither Chroma nor the truth."""
 
 from __future__ import annotations
 
