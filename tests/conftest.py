@@ -27,7 +27,7 @@ if BRANCHES is not None:
 from mcp_memory.app import App, open_app
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records import data_folder, database
+from mcp_memory.stores.records import data_folder, database_sqlite
 from tests.shared_loading import share
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ _create_private = data_folder.create_private
 def _migrated() -> bytes:
     """The file of an empty memory."""
     with TemporaryDirectory() as folder:
-        database.Database(Path(folder)).close()
+        database_sqlite.SqliteDatabase(Path(folder)).close()
         return (Path(folder) / data_folder.FILE_NAME).read_bytes()
 
 
@@ -207,7 +207,7 @@ def _create_migrated(folder: Path, path: Path) -> None:
 def migrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new memory is a copy of one that was created and migrated, but where tests look at how that is done."""
     _migrated()
-    monkeypatch.setattr(database, "create_private", _create_migrated)
+    monkeypatch.setattr(database_sqlite, "create_private", _create_migrated)
 
 
 @pytest.fixture(scope="session")
