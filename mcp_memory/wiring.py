@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import Settings, at_work, zone_at_work
-from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, copies, restore
+from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, SqlRecordStore, copies, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -117,7 +118,7 @@ class Wiring:
         self.call_priority = CallPriority()
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
-        self.records = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
+        self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
         self._begun = self.records.revision()
 
@@ -505,7 +506,9 @@ class Wiring:
         """The images and documents of conversations."""
         from mcp_memory.services.sessions.message_files import Attachments
 
-        return Attachments(self.records, files_in(self.settings.data_dir / FILES_FOLDER), self.settings)
+        return Attachments(
+            self.records, self.records.files() or files_in(self.settings.data_dir / FILES_FOLDER), self.settings
+        )
 
     @made_once
     def extracting(self) -> Extractor:
@@ -633,9 +636,23 @@ def text_measure(encoding: str, factor: float | Literal["auto"] = "auto", client
     return Measure(count_raw=counter.count, truncate_raw=counter.truncate, factor=model_factor(factor, client))
 
 
+def record_store(settings: Settings, embedder: str, clock: Clock) -> SqlRecordStore:
+    """Open the truth where the settings say that it is. Raises StoreUnavailable with the remedy."""
+    if settings.database_url is None:
+        return SqliteRecordStore(settings.data_dir, embedder, clock)
+    try:
+        from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+    except ImportError as error:
+        raise StoreUnavailable(
+            "MCP_MEMORY_DATABASE_URL needs the extra `postgres`; install `mcp-memory-stack[postgres]`."
+        ) from error
+    migrate_url = settings.migrate_url.get_secret_value() if settings.migrate_url else ""
+    return PostgresRecordStore(settings.database_url.get_secret_value(), embedder, clock, migrate_url)
+
+
 def memory_exists(settings: Settings) -> bool:
-    """True where the data directory holds a memory already."""
-    return (settings.data_dir / FILE_NAME).exists()
+    """True where the settings name a database, or the data directory holds a memory already."""
+    return settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
 
 
 def copies_beside(settings: Settings) -> Sequence[Copy]:
