@@ -36,6 +36,10 @@ SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""
 LOOK_SECONDS: Final = 0.02
+LATER: Final = b"\0later\n"
+"""Said to a window of an earlier build: a later one has the memory, or is about to."""
+YIELD_SECONDS: Final = 5.0
+"""Time without an owner in which such a window leaves the memory to a later build."""
 LOST_SECONDS: Final = 25.0
 """Time without an owner after which a client is told, and that an owner may take to leave the memory to the next.
 
@@ -85,9 +89,18 @@ class Arrival(NamedTuple):
     @property
     def is_later(self) -> bool:
         """True for a client of a later build than this process has loaded."""
+        return self._build > OWN_BUILD
+
+    @property
+    def is_earlier(self) -> bool:
+        """True for a client of an earlier build; False for one whose program was replaced: it starts the later one."""
+        return () < self._build < OWN_BUILD
+
+    @property
+    def _build(self) -> tuple[int, ...]:
         said = self.said.get("build")
         parts = cast("list[object]", said) if isinstance(said, list) else []
-        return tuple(part for part in parts if isinstance(part, int)) > OWN_BUILD
+        return tuple(part for part in parts if isinstance(part, int))
 
     def send_on(self) -> None:
         """Close the connection of a client that finds the next owner. Raises OSError."""
@@ -106,7 +119,7 @@ class Door:
         self._data_dir = data_dir
         self._lock = lock
         self._listener = listener
-        self._socket = _mark(self._path(SOCKET)) if listener else None
+        self._socket = private_sockets.mark_of(self._path(SOCKET)) if listener else None
         self._is_open = self._is_closed = False
         self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
 
@@ -162,7 +175,7 @@ class Door:
             is_here = os.path.samestat(os.stat(self._data_dir), os.fstat(self._lock))
         except (OSError, StoreUnavailable):
             return False
-        return is_here and self._socket == _mark(self._path(SOCKET))
+        return is_here and self._socket == private_sockets.mark_of(self._path(SOCKET))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._data_dir, private_sockets.FOLDER, name)
@@ -173,7 +186,7 @@ class Door:
         if self._listener is None:
             about[ALONE] = True
         with contextlib.suppress(OSError):  # On a full disk nobody is told.
-            _write_private(self._path(ABOUT), json.dumps(about).encode())
+            private_sockets.write_private(self._path(ABOUT), json.dumps(about).encode())
         self._is_open = True
         if self._listener is not None:
             threading.Thread(target=self._accept, args=(self._listener,), name="door", daemon=True).start()
@@ -275,21 +288,6 @@ def _greeted(client: socket.socket) -> Arrival | None:
         if len(told) > MOST_HELLO_BYTES:
             break
     return None
-
-
-def _write_private(path: str, content: bytes) -> None:
-    """Write a new file that this user alone can read. Raises OSError."""
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(content)
-
-
-def _mark(path: str) -> tuple[int, int] | None:
-    """Return what tells a file from another that takes its place; None where there is none."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def connect(data_dir: str) -> socket.socket:

@@ -160,6 +160,21 @@ def listening(data_dir: str, place: int, name: str) -> socket.socket:
     return listener
 
 
+def mark_of(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from another that takes its place; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Write a new file that this user alone can read. Raises OSError."""
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+
+
 def received(client: socket.socket, size: object, most: int) -> bytes:
     """Return so many bytes of what the other end says. Raises OSError, and ValueError where it says less or more."""
     if not isinstance(size, int) or size > most:

@@ -78,7 +78,7 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
     while True:
         found = None
         try:
-            found = _reach(folder, told, relay.window)
+            found = _reach(folder, told, relay.window, claims=relay.may_claim)
         except StoreUnavailable as error:
             relay.give_up(str(error))
         if isinstance(found, Door):
@@ -96,13 +96,15 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
             relay.rest()
 
 
-def _reach(folder: str, told: Mapping[str, object], window: WindowState) -> socket.socket | Door | None:
+def _reach(
+    folder: str, told: Mapping[str, object], window: WindowState, *, claims: bool
+) -> socket.socket | Door | None:
     """Return a connection with the owner, or the door where nobody owns the memory; None where neither is to be had.
 
-    Raises StoreUnavailable where neither can be.
+    The door is not taken unless it `claims`. Raises StoreUnavailable where neither can be had.
     """
     try:
-        if claimed := Door.claim(folder):
+        if claims and (claimed := Door.claim(folder)):
             return claimed
         return door.greet(folder, "window", told, session=window.session, place=window.place)
     except OSError:  # It is stopped, or has more at its door than it takes in; or it ends, or has just the lock.
@@ -120,6 +122,7 @@ class Relay:
         self._has_heard = self._was_heard = False
         self._takes_more = True
         self._is_trusted = True
+        self._is_earlier = False
         self._parent = os.getppid()
         self._left_at: float | None = None
         self._heard_at = self._said_at = self._lost_at = time.monotonic()
@@ -142,6 +145,12 @@ class Relay:
         # It says that it is there before it reads: one that had said nothing has begun no call.
         self.window.begin_anew(is_lost=self._has_heard and not self._is_ending)
         return self._has_heard
+
+    @property
+    def may_claim(self) -> bool:
+        """False while a later build may take the memory first: else many windows of an earlier one would, in turn."""
+        has_waited = time.monotonic() > self._lost_at + door.YIELD_SECONDS
+        return has_waited or not self._is_earlier or door.build() != door.OWN_BUILD
 
     @property
     def may_rest(self) -> bool:
@@ -248,6 +257,8 @@ class Relay:
         self._has_heard = self._was_heard = True
         if line.startswith(door.PLACE):
             self.window.place = line[len(door.PLACE) : -1].decode("utf-8", "replace")
+        elif line == door.LATER:
+            self._is_earlier = True
         elif line.startswith(door.BYE):
             self._is_ending, self._takes_more = True, False
         elif not line.startswith(b"\0"):  # As HERE is, and what another version may say.

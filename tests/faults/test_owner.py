@@ -216,6 +216,37 @@ def test_what_is_no_text_or_no_word_that_a_window_knows_ends_none(data_dir: Path
     assert window.lines.is_empty
 
 
+def test_a_window_leaves_the_memory_to_a_later_build_that_it_was_told_of(data_dir: Path, start: Start) -> None:
+    """For a while: where none comes, it starts an owner as ever."""
+    window = start(data_dir)
+    window.call("push_task", goal="Mend the pump")
+    Impostor(data_dir, window).serve(door.LATER)
+    number = window.send_request("tools/call", {"name": "recall", "arguments": {"query": "pump"}})
+    until = time.monotonic() + door.YIELD_SECONDS - 2
+    while time.monotonic() < until:
+        assert private_sockets.is_free(str(data_dir))
+        time.sleep(0.1)
+    assert "Mend the pump" in said(window.result_of(number)) or window.owner
+
+
+def test_windows_of_an_earlier_build_are_told_of_a_later_one(
+    data_dir: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = start(data_dir)
+    version, at = door.OWN_BUILD[:-1], door.OWN_BUILD[-1]
+    for build, told in (((*version, at - 1), b"\0later\n"), ((), b"\0here\n")):
+        monkeypatch.setattr(door, "OWN_BUILD", build)
+        monkeypatch.setattr(door, "build", lambda build=build: build)
+        hello = as_told({"data_dir": data_dir, "namespace": "test"}) | {"folder": str(data_dir)}
+        with door.greet(str(data_dir), "window", hello, session="one", place=None) as connection:
+            assert connection.recv(len(told)) == told
+    monkeypatch.setattr(door, "OWN_BUILD", (*version, at + 1))
+    monkeypatch.setattr(door, "build", lambda: (*version, at + 1))
+    owned = window.owner
+    door.greet(str(data_dir), "hook", hello, name="Stop", size=0).close()
+    owned.wait(20)
+
+
 @pytest.fixture
 def owned(data_dir: Path, start: Start) -> Iterator["ServerProcess"]:
     window = start(data_dir)
