@@ -31,7 +31,7 @@ BYE: Final = b"\0bye "
 FAREWELL: Final = BYE + b"0\n"
 """The whole line. Earlier versions said in it how much they had read."""
 ABOUT: Final = "owner.json"
-"""What the owner says about itself. It is of use while the lock is held alone."""
+"""This file holds what the owner says about itself, and counts while somebody has the lock."""
 SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""

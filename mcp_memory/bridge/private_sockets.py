@@ -46,7 +46,7 @@ def open_private(folder: str, *, repairs: bool = False) -> int:
 
 
 def _refuse_foreign(path: str) -> None:
-    """Raise StoreUnavailable where what stands at the path is no folder, or another user's; OSError for nothing."""
+    """Raise StoreUnavailable where the path is no folder, or another user's; OSError where it is missing."""
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise StoreUnavailable(f"{path} is no folder; move it away, and a folder is made in its place.")
