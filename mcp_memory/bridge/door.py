@@ -137,7 +137,7 @@ class Door:
         """Return the door of the memory whose lock this process has, or was handed. Raises StoreUnavailable."""
         try:
             private_sockets.make_folder(data_dir)
-            place = private_sockets.open_private(data_dir, repairs=True)
+            place = private_sockets.open_private(data_dir)
         except OSError as error:
             os.close(lock)
             raise StoreUnavailable(f"{data_dir}/{private_sockets.FOLDER}: {error.strerror}; {CHOOSE_FOLDER}") from error

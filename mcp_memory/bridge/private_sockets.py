@@ -27,16 +27,15 @@ def are_possible() -> bool:
     return hasattr(socket, "AF_UNIX") and sys.platform in ("linux", "darwin")
 
 
-def open_private(folder: str, *, repairs: bool = False) -> int:
-    """Open the folder of sockets in a data directory; return its descriptor, which stays open.
+def open_private(folder: str) -> int:
+    """Open the folder of sockets in a data directory, which others may not look into any more; return its descriptor.
 
-    Raises OSError where it is missing, or others may look into it; with `repairs` they may no more. Raises
-    StoreUnavailable where another user's or no folder stands there.
+    Raises OSError where it is missing, and StoreUnavailable where another user's or no folder stands there.
     """
     _refuse_foreign(os.path.join(folder, FOLDER))
     place = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(place)
-    if repairs and status.st_uid == os.getuid() and status.st_mode & 0o077:
+    if status.st_uid == os.getuid() and status.st_mode & 0o077:
         os.fchmod(place, 0o700)
         status = os.fstat(place)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:

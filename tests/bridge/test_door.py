@@ -240,11 +240,13 @@ def test_an_owner_that_can_say_nothing_of_itself_serves_all_the_same(data_dir: s
 def test_a_folder_that_others_may_look_into_is_closed_to_them(data_dir: str) -> None:
     folder = Path(data_dir, private_sockets.FOLDER)
     folder.mkdir(mode=0o755, parents=True)
-    folder.chmod(0o755)
-    with pytest.raises(PermissionError):
-        connect(data_dir)
-    claimed(data_dir).release()
+    owned = claimed(data_dir)
     assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    connect(data_dir).close()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert owned.is_held
+    owned.release()
 
 
 def test_an_owner_learns_that_its_folder_is_gone(data_dir: str) -> None:
