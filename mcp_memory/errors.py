@@ -1,6 +1,10 @@
 """The error tree. Every message ends with the caller's next move, and the entrypoints show it unchanged."""
 
 from collections.abc import Sequence
+from typing import Final
+
+CHOOSE_FOLDER: Final = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
+"""The remedy where a data directory cannot be used."""
 
 
 class McpMemoryError(Exception):

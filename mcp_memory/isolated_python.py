@@ -42,8 +42,8 @@ def trusted_path() -> list[str]:
     """
     try:
         here = os.path.realpath(os.getcwd())
-    except OSError:  # The folder was removed while it was the working directory.
-        here = ""
+    except OSError:  # The folder was removed while it was the working directory: what is in it by name is gone, too.
+        return [entry for entry in sys.path if os.path.isabs(entry)]
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     trusted = [sys.prefix, sys.base_prefix, sys.exec_prefix, site.getusersitepackages()]
     return [

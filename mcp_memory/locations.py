@@ -76,6 +76,14 @@ def _given(name: str, chosen: Mapping[str, object]) -> str:
     return next((value for key, value in os.environ.items() if value and key.upper() == variable), "") or _written(name)
 
 
+def working_folder() -> str:
+    """Return this process's working directory; a path that no folder can have where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "\0"
+
+
 def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
     """Return what the settings of this process are read from, with the arguments `chosen`, for another to read them.
 

@@ -1,7 +1,8 @@
 """The door of a memory: the kernel's lock that makes its one owner, and the socket where clients arrive.
 
 The lock falls with the process. So of several that start at once, or that lose their owner, only one opens the memory.
-The process that has the lock may pass it on to one that it forks.
+The process that has the lock may pass it on to one that it forks. It is tried first, for writing and for reading: who
+does not get it is a client, or is told a sentence.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple, cast
 
 from mcp_memory import __version__
 from mcp_memory.bridge import private_sockets
-from mcp_memory.errors import StoreUnavailable
+from mcp_memory.errors import CHOOSE_FOLDER, StoreUnavailable
 
 HERE: Final = b"\0here\n"
 """The owner has heard a client, at its first words and whenever it asks STILL_HERE. No message begins with a zero."""
@@ -29,11 +30,16 @@ BYE: Final = b"\0bye "
 """Begins the line by which an owner says that it reads no more, and ends in order."""
 FAREWELL: Final = BYE + b"0\n"
 """The whole line. Earlier versions said in it how much they had read."""
-LOCK: Final = "owner.lock"
+ABOUT: Final = "owner.json"
+"""This file holds what the owner says about itself, and counts while somebody has the lock."""
 SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""
 LOOK_SECONDS: Final = 0.02
+LATER: Final = b"\0later\n"
+"""Said to a window of an earlier build: a later one has the memory, or is about to."""
+YIELD_SECONDS: Final = 5.0
+"""Time without an owner in which such a window leaves the memory to a later build."""
 LOST_SECONDS: Final = 25.0
 """Time without an owner after which a client is told, and that an owner may take to leave the memory to the next.
 
@@ -41,6 +47,15 @@ With the seconds in which a silent owner is asked, a machine may stand still for
 """
 MOST_HELLO_BYTES: Final = 262_144
 MOST_NAME_BYTES: Final = 1_000
+ALONE: Final = "alone"
+_ALONE: Final = (
+    "The process that owns this memory (pid {pid}) serves its own client alone, since the system lets it make no"
+    " socket. Close that client, or allow it sockets, and try again."
+)
+_NO_SOCKET: Final = (
+    "The system lets this process make no socket, by which it would reach the process that owns this memory (pid"
+    " {pid}). Allow it, or close that process's clients, and try again."
+)
 
 
 def build() -> tuple[int, ...]:
@@ -74,9 +89,18 @@ class Arrival(NamedTuple):
     @property
     def is_later(self) -> bool:
         """True for a client of a later build than this process has loaded."""
+        return self._build > OWN_BUILD
+
+    @property
+    def is_earlier(self) -> bool:
+        """True for a client of an earlier build; False for one whose program was replaced: it starts the later one."""
+        return () < self._build < OWN_BUILD
+
+    @property
+    def _build(self) -> tuple[int, ...]:
         said = self.said.get("build")
         parts = cast("list[object]", said) if isinstance(said, list) else []
-        return tuple(part for part in parts if isinstance(part, int)) > OWN_BUILD
+        return tuple(part for part in parts if isinstance(part, int))
 
     def send_on(self) -> None:
         """Close the connection of a client that finds the next owner. Raises OSError."""
@@ -86,12 +110,16 @@ class Arrival(NamedTuple):
 
 
 class Door:
-    """The right to own a memory, and the socket where its clients arrive: the process that `open`s it lets them in."""
+    """The right to own a memory, and the socket where its clients arrive: the process that `open`s it lets them in.
 
-    def __init__(self, data_dir: str, lock: int, listener: socket.socket) -> None:
+    Without a `listener`, as where the system forbids such sockets, nobody arrives, and nobody else may open the memory.
+    """
+
+    def __init__(self, data_dir: str, lock: int, listener: socket.socket | None) -> None:
         self._data_dir = data_dir
         self._lock = lock
         self._listener = listener
+        self._socket = private_sockets.mark_of(self._path(SOCKET)) if listener else None
         self._is_open = self._is_closed = False
         self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
 
@@ -99,38 +127,30 @@ class Door:
     def claim(cls, data_dir: str) -> "Door | None":
         """Return the door of the memory in that directory, which is made; None where another process has it.
 
-        Raises OSError where there can be no lock or socket.
+        Raises StoreUnavailable where there can be no lock.
         """
-        os.makedirs(data_dir, 0o700, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(os.path.join(data_dir, private_sockets.FOLDER), 0o700)
-        place = private_sockets.open_private(data_dir, repairs=True)
-        try:
-            lock = private_sockets.locked(LOCK, place)
-            if lock is None:
-                return None
-            try:
-                os.ftruncate(lock, 0)  # What the last owner said of itself.
-                return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
-            except OSError:
-                os.close(lock)
-                raise
-        finally:
-            os.close(place)
+        lock = private_sockets.locked(data_dir)
+        return None if lock is None else cls.inherit(data_dir, lock)
 
     @classmethod
     def inherit(cls, data_dir: str, lock: int) -> "Door":
-        """Return the door of the memory whose lock another process has handed over. Raises OSError."""
+        """Return the door of the memory whose lock this process has, or was handed. Raises StoreUnavailable."""
         try:
+            private_sockets.make_folder(data_dir)
             place = private_sockets.open_private(data_dir)
-            try:
-                os.ftruncate(lock, 0)
-                return cls(data_dir, lock, private_sockets.listening(data_dir, place, SOCKET))
-            finally:
-                os.close(place)
-        except OSError:
+        except OSError as error:
+            os.close(lock)
+            raise StoreUnavailable(f"{data_dir}/{private_sockets.FOLDER}: {error.strerror}; {CHOOSE_FOLDER}") from error
+        except StoreUnavailable:
             os.close(lock)
             raise
+        listener = None
+        with contextlib.suppress(OSError):
+            os.unlink(ABOUT, dir_fd=place)  # What the last owner said of itself.
+        with contextlib.suppress(OSError):  # Without a socket the memory is this process's all the same.
+            listener = private_sockets.listening(data_dir, place, SOCKET)
+        os.close(place)
+        return cls(data_dir, lock, listener)
 
     @property
     def is_open(self) -> bool:
@@ -138,35 +158,43 @@ class Door:
         return self._is_open
 
     @property
-    def descriptors(self) -> tuple[int, int]:
+    def is_reachable(self) -> bool:
+        """True where clients can arrive once it is open."""
+        return self._listener is not None
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
         """The files of the lock and the socket."""
-        return self._lock, self._listener.fileno()
+        return (self._lock,) if self._listener is None else (self._lock, self._listener.fileno())
 
     @property
     def is_held(self) -> bool:
-        """False once the folder, the lock's file or the socket is gone: no client finds it any more."""
+        """False once the folder or the socket is gone, or another stands there: no client finds it any more."""
         try:
-            place = private_sockets.open_private(self._data_dir)
-        except OSError:
+            os.close(private_sockets.open_private(self._data_dir))
+            is_here = os.path.samestat(os.stat(self._data_dir), os.fstat(self._lock))
+        except (OSError, StoreUnavailable):
             return False
-        try:
-            os.stat(SOCKET, dir_fd=place)
-            return os.stat(LOCK, dir_fd=place).st_ino == os.fstat(self._lock).st_ino
-        except OSError:
-            return False
-        finally:
-            os.close(place)
+        return is_here and self._socket == private_sockets.mark_of(self._path(SOCKET))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._data_dir, private_sockets.FOLDER, name)
 
     def open(self, **said: object) -> None:
-        """Let clients in from now on. What the process says about itself stands in the lock's file, with its id."""
+        """Let clients in from now on. What the process says about itself stands in a file beside the socket."""
         about = {"pid": os.getpid(), "version": __version__, "since": time.time(), **said}
-        os.pwrite(self._lock, json.dumps(about).encode(), 0)
+        if self._listener is None:
+            about[ALONE] = True
+        with contextlib.suppress(OSError):  # On a full disk nobody is told.
+            private_sockets.write_private(self._path(ABOUT), json.dumps(about).encode())
         self._is_open = True
-        threading.Thread(target=self._accept, name="door", daemon=True).start()
+        if self._listener is not None:
+            threading.Thread(target=self._accept, args=(self._listener,), name="door", daemon=True).start()
 
     def pass_on(self) -> None:
         """Leave both to the forked process that has copies of them."""
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
         os.close(self._lock)
 
     def next_arrival(self) -> Arrival | None:
@@ -176,8 +204,11 @@ class Door:
     def close(self) -> None:
         """Let nobody arrive any more, but keep the memory. It may be called twice, by two threads."""
         self._is_closed = True
+        if self._listener is None:
+            return self._arrivals.put(None)
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it, and says that nobody comes.
+        return None
 
     def refuse_all(self, sentence: str) -> None:
         """Refuse clients that arrive, and have arrived, with this sentence, until the door is closed.
@@ -201,19 +232,19 @@ class Door:
     def release(self) -> None:
         """Leave the memory to another process. It may be called twice. Both files stay: the next process uses them."""
         self.close()
-        if not self._is_open:
+        if self._listener is not None and not self._is_open:
             self._listener.close()
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         """Take clients in until the door is closed. Where files have run out, they wait at it."""
         greeting: list[threading.Thread] = []
-        with self._listener:
+        with listener:
             while not self._is_closed:
                 try:
-                    client, _ = self._listener.accept()
+                    client, _ = listener.accept()
                 except OSError:
                     time.sleep(LOOK_SECONDS)
                 else:
@@ -260,10 +291,16 @@ def _greeted(client: socket.socket) -> Arrival | None:
 
 
 def connect(data_dir: str) -> socket.socket:
-    """Return a connection with the owner of that memory. Raises OSError where none is there."""
+    """Return a connection with the owner of that memory.
+
+    Raises OSError where none is there, and StoreUnavailable where there can be none.
+    """
     place = private_sockets.open_private(data_dir)
     try:
-        owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except PermissionError as error:
+            raise StoreUnavailable(_NO_SOCKET.format(pid=owner_of(data_dir).get("pid", "?"))) from error
         try:
             owner.settimeout(PATIENCE_SECONDS)
             try:
@@ -274,6 +311,8 @@ def connect(data_dir: str) -> socket.socket:
                 raise PermissionError("the socket is another user's")
         except OSError:
             owner.close()
+            if owner_of(data_dir).get(ALONE):
+                raise StoreUnavailable(silence(data_dir)) from None
             raise
         return owner
     finally:
@@ -306,17 +345,14 @@ def greet(data_dir: str, kind: str, told: Mapping[str, object], **said: object) 
 def take_over(data_dir: str) -> Door | None:
     """Return the door of that memory, whose owner leaves it to this process after the calls at work.
 
-    None where there can be none. Raises StoreUnavailable where the owner stays, or does not answer.
+    None where the system has no such locks. Raises StoreUnavailable where the owner stays, or does not answer.
     """
     if not private_sockets.are_possible():
         return None
     until = time.monotonic() + LOST_SECONDS
     while time.monotonic() < until:
-        try:
-            if claimed := Door.claim(data_dir):
-                return claimed
-        except OSError:
-            return None
+        if claimed := Door.claim(data_dir):
+            return claimed
         with contextlib.suppress(OSError):  # It is ending, has just begun, or does not answer.
             if taken := _handed_over(data_dir):
                 return taken
@@ -337,6 +373,8 @@ def _handed_over(data_dir: str) -> Door | None:
 def silence(data_dir: str) -> str:
     """Say that the owner of that memory does not answer, and what helps."""
     owner = owner_of(data_dir)
+    if owner.get(ALONE):
+        return _ALONE.format(pid=owner["pid"])
     who = f"The process that owns this memory (pid {owner['pid']})" if owner else "The process that owns this memory"
     return f"{who} does not answer; it may be stopped or at its limit. Try again later; if it stays so, end it."
 
@@ -344,19 +382,13 @@ def silence(data_dir: str) -> str:
 def owner_of(data_dir: str) -> Mapping[str, object]:
     """Return what the process that owns a memory says about itself; empty where none does.
 
-    `pid`, `version`, `since` (seconds since 1970); `at` where it serves an address.
+    `pid`, `version`, `since` (seconds since 1970); `at` where it serves an address, `alone` where nobody can reach it.
     """
     try:
-        place = private_sockets.open_private(data_dir)
-    except OSError:
-        return {}
-    try:
-        if private_sockets.is_free(LOCK, place):
+        if private_sockets.is_free(data_dir):
             return {}
-        with open(os.path.join(data_dir, private_sockets.FOLDER, LOCK), "rb") as file:
+        with open(os.path.join(data_dir, private_sockets.FOLDER, ABOUT), "rb") as file:
             said: object = json.loads(file.read(MOST_NAME_BYTES))
     except (OSError, ValueError):
         return {}
-    finally:
-        os.close(place)
     return cast("Mapping[str, object]", said) if isinstance(said, dict) else {}

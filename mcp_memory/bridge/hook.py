@@ -19,7 +19,15 @@ from mcp_memory.bridge.door import Door
 from mcp_memory.bridge.duplicate_hooks import is_first, let_again
 from mcp_memory.bridge.owner_start import Own, start
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
-from mcp_memory.locations import FAILURES_FILE, MEMORY_FILE, NOTES_FOLDER, as_told, data_dir, is_elsewhere
+from mcp_memory.locations import (
+    FAILURES_FILE,
+    MEMORY_FILE,
+    NOTES_FOLDER,
+    as_told,
+    data_dir,
+    is_elsewhere,
+    working_folder,
+)
 
 Alone = Callable[[str, bytes, Mapping[str, object]], str]
 OUTPUT, FAILURE = b"o", b"e"
@@ -119,20 +127,16 @@ def _may_have_owner(name: str, overrides: Mapping[str, object]) -> bool:
 def _ask(name: str, raw: bytes, overrides: Mapping[str, object], own: Own) -> tuple[bytes, bytes] | None:
     """Return the answer of the memory's owner, which is started where there is none: OUTPUT or FAILURE, and a text.
 
-    None where there can be none. Raises StoreUnavailable where it does not answer.
+    None where this process has the lock, and can start none. Raises StoreUnavailable where it does not answer.
     """
     if len(raw) > MOST_BYTES:
         raise InvalidRequest(f"its input has more than {MOST_BYTES // 1_048_576} MiB")
     folder, until = data_dir(overrides), time.monotonic() + FINDING_SECONDS
     while time.monotonic() < until:
-        try:
-            told = as_told(overrides) | {"folder": os.getcwd()}
-            claimed = Door.claim(folder)
-        except OSError:  # There can be no such socket, or there is no working directory.
-            return None
+        told = as_told(overrides) | {"folder": working_folder()}
+        claimed = Door.claim(folder)
         if claimed and not start(claimed, folder, overrides, own):
-            claimed.release()
-            return None
+            return None  # The lock is this process's until it ends.
         is_told = False
         try:
             with door.greet(folder, "hook", told, name=name, size=len(raw)) as owner:

@@ -19,12 +19,12 @@ MOST_LOG_BYTES: Final = 1_000_000
 
 
 def start(door: Door, data_dir: str, chosen: Mapping[str, object], own: Own) -> bool:
-    """Fork a process that owns the memory by this door; False where the system cannot fork.
+    """Fork a process that owns the memory by this door; False where the system cannot fork, or nobody could reach it.
 
     No thread may have been started. The other process does not return from here. Where this one was started before an
     update, the other one starts Python again: what is loaded fits no module that it would load now.
     """
-    if not hasattr(os, "fork"):
+    if not hasattr(os, "fork") or not door.is_reachable:
         return False
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # A client may have left it ignored: then no child is waited for.
     try:
@@ -56,13 +56,16 @@ def _start_again(door: Door, data_dir: str, chosen: Mapping[str, object]) -> Non
     os.execv(command[0], [*command, json.dumps([data_dir, given, *door.descriptors])])
 
 
-def _let_go(data_dir: str, kept: tuple[int, int]) -> None:
+def _let_go(data_dir: str, kept: tuple[int, ...]) -> None:
     """Let go of the client's streams, for whose end it waits, and of all files but the two. Raises OSError."""
     null = os.open(os.devnull, os.O_RDWR)
     log = os.path.join(data_dir, LIVE_FOLDER, LOG_FILE)
-    told = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    if os.fstat(told).st_size > MOST_LOG_BYTES:
-        os.ftruncate(told, 0)
+    try:
+        told = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        if os.fstat(told).st_size > MOST_LOG_BYTES:
+            os.ftruncate(told, 0)
+    except OSError:  # Without a log, clients are served all the same.
+        told = null
     for number, stream in enumerate((null, null, told)):
         os.dup2(stream, number)
     for each in map(int, os.listdir("/dev/fd")):

@@ -1,10 +1,15 @@
-"""Sockets between a user's processes, in a private folder of the data directory. Imports nothing slow."""
+"""The lock of a data directory, and sockets between a user's processes in a private folder of it.
+
+Imports nothing slow.
+"""
 
 import contextlib
 import os
 import socket
+import stat
 import sys
 
+from mcp_memory.errors import CHOOSE_FOLDER, StoreUnavailable
 from mcp_memory.locations import LIVE_FOLDER as FOLDER
 
 WAITING = 128
@@ -22,20 +27,56 @@ def are_possible() -> bool:
     return hasattr(socket, "AF_UNIX") and sys.platform in ("linux", "darwin")
 
 
-def open_private(folder: str, *, repairs: bool = False) -> int:
-    """Open the folder of sockets in a data directory; return its descriptor, which stays open.
+def open_private(folder: str) -> int:
+    """Open the folder of sockets in a data directory, which others may not look into any more; return its descriptor.
 
-    Raises OSError where it is missing, is somebody else's, or others may look into it; with `repairs` they may no more.
+    Raises OSError where it is missing, and StoreUnavailable where another user's or no folder stands there.
     """
+    _refuse_foreign(os.path.join(folder, FOLDER))
     place = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(place)
-    if repairs and status.st_uid == os.getuid() and status.st_mode & 0o077:
+    if status.st_uid == os.getuid() and status.st_mode & 0o077:
         os.fchmod(place, 0o700)
         status = os.fstat(place)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         os.close(place)
         raise PermissionError("the folder of sockets is not private")
     return place
+
+
+def _refuse_foreign(path: str) -> None:
+    """Raise StoreUnavailable where the path is no folder, or another user's; OSError where it is missing."""
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise StoreUnavailable(f"{path} is no folder; move it away, and a folder is made in its place.")
+    if status.st_uid != os.getuid():
+        raise StoreUnavailable(_foreign(path, status.st_uid))
+
+
+def _foreign(path: str, user: int) -> str:
+    """Say that the path is another user's, by name where the system knows it."""
+    import pwd  # Windows has none.
+
+    try:
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:
+        name = str(user)
+    return (
+        f"{path} is of the user {name}, and one user alone can use a memory. Work as that user, or set"
+        " MCP_MEMORY_DATA_DIR to a folder of your own."
+    )
+
+
+def make_folder(folder: str) -> None:
+    """Make the folder of sockets in a data directory, where it is missing. Raises StoreUnavailable."""
+    try:
+        os.mkdir(os.path.join(folder, FOLDER), 0o700)
+    except FileExistsError:
+        pass
+    except PermissionError as error:
+        raise StoreUnavailable(f"{folder} may not be written; {CHOOSE_FOLDER}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{folder}: {error.strerror}; {CHOOSE_FOLDER}") from error
 
 
 def address(folder: str, place: int, name: str) -> str:
@@ -54,28 +95,45 @@ def is_same_user(connection: socket.socket) -> bool:
     return int.from_bytes(credentials[4:8], sys.byteorder) == os.getuid()
 
 
-def locked(name: str, place: int) -> int | None:
-    """Return the descriptor of the file, locked; None where another process has it. Raises OSError."""
+def locked(folder: str) -> int | None:
+    """Return the descriptor of the data directory, which is made, locked; None where another process has the lock.
+
+    The directory itself has the lock: what is in it, a user may delete while its owner stands still.
+
+    Raises StoreUnavailable where there can be no lock.
+    """
     import fcntl  # Windows has none, nor such sockets.
 
-    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.makedirs(folder, 0o700, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise
+    except BlockingIOError:
+        return None
     except OSError as error:
-        os.close(lock)
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
+        raise StoreUnavailable(_why_closed(folder, error)) from error
     return lock
 
 
-def is_free(name: str, place: int) -> bool:
-    """True where no process has the file locked, or there is none."""
+def _why_closed(folder: str, error: OSError) -> str:
+    """Say why a data directory cannot be made or opened."""
+    with contextlib.suppress(OSError):
+        if (user := os.stat(folder).st_uid) != os.getuid():
+            return _foreign(folder, user)
+    return f"{folder}: {error.strerror}; {CHOOSE_FOLDER}"
+
+
+def is_free(folder: str) -> bool:
+    """True where no process has the data directory locked, or there is none. Raises OSError where it is closed."""
     import fcntl
 
     try:
-        lock = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=place)
-    except OSError:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return True
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -99,6 +157,21 @@ def listening(data_dir: str, place: int, name: str) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def mark_of(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from another that takes its place; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Write a new file that this user alone can read. Raises OSError."""
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
 
 
 def received(client: socket.socket, size: object, most: int) -> bytes:

@@ -20,7 +20,8 @@ from mcp_memory.bridge.door import Door
 from mcp_memory.bridge.end_with_client import WATCH_SECONDS, leave
 from mcp_memory.bridge.owner_start import LOG_FILE, Own, start
 from mcp_memory.bridge.window_state import MOST_BYTES, WindowState, take_lines
-from mcp_memory.locations import LIVE_FOLDER, as_told, data_dir, is_elsewhere, named
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.locations import LIVE_FOLDER, as_told, data_dir, is_elsewhere, named, working_folder
 
 LOOK_SECONDS: Final = 0.05
 ASK_SECONDS: Final = 2.0
@@ -52,19 +53,18 @@ def pass_on(chosen: Mapping[str, object], own: Own) -> Takeover:
     """Pass messages on until the client leaves, and end the process; return where this one must own the memory.
 
     `chosen` are the arguments that the settings are made with, and `own` is what another process runs that owns it.
+
+    Raises StoreUnavailable where the memory can have no owner.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: leave())
     names, folder = named(chosen), data_dir(chosen)
     if not folder or not _has_client() or is_elsewhere(chosen) or not private_sockets.are_possible():
         return Takeover(names=names)
-    try:
-        told = as_told(chosen) | {"folder": os.getcwd()}
-        claimed = Door.claim(folder)
-        if claimed and not start(claimed, folder, chosen, own):
-            return Takeover(names=names, door=claimed)
-    except OSError:  # There can be no such socket here, or no working directory.
-        return Takeover(names=names)
+    told = as_told(chosen) | {"folder": working_folder()}
+    claimed = Door.claim(folder)
+    if claimed and not start(claimed, folder, chosen, own):
+        return Takeover(names=names, door=claimed)
     return _serve_client(folder, told, lambda door: start(door, folder, chosen, own))
 
 
@@ -76,7 +76,11 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
     """Pass messages on, from one owner to the next, until the client leaves."""
     relay, started = Relay(WindowState()), 1
     while True:
-        found = _reach(folder, told, relay.window)
+        found = None
+        try:
+            found = _reach(folder, told, relay.window, claims=relay.may_claim)
+        except StoreUnavailable as error:
+            relay.give_up(str(error))
         if isinstance(found, Door):
             if start_owner(found):
                 started += 1
@@ -92,10 +96,15 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
             relay.rest()
 
 
-def _reach(folder: str, told: Mapping[str, object], window: WindowState) -> socket.socket | Door | None:
-    """Return a connection with the owner, or the door where nobody owns the memory; None where neither is to be had."""
+def _reach(
+    folder: str, told: Mapping[str, object], window: WindowState, *, claims: bool
+) -> socket.socket | Door | None:
+    """Return a connection with the owner, or the door where nobody owns the memory; None where neither is to be had.
+
+    The door is not taken unless it `claims`. Raises StoreUnavailable where neither can be had.
+    """
     try:
-        if claimed := Door.claim(folder):
+        if claims and (claimed := Door.claim(folder)):
             return claimed
         return door.greet(folder, "window", told, session=window.session, place=window.place)
     except OSError:  # It is stopped, or has more at its door than it takes in; or it ends, or has just the lock.
@@ -113,6 +122,7 @@ class Relay:
         self._has_heard = self._was_heard = False
         self._takes_more = True
         self._is_trusted = True
+        self._is_earlier = False
         self._parent = os.getppid()
         self._left_at: float | None = None
         self._heard_at = self._said_at = self._lost_at = time.monotonic()
@@ -132,8 +142,15 @@ class Relay:
             while self._is_trusted and self._step():
                 pass
         self._owner, self._lost_at = None, time.monotonic()
-        self.window.begin_anew(is_lost=not self._is_ending)
+        # It says that it is there before it reads: one that had said nothing has begun no call.
+        self.window.begin_anew(is_lost=self._has_heard and not self._is_ending)
         return self._has_heard
+
+    @property
+    def may_claim(self) -> bool:
+        """False while a later build may take the memory first: else many windows of an earlier one would, in turn."""
+        has_waited = time.monotonic() > self._lost_at + door.YIELD_SECONDS
+        return has_waited or not self._is_earlier or door.build() != door.OWN_BUILD
 
     @property
     def may_rest(self) -> bool:
@@ -239,10 +256,12 @@ class Relay:
             return self.give_up(door.sentence_of(line))
         self._has_heard = self._was_heard = True
         if line.startswith(door.PLACE):
-            self.window.place = line[len(door.PLACE) : -1].decode()
+            self.window.place = line[len(door.PLACE) : -1].decode("utf-8", "replace")
+        elif line == door.LATER:
+            self._is_earlier = True
         elif line.startswith(door.BYE):
             self._is_ending, self._takes_more = True, False
-        elif line != door.HERE:
+        elif not line.startswith(b"\0"):  # As HERE is, and what another version may say.
             self.window.answer(line)
         return None
 

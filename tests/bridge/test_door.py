@@ -1,8 +1,10 @@
 """The lock that makes a memory's one owner, and the socket by which its clients arrive."""
 
 import contextlib
+import getpass
 import json
 import os
+import shutil
 import socket
 import threading
 import time
@@ -12,6 +14,7 @@ import pytest
 
 from mcp_memory.bridge import door, private_sockets
 from mcp_memory.bridge.door import FAREWELL, HERE, OWN_BUILD, Door, connect, greet, owner_of, refusal
+from mcp_memory.errors import StoreUnavailable
 from tests.forked import run_forked
 
 pytestmark = pytest.mark.skipif(not private_sockets.are_possible(), reason="no sockets that name their user")
@@ -126,27 +129,124 @@ def test_what_a_killed_owner_left_is_used_by_the_next(data_dir: str) -> None:
     folder.mkdir(mode=0o700, parents=True)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder / door.SOCKET))
-    (folder / door.LOCK).touch(0o600)
-    claimed(data_dir).release()
+    (folder / door.ABOUT).write_text('{"pid": 1}', "utf-8")
+    owned = claimed(data_dir)
+    assert owner_of(data_dir)["pid"] == os.getpid()
+    owned.release()
 
 
-def test_where_there_can_be_no_socket_the_memory_is_left_free(data_dir: str) -> None:
+def test_where_there_can_be_no_socket_the_memory_is_one_process_s_alone(data_dir: str) -> None:
     folder = Path(data_dir, private_sockets.FOLDER)
     (folder / door.SOCKET).mkdir(parents=True)
-    with pytest.raises(OSError, match=r"directory|permitted"):
-        Door.claim(data_dir)
+    owned = claimed(data_dir)
+    assert not owned.is_reachable
+    assert Door.claim(data_dir) is None
+    with pytest.raises(StoreUnavailable, match=rf"pid {os.getpid()}\) serves its own client alone"):
+        greet(data_dir, "window", {})
+    owned.close()
+    assert owned.next_arrival() is None
+    owned.release()
     (folder / door.SOCKET).rmdir()
     claimed(data_dir).release()
+
+
+def test_a_process_that_may_make_no_socket_is_told_so_beside_an_owner(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = claimed(data_dir)
+
+    def forbid(*_given: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", forbid)
+        with pytest.raises(StoreUnavailable, match="lets this process make no socket"):
+            greet(data_dir, "window", {})
+    owned.release()
+
+
+@pytest.mark.parametrize("in_place", ["file", "link"])
+def test_what_stands_in_place_of_its_folder_is_named_and_the_memory_left_free(data_dir: str, in_place: str) -> None:
+    folder = Path(data_dir, private_sockets.FOLDER)
+    folder.parent.mkdir()
+    if in_place == "file":
+        folder.touch()
+    else:
+        (folder.parent / "other").mkdir(0o700)
+        folder.symlink_to(folder.parent / "other")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=rf"{folder} is no folder; move it away"):
+            Door.claim(data_dir)
+    folder.unlink()
+    claimed(data_dir).release()
+
+
+def test_another_user_is_told_whose_the_folder_is(data_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is owned, and while it is not."""
+    name, owned = getpass.getuser(), claimed(data_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getuid", lambda: 12_345)
+        assert Door.claim(data_dir) is None
+        with pytest.raises(StoreUnavailable, match=f"/live is of the user {name}, "):
+            greet(data_dir, "window", {})
+        owned.release()
+        with pytest.raises(StoreUnavailable, match=f"/live is of the user {name}, "):
+            Door.claim(data_dir)
+    claimed(data_dir).release()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the super-user may open anything")
+def test_a_folder_that_may_not_be_opened_is_named(data_dir: str) -> None:
+    Path(data_dir).mkdir(0o000)
+    with pytest.raises(StoreUnavailable, match=rf"{data_dir}: "):
+        Door.claim(data_dir)
+
+
+@pytest.mark.parametrize("deleted", [door.ABOUT, door.SOCKET, ""])
+def test_nobody_else_owns_the_memory_whatever_of_its_files_is_deleted(data_dir: str, deleted: str) -> None:
+    """The owner may stand still meanwhile, and find out only when it goes on."""
+    owned = claimed(data_dir)
+    if deleted:
+        Path(data_dir, private_sockets.FOLDER, deleted).unlink()
+    else:
+        shutil.rmtree(Path(data_dir, private_sockets.FOLDER))
+    assert Door.claim(data_dir) is None
+    assert owned.is_held == (deleted == door.ABOUT)
+    owned.release()
+    claimed(data_dir).release()
+
+
+def test_an_owner_learns_that_its_socket_is_anothers(data_dir: str) -> None:
+    owned, path = claimed(data_dir), Path(data_dir, private_sockets.FOLDER, door.SOCKET)
+    path.unlink()
+    path.touch()
+    assert not owned.is_held
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        assert not owned.is_held
+    owned.release()
+
+
+def test_an_owner_that_can_say_nothing_of_itself_serves_all_the_same(data_dir: str) -> None:
+    Path(data_dir, private_sockets.FOLDER, door.ABOUT).mkdir(parents=True)
+    owned = claimed(data_dir)
+    with connect(data_dir):
+        assert owner_of(data_dir) == {}
+        assert not private_sockets.is_free(data_dir)
+    owned.release()
 
 
 def test_a_folder_that_others_may_look_into_is_closed_to_them(data_dir: str) -> None:
     folder = Path(data_dir, private_sockets.FOLDER)
     folder.mkdir(mode=0o755, parents=True)
-    folder.chmod(0o755)
-    with pytest.raises(PermissionError):
-        connect(data_dir)
-    claimed(data_dir).release()
+    owned = claimed(data_dir)
     assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    connect(data_dir).close()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert owned.is_held
+    owned.release()
 
 
 def test_an_owner_learns_that_its_folder_is_gone(data_dir: str) -> None:

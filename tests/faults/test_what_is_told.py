@@ -142,7 +142,7 @@ def test_a_backup_for_which_there_is_no_room_leaves_nothing_half(data_dir: Path,
 @pytest.mark.parametrize("fault", ["read-only-folder", "read-only-store"])
 def test_a_file_system_that_is_read_only_is_named_with_the_remedy(data_dir: Path, tmp_path: Path, fault: str) -> None:
     """S2.3: for servers and commands alike, whoever starts them."""
-    copying = 'cp -r "$1"/. "$0"' if fault == "read-only-store" else "true"
+    copying = 'cp -r "$1"/. "$0" && mkdir -p -m 700 "$0"/live' if fault == "read-only-store" else "true"
     script = f'mount -t tmpfs none "$0" && {copying} && chmod 700 "$0" && mount -o remount,ro "$0"'
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -76,18 +76,23 @@ def stop(settings: "Settings") -> None:
     from mcp_memory.bridge import door, private_sockets
 
     folder = str(settings.data_dir)
-    owner: Mapping[str, object] = door.owner_of(folder) if private_sockets.are_possible() else {}
-    if not owner:
-        raise NotFound(f"No process serves the memory in {folder}.")
-    with door.greet(folder, "stop", {}) as connection:
-        connection.settimeout(STOP_SECONDS)
-        connection.recv(1)
-    until = time.monotonic() + STOP_SECONDS
-    while door.owner_of(folder).get("pid") == owner["pid"]:
+    try:
+        if not private_sockets.are_possible() or private_sockets.is_free(folder):
+            raise NotFound(f"No process serves the memory in {folder}.")
+        owner = door.owner_of(folder)
+        with door.greet(folder, "stop", {}) as connection:
+            connection.settimeout(STOP_SECONDS)
+            connection.recv(1)
+    except PermissionError as error:
+        raise StoreUnavailable(f"{folder} may not be opened; work as the user whose it is.") from error
+    except OSError as error:
+        raise StoreUnavailable(door.silence(folder)) from error
+    who, until = f"Process {owner['pid']}" if owner else "The process", time.monotonic() + STOP_SECONDS
+    while not private_sockets.is_free(folder) and door.owner_of(folder) == owner:
         if time.monotonic() > until:
-            raise StoreUnavailable(f"Process {owner['pid']} has not ended within {STOP_SECONDS:.0f} seconds.")
+            raise StoreUnavailable(f"{who} has not ended within {STOP_SECONDS:.0f} seconds.")
         time.sleep(door.LOOK_SECONDS)
-    screen().print(f"Process {owner['pid']} has ended.")
+    screen().print(f"{who} has ended.")
 
 
 def demo(as_json: AsJson = False) -> None:

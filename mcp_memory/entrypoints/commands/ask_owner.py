@@ -16,7 +16,7 @@ from mcp_memory.bridge import door
 from mcp_memory.bridge.door import Door
 from mcp_memory.entrypoints.commands.console import INTERRUPTED
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.locations import as_told, screen_variables
+from mcp_memory.locations import as_told, screen_variables, working_folder
 
 STREAM: Final = Path("-")
 """Standard input or output, where a file could be named."""
@@ -28,21 +28,18 @@ _IN_DOUBT: Final = (
 )
 
 
-def door_or_answer(folder: str, chosen: Mapping[str, object], name: str, given: Mapping[str, Any]) -> Door | int | None:
+def door_or_answer(folder: str, chosen: Mapping[str, object], name: str, given: Mapping[str, Any]) -> Door | int:
     """Return the door where nobody owns the memory in that folder; else its owner runs the command: its exit code.
 
-    None where there can be no door. `name` is a command's in `performing`, `given` are its arguments.
+    `name` is a command's in `performing`, `given` are its arguments.
 
-    Raises StoreUnavailable where the owner does not answer, or ended before the command did.
+    Raises StoreUnavailable where there can be no owner, or it does not answer, or ended before the command did.
     """
     content = json.dumps(given, default=_as_json).encode()
     told, until = _told(chosen), time.monotonic() + door.LOST_SECONDS
     while time.monotonic() < until:
-        try:
-            if claimed := Door.claim(folder):
-                return claimed
-        except OSError:  # There can be no such lock or socket.
-            return None
+        if claimed := Door.claim(folder):
+            return claimed
         greeting = (folder, "command", told)
         with contextlib.suppress(OSError), door.greet(*greeting, name=name, size=len(content)) as owner:
             until = time.monotonic() + door.LOST_SECONDS  # There is one, though it may end before it begins.
@@ -62,7 +59,7 @@ def _told(chosen: Mapping[str, object]) -> dict[str, object]:
         with contextlib.suppress(OSError):
             screen.setdefault("COLUMNS", str(os.get_terminal_size(number).columns))
     encodings = [getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdin, sys.stdout, sys.stderr)]
-    return as_told(chosen) | {"folder": str(Path.cwd()), "screen": screen, "encodings": encodings}
+    return as_told(chosen) | {"folder": working_folder(), "screen": screen, "encodings": encodings}
 
 
 def _answer(owner: socket.socket, content: bytes, streams: "_Streams") -> int:

@@ -120,7 +120,7 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
 
 def _claimed(settings: "Settings") -> "Door | None":
-    """Return the memory's door; None where there can be none. Raises StoreUnavailable where its owner stays."""
+    """Return the memory's door; None where the system has none. Raises StoreUnavailable where its owner stays."""
     from mcp_memory.bridge.door import take_over
 
     if door := _DOOR.get():
@@ -215,18 +215,17 @@ def _at_the_door(name: str, chosen: Mapping[str, Any], given: Mapping[str, Any])
             raise typer.Exit(answer)
         yield False
         return
-    if answer is not None and reads_input(given):
+    if reads_input(given):
         answer.release()  # It holds the memory once it has read what may take long to come.
-        answer = None
+        yield True
+        return
     token = _DOOR.set(answer)
-    if answer is not None:
-        answer.open()  # Who comes now waits.
+    answer.open()  # Who comes now waits.
     try:
         yield True
     finally:
         _DOOR.reset(token)
-        if answer is not None:
-            answer.release()
+        answer.release()
 
 
 def _characters(value: Any) -> Any:

@@ -7,7 +7,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -139,14 +139,18 @@ def perform(app: "App", connection: socket.socket, hello: Mapping[str, object], 
             connection.sendall(HERE)  # From here on it is done.
             client = Served(app, settings, Path(str(hello["folder"])), differing)
             with at(terminal), served(client), working_for(settings):
-                if differing:
-                    complain(
-                        f"Settings that do not count, since the memory is open with others: {', '.join(differing)}."
-                    )
-                code = _run(terminal, lambda: command.run(given))
+                code = _run(terminal, lambda: _told_of(differing, command, given))
             return connection.sendall(b"%d\n" % code)
-    except (OSError, ValueError, TypeError, KeyError) as error:  # It left, or said nothing that a command says.
-        logger.info("A command was not answered (%s).", type(error).__name__)
+    except (OSError, ValueError, TypeError, KeyError, KeyboardInterrupt) as error:
+        logger.info("A command was not answered (%s).", type(error).__name__)  # It left, or said nothing of a command.
+    except SystemExit as error:  # It is another process that is to end.
+        logger.info("A command ended with %s.", error.code)
+
+
+def _told_of(differing: Sequence[str], command: AskedCommand, given: Mapping[str, Any]) -> None:
+    if differing:
+        complain(f"Settings that do not count, since the memory is open with others: {', '.join(differing)}.")
+    command.run(given)
 
 
 _OTHERWISE: Final = "This memory is open with other settings ({names}). Run `mcp-memory stop`, then this command again."
@@ -154,8 +158,8 @@ _OTHERWISE: Final = "This memory is open with other settings ({names}). Run `mcp
 
 def _run(terminal: Terminal, command: Callable[[], object]) -> int:
     """Return the exit code of a command, which has said all that it says."""
-    code = _code_of(command)
     try:
+        code = _code_of(command)
         for stream in (terminal.stdout, terminal.stderr):
             stream.flush()
     except OSError:  # Nobody reads it any more.

@@ -8,12 +8,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from mcp_memory.bridge.door import LOOK_SECONDS, Arrival, refusal
+from mcp_memory.bridge.door import LATER, LOOK_SECONDS, Arrival, refusal
 from mcp_memory.entrypoints.server.server_log import log_defect
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ class Clients:
         self._seen_at = time.monotonic()
         hello, is_later = arrival.said, arrival.is_later
         if hello.get("kind") == "window" and not is_later:
+            with suppress(OSError):
+                if arrival.is_earlier:
+                    arrival.connection.sendall(LATER)
             return await self._receive(arrival)
         self._answering += 1
         try:
@@ -144,6 +148,7 @@ class Clients:
             with connection:
                 connection.sendall(refusal(self._stays))
         elif is_later:
+            self._windows.tell(LATER)
             self._should_end.set()
             arrival.send_on()
         elif kind == "hook":

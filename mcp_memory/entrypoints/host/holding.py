@@ -33,7 +33,7 @@ def held(
 ) -> Generator["App"]:
     """Open the memory of the door, which is `said` about, and leave it at the end; serve its clients meanwhile.
 
-    Without a door, as where there can be none, nobody arrives. For the other arguments see `Clients`; `takes=False`
+    Without a door, as on a system that has none, nobody arrives. For the other arguments see `Clients`; `takes=False`
     claims no namespace for the folder. Raises StoreUnavailable.
     """
     from mcp_memory.app import open_app

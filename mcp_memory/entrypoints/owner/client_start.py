@@ -1,6 +1,5 @@
 """Starts what clients run: a window over standard input and output, or a hook. Imports nothing slow before it must."""
 
-import contextlib
 import gc
 import io
 import sys
@@ -106,15 +105,17 @@ def _let_end(pending: "PendingRequests", output: "LineOutput") -> None:
 
 
 def ensure_owner(data_dir: str, chosen: Mapping[str, object]) -> None:
-    """Start an owner of the memory where there is none and one can be started. No thread may have been started."""
+    """Start an owner of the memory where there is none and one can be started. No thread may have been started.
+
+    Raises StoreUnavailable where the memory can have none.
+    """
     from mcp_memory.bridge.door import Door
     from mcp_memory.bridge.owner_start import start
     from mcp_memory.bridge.private_sockets import are_possible
 
-    with contextlib.suppress(OSError):  # There can be no such socket here.
-        claimed = Door.claim(data_dir) if are_possible() else None
-        if claimed and not start(claimed, data_dir, chosen, _own):
-            claimed.release()
+    claimed = Door.claim(data_dir) if are_possible() else None
+    if claimed and not start(claimed, data_dir, chosen, _own):
+        claimed.release()
 
 
 def run_hook(name: str, chosen: Mapping[str, object]) -> None:

@@ -91,6 +91,11 @@ class SharedServer:
                 # Ahead of the answer: a window that knew of no place would start no owner after a kill.
                 await to_thread.run_sync(window.output.wait, GRACE_SECONDS)
 
+    def tell(self, word: bytes) -> None:
+        """Say this word to each window's process."""
+        for window in list(self._windows.values()):
+            window.output.send_later(word)
+
     def dismiss(self, seconds: float) -> None:
         """Read no more from any window, tell it so, and wait for its calls in flight. Thread-safe.
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from mcp_memory.errors import McpMemoryError, StoreBusy, StoreUnavailable
+from mcp_memory.errors import CHOOSE_FOLDER, McpMemoryError, StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.file_integrity import Fault
 
 
@@ -31,9 +31,6 @@ def translated_errors(path: Path) -> Generator[None]:
         raise StoreUnavailable(f"{path.parent} may not be written; {CHOOSE_FOLDER}") from error
     except OSError as error:
         raise StoreUnavailable(f"{path.parent}: {error.strerror}; {CHOOSE_FOLDER}") from error
-
-
-CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
 
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

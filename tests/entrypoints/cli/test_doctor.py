@@ -54,8 +54,9 @@ def execute(settings: Settings, statement: str) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file but the database's, which whoever opens it may tidy, and the locks."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    """Of every file but the database's, which whoever opens it may tidy, the locks, and the words of an owner."""
+    unstable = (".lock", ".json")
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in unstable]
     return {str(path): hashlib.blake2b(path.read_bytes()).hexdigest() for path in files if path.parent != folder}
 
 
