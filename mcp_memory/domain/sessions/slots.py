@@ -7,7 +7,7 @@ change earlier slots. Pure; independent of stores, tokens and models.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
@@ -18,6 +18,7 @@ from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.sentence_sections import (
     TO_CLIENT,
+    asks_of_material,
     changes_direction,
     is_labelled_open,
     is_short_wish,
@@ -117,6 +118,24 @@ def wishes_in(own: Sequence[Entry], following: Sequence[Entry]) -> frozenset[str
         entry.text
         for place, entry in enumerate(entries[: len(own)])
         if entry.is_users and (place in served or (first and first.source == entry.id)) and is_short_wish(entry.text)
+    )
+
+
+def answered_in(own: Sequence[Entry], following: Sequence[Entry]) -> frozenset[str]:
+    """Return the user's messages in a log's `own` entries that the agent only answered, where it calls tools at all.
+
+    Messages in a row are answered together.
+    """
+    entries = told_apart((*own, *following))
+    if not any(entry.kind == "tool_call" for entry in entries):
+        return frozenset()
+    runs = [[*run] for _, run in groupby(entries, lambda entry: entry.is_users)]
+    return frozenset(
+        entry.text
+        for said, behind in pairwise(runs)
+        if not any(each.kind == "tool_call" for each in behind)
+        for entry in said
+        if entry.is_users
     )
 
 
@@ -265,7 +284,8 @@ def _of_user(own: Sequence[Utterance], entry: Entry, *, is_first: bool, is_open:
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
         yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
     for said in own:
-        if section_of(said) == "constraints" and not _CODE.search(said.text):
+        is_shown = _CODE.search(said.text) or asks_of_material(entry.text)
+        if section_of(said) == "constraints" and not is_shown:
             yield _of(said, "constraints", entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
     if not is_first and (decides(answer) or takes_back(answer)):
