@@ -52,8 +52,6 @@ IS_DONE = 0.7
 _DIGIT = re.compile(r"\d")
 # "111 | // We only allow", "const values = [", "port = \"5433\"": lines of a file, not words
 _CODE = re.compile(r"^\d+ \||//|[{};]\s*$|\w = [\"'\[{(\d]")
-# "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
-_SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
 
 def slots_of(
@@ -73,17 +71,6 @@ def slots_of(
     found = [*did.all(), *_told(entries, said, deeds, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
     return tuple(slot for slot in settled if slot.source not in live)
-
-
-def given_in(entries: Sequence[Entry]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return what acts were given, and those settings written to files that somebody mentions."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
-    done = [did for did in AgentActions(entries).done if did.went_well]
-    spoken = "\n".join(entry.text for entry in entries if entry.kind == "message")
-    acted = [did.entry.text for did in done if did.acts]
-    written = (did.entry.text for did in done if did.line.act in ("edited", "wrote"))
-    set_there = (each for text in written for each in _SETTING.findall(text) if each in spoken)
-    return tuple(acted), frozenset(set_there)
 
 
 def standing_in(said: Sequence[Entry], entries: Sequence[Entry]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from mcp_memory.domain.model.session_log import (
     saved,
 )
 from mcp_memory.domain.sessions import ledger as ledgers
-from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
+from mcp_memory.domain.sessions.calls_in_text import outputs_in
 from mcp_memory.domain.sessions.chosen_options import TAKEN
 from mcp_memory.domain.sessions.sentence_sections import (
     is_short_wish,
@@ -30,7 +30,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
     unread,
     without_commands,
 )
-from mcp_memory.domain.sessions.slots import answered_in, given_in, slots_of, standing_in, wishes_in
+from mcp_memory.domain.sessions.slots import answered_in, slots_of, standing_in, wishes_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -242,9 +242,10 @@ class Writer:
 
 
 def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSummary, counter: TokenCounter) -> str:
-    """Merge the summary, the span's user instructions and its exact values into the earlier summary.
+    """Merge the summary and the span's user instructions into the earlier summary.
 
-    Words, instructions and values have separate budgets. What the earlier summary knew keeps its room.
+    Words, instructions and the values that its author lists have separate budgets. What the earlier summary knew
+    keeps its room.
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
@@ -262,8 +263,7 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     short = foreign or {*wishes_in(originals, span.following), *filter(is_short_wish, before)}
     quoted = [text for text in heard if text in short or text in standing]
     whole = merged(summary, structured({"instructions": quoted}))
-    found = ledgers.ledger_of(told_apart(originals), only_used=True)
-    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, *given_in((*originals, *span.following))))
+    ledger = ledger_in(summary)
     room = span.max_tokens
     if earlier:
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)

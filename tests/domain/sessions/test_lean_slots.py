@@ -5,20 +5,8 @@ import json
 import pytest
 
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
-from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
+from mcp_memory.domain.sessions.slots import slots_of, standing_in
 from tests.domain.sessions.made_sessions import run, session, told
-
-
-def test_given_is_what_acts_were_given_and_what_settings_were_written_and_mentioned() -> None:
-    edit = json.dumps({"path": "a.toml", "old": "x", "new": "retries=3\nidle=9"})
-    entries = session(
-        ("user", "My id is ana_99."),
-        run("systemctl restart a.timer", ""),
-        ("cancel", json.dumps({"id": "B7"}) + " => ok"),
-        ("edit", f"{edit} => Edited a.toml"),
-        ("assistant", "There is retries=3 now."),
-    )
-    assert given_in(entries) == ((json.dumps({"id": "B7"}),), frozenset({"retries=3"}))
 
 
 @pytest.mark.parametrize(

@@ -149,3 +149,18 @@ def test_what_was_sent_before_it_was_finished_is_quoted_once() -> None:
 def test_a_pasted_error_or_page_is_no_wish(pasted: str, is_quoted: bool) -> None:
     """P1.2: what it shows is repaired soon; a list of the user's own is one."""
     assert quoted(("user", pasted), EDITED, target=500, share=500) == ((pasted,) if is_quoted else ())
+
+
+def test_no_section_lists_values_that_the_author_of_the_summary_does_not() -> None:
+    """P1.2: on foreign sessions two of eighteen such lines were of use; the values stand in the log and in recall."""
+    entries = session(
+        ("user", "Set the port to 5433 and retries=3."), ("cancel", '{"id": "B7"} => ok'),
+        ("Edit", '{"file_path": "a.toml", "new": "port = 5433\\nretries=3"} => ok'), ("assistant", "port = 5433 now"),
+    )  # fmt: skip
+    span = Span(
+        entries=entries, anchor=None, max_tokens=500, most_tokens=900, ledger_tokens=500, target_tokens=500,
+        quote_tokens=500,
+    )  # fmt: skip
+    assert not parsed(body_over(span, entries, parsed(""), COUNTER)).of("values")
+    own = parsed("## Exact values\n- workers = 7")
+    assert parsed(body_over(span, entries, own, COUNTER)).of("values") == ("workers = 7",)
