@@ -338,3 +338,10 @@ def test_a_summary_lists_fifteen_values_and_none_that_it_tells() -> None:
 )
 def test_marks_of_a_page_a_fence_and_a_formula_are_no_values(text: str) -> None:
     assert [each for each in exact_in(text) if len(each.text) > 3] == []
+
+
+def test_a_value_in_a_block_of_code_weighs_less_than_one_that_is_said(make_entry: Callable[..., Entry]) -> None:
+    """P1.2: nobody says the names in it."""
+    said = ledger_of([make_entry("The size is ds.Rows = 512.", role="assistant")])
+    shown = ledger_of([make_entry("So:\n\n```python\nds.Rows = 512\n```", role="assistant")])
+    assert max(shown.weights.values(), default=0.0) < max(said.weights.values())
