@@ -78,7 +78,8 @@ _DIAGNOSED = re.compile(
 class AgentAction:
     """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did.
 
-    `reported` is what a check found behind an edit that was made, in the edit's own output.
+    `reported` is what a check found behind an edit that was made, in the edit's own output; `has_code` is True where
+    the output gives the code with which the command ended.
     """
 
     place: int
@@ -89,6 +90,7 @@ class AgentAction:
     output: Entry
     is_refused: bool = False
     reported: str = ""
+    has_code: bool = False
 
     @property
     def went_well(self) -> bool:
@@ -172,13 +174,16 @@ class AgentActions:
         begun = Counter(begun_in(did.command) for did in self.done if begun_in(did.command))
         files = ChangedFiles(root=next((folder for folder, _ in begun.most_common(1)), ""))
         committed = {each.source for each in self._commits}
+        tells_ends = any(did.output.failed and did.command and not did.is_refused for did in self.done)
         for did in self.done:
             if did.went_well:
                 for written in _written(did):
                     files.edit(did.place, did.entry.id, written, did.reported)
                 files.run(did.command, did.entry.id)
             if did.checks and (did.went_well or did.error):
-                files.judge(did.error)
+                # A form that marks no failed command marks none that went well either; words of an output tell neither.
+                is_told = did.output.failed or did.has_code or (tells_ends and not did.error)
+                files.judge(did.error if is_told else None)
             elif did.went_well and (publishes(did.command) or did.entry.id in committed):
                 files.commit()
         return files.all
@@ -275,7 +280,7 @@ class AgentActions:
         return AgentAction(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
             error=(error := "" if is_refused else _error(result, line, command)),
-            reported="" if is_refused or error else _reported(result, line),
+            reported="" if is_refused or error else _reported(result, line), has_code=bool(_exits(result)),
         )  # fmt: skip
 
 
@@ -292,13 +297,18 @@ def only_looks(tool: str, arguments: str) -> bool:
 
 
 def _error(result: Entry, line: CallLine, command: str) -> str:
-    exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
+    exits = _exits(result)
     is_silent = not exits and _fails(command, line, result)  # Not every client tells how a call ended.
     if not result.failed and not any(int(code) for code in exits[:1]) and not is_silent:
         return ""
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
+
+
+def _exits(result: Entry) -> list[str]:
+    """Return the codes with which an output says that its command ended."""
+    return _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
 
 
 def _reported(result: Entry, line: CallLine) -> str:

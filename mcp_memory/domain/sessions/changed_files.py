@@ -82,10 +82,10 @@ class ChangedFiles:
         if is_stashed or puts_all_back(command):
             self._put_back(each.path for each in known)
 
-    def judge(self, error: str) -> None:
-        """Take the outcome of a check, without an error one that passed."""
+    def judge(self, error: str | None) -> None:
+        """Take the outcome of a check: its error, "" where it passed, None where nobody can tell."""
         for change in self._found.values():
-            change.works, change.error = not error, error
+            change.works, change.error = None if error is None else not error, error or ""
 
     def commit(self) -> None:
         """Forget what failed before a commit: it was repaired, or does not matter."""

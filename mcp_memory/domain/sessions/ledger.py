@@ -35,12 +35,11 @@ _COMMAND_KEYS = frozenset("command cmd script commands".split())
 
 
 class _Weighed(NamedTuple):
-    """A value of a text. `is_code` is True for one in a block of code, or in lines that a call writes."""
+    """A value of a text."""
 
     sort: Sort
     text: str
     weight: float
-    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,38 +94,23 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
     return tuple(_unlike(best))[:limit]
 
 
-def ledger_of(entries: Iterable[Entry], *, only_used: bool = False) -> Ledger:
-    """Collect the exact values of these entries; later and repeated ones weigh more.
-
-    `only_used` leaves out those that were only printed, only named once in a call or in long material, or only in code.
-    """
+def ledger_of(entries: Iterable[Entry]) -> Ledger:
+    """Collect the exact values of these entries; later and repeated ones weigh more."""
     # The client's prompt is in every request.
     read = tuple(part for entry in entries if entry.role != "system" for part in _code_apart(entry))
     said = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
     taken_up = frozenset(word for word in said if len(word) > 1)  # "1" numbers the items of a list.
     met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
-    places: dict[str, set[int]] = {}
-    written: set[str] = set()
     for place, entry in enumerate(read, 1):
         share = 0.5 + 0.5 * place / len(read)
-        is_material = entry.kind != "message" or (entry.is_users and entry.tokens > INSTRUCTION_TOKENS)
-        is_enough = entry.failed or entry.form != "original" or not is_material
-        for sort, text, weight, is_code in _of(entry):
-            if is_code:
-                written.add(text)
-            is_echo = entry.kind == "tool_result" and text in written  # An editor shows the file that it wrote.
+        for sort, text, weight in _of(entry):
             is_unused = entry.kind == "tool_result" and not _distinct(_KEY.sub("", text)) & taken_up
-            if only_used and is_unused and not entry.failed:
-                continue
-            is_run = sort == "commands" and entry.kind == "tool_call" and weight >= _CALLED
-            at = 0 if is_code or is_echo else place
-            places.setdefault(text, set()).update({at, -1} if is_enough or is_run else {at})
             # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
             again = (text, entry.kind + entry.role) in met
             met.add((text, entry.kind + entry.role))
             found.append(_Weighed(sort, text, 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)))
-    return _gathered(each for each in found if not only_used or len(places[each.text]) > 1)
+    return _gathered(found)
 
 
 def _code_apart(entry: Entry) -> Iterator[Entry]:
@@ -171,24 +155,6 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
     return _gathered([each for _, each in sorted(kept)])
 
 
-def within(ledger: Ledger, acted: Iterable[str], settings: frozenset[str] = frozenset()) -> Ledger:
-    """Return of the ledger the values and numbered names that acts were given, and the settings, without field names.
-
-    Files and commands that matter stand with what was done.
-    """
-    bare = {each: _bare(each) for each in (*ledger.identifiers, *ledger.values)}
-    told = "\n".join(acted)
-    values = tuple(bare[each] for each in ledger.values if bare[each] in told or bare[each] in settings)
-    names = tuple(bare[each] for each in ledger.identifiers if _NUMBERS.search(each) and bare[each] in told)
-    return replace(ledger, files=(), commands=(), identifiers=names, values=values)
-
-
-def _bare(value: str) -> str:
-    """Return a value without the name of its field, and a setting without the words before it: "put retries=3"."""
-    last = value.rpartition(" ")[2]
-    return last if "=" in last else _KEY.sub("", value).strip("\"' ")
-
-
 def without(ledger: Ledger, text: str) -> Ledger:
     """Return the ledger without what the text holds, if in other words: listing it again adds nothing."""
     told = _distinct(text)
@@ -209,7 +175,7 @@ def _gathered(found: Iterable[_Weighed]) -> Ledger:
     kept: dict[Sort, dict[str, None]] = {sort: {} for sort in get_args(Sort)}
     weights: dict[str, float] = {}
     newest: dict[str, str] = {}
-    for sort, text, weight, _ in found:
+    for sort, text, weight in found:
         weights[text] = weights.get(text, 0.0) + weight
         if sort == "values":
             subject = subject_of(text)
@@ -290,8 +256,7 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
             if len(command) <= 2 * MAX_EXACT:
                 yield _Weighed("commands", command, _CALLED * (_LOOKING if _LOOKS.match(command) else 1.0))
         elif key != "prompt":  # What another agent is asked is no value of this work.
-            is_code = "\n" in text.strip("\n") or not key
-            yield from (each._replace(is_code=is_code) for each in _of_output(text, _CALLED))
+            yield from _of_output(text, _CALLED)
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ unless a label says so. Independent of embeddings and ranking.
 
 import re
 from collections.abc import Iterable
+from itertools import dropwhile, groupby
 
 from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
@@ -18,6 +19,8 @@ LEAST_CONTENT = 2
 """Words with a meaning of a limit or a refusal: what "no, not that" refuses nobody can tell."""
 SHORT_CHARACTERS, LEAST_JUDGED, LEAST_ENGLISH = 400, 12, 0.15
 """The characters of some 60 words; the words by which a language is told; the share of function words in English."""
+LEAST_PASTED, LEAST_SHOWN = 4, 5
+"""The lines of a message with an error's text, and the labels and values of a page in a row."""
 LEAST_CHARACTERS = 30
 """A shorter wish needs what it answers: "do whatever is optimal"."""
 QUESTION_SENTENCES = 3
@@ -83,6 +86,14 @@ _ASKS_FOR = re.compile(
 _GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "$ make test", "➜  app git:(main) ✗ ls", "'/tmp/Screenshot 2.png'": lines of a terminal, and files that were dropped
 _PASTED = re.compile(r"^[ \t]*+(?:[➜❯$%]|'/|\w++@[\w.-]++[: ])", re.MULTILINE)
+# "Traceback (most recent call last)", "TypeError: no", "---> 16 print(x)", "    at handle (app.js:3:9)": an error
+_TRACED = re.compile(
+    r"^\s*+(?:Traceback \(|File \"[^\n\"]{1,300}\", line \d|at \S{1,200} \(|-{1,9}> ?\d"
+    r"|(?:\w{1,40}\.){0,5}\w{0,40}(?:Error|Exception): )",
+    re.MULTILINE,
+)
+# "Current Balance\n0.00 USDC\nVault\n2SuRKJ...ZJa5x6\nProgram": the labels and values of a page
+_LABEL = re.compile(r"\s*(?![-*+>#]+ |\w{1,3}[.)] ?)\S+(?: \S+)?\s*\Z")
 # "IT's not working", "the icon is not there": a complaint limits nothing
 _COMPLAINT = re.compile(
     r"\b(?:is|are|was|were|does|do|did|still|it)(?: still| yet)?(?: not|n['’]t)\b|['’]s not\b", re.IGNORECASE
@@ -107,7 +118,13 @@ _NARRATION = re.compile(
     re.IGNORECASE,
 )
 """Step-by-step talk."""
-_WORDS = re.compile(r"[^\W\d_]+")
+_WORDS, _DIGIT = re.compile(r"[^\W\d_]+"), re.compile(r"\d")
+# "claude, como se trunca un float", "und wie kann man das kürzen"
+_INQUIRY = re.compile(rf"(?:\w+[\s,]+){{0,2}}(?:{lexicon.spaced('inquiries')})\b", re.IGNORECASE)
+# "does this make sense?:\n- 15 %\n- 3 %"
+_ASKED_OF = re.compile(r"\s{0,9}[^\n]{0,400}[?？]\s{0,3}[:：]\s{0,9}\n")
+# "if not genero:", "(\"Masc\", \"Sing\"): [],", "}", "[image sha256:aa23… 16 kB image/png]"
+_CODE = re.compile(r"^\s*[\[{(<}\])>]|[{}\[\]();,=]\s{0,9}$|^\s+\S|\w = \S|^(?:if|for|while|def|return|print)\b.*[:)]$")
 # "Change of plan: …", "Actually, drop that"
 _TURNS = re.compile(
     r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
@@ -124,7 +141,7 @@ def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out."""
     if said.speaker == "block":
         return "facts"
-    if said.text.endswith(lexicon.QUESTION_SIGNS):
+    if said.text.endswith(lexicon.QUESTION_SIGNS) or _INQUIRY.match(said.text):
         return None
     if _LABELLED.match(said.text) or (said.speaker == "user" and decides(said.text)):
         return "decisions"
@@ -143,12 +160,29 @@ def is_standing_order(text: str, *, is_served: bool = False) -> bool:
     if is_served:
         return False
     is_question = len(sentences) <= QUESTION_SENTENCES and any(map(_asks, sentences[-1:]))
-    gives = _NUMBERS if not _PASTED.search(text) else _BOUND
+    gives = _NUMBERS if not _is_pasted(text) else _BOUND
     return any(
         takes_back(said) or _gives(said, gives) or (_limits(said) and not is_question)
         for said in sentences
         if not _asks(said)
     )
+
+
+def only_asks(text: str) -> bool:
+    """Return True where a message in any language ends in a question, perhaps with the code that it is about.
+
+    Once answered it is over.
+    """
+    lines = [line for line in text.strip().split("\n") if line.strip()]
+    words = [*dropwhile(_CODE.search, reversed(lines))]
+    last = [said.rstrip(": ：)") for said in [*sentences_of("\n".join(words[::-1]))][-1:]]
+    is_marked = any(said.endswith(lexicon.QUESTION_SIGNS) or _INQUIRY.match(said) for said in last)
+    return is_marked or text.lstrip().startswith("¿") or asks_of_material(text)
+
+
+def asks_of_material(text: str) -> bool:
+    """Return True where a message begins with a question about what it then shows."""
+    return bool(_ASKED_OF.match(text))
 
 
 def unread(texts: Iterable[str]) -> frozenset[str]:
@@ -159,7 +193,8 @@ def unread(texts: Iterable[str]) -> frozenset[str]:
     short = frozenset(text for text in texts if len(text) <= SHORT_CHARACTERS)
     words = [word.casefold() for text in short for word in _WORDS.findall(text)]
     known = sum(word in lexicon.STOP_WORDS for word in words)
-    return short if len(words) >= LEAST_JUDGED and known < LEAST_ENGLISH * len(words) else frozenset()
+    is_foreign = len(words) >= LEAST_JUDGED and known < LEAST_ENGLISH * len(words)
+    return frozenset(text for text in short if is_foreign and not _is_pasted(text))
 
 
 def without_commands(text: str) -> str:
@@ -169,10 +204,17 @@ def without_commands(text: str) -> str:
 
 def is_short_wish(text: str) -> bool:
     """Return True for a short message of the user's own words that says what is wanted, and does more than ask."""
-    is_own = (
-        LEAST_CHARACTERS <= len(text) <= SHORT_CHARACTERS and not _PASTED.search(text) and not TO_CLIENT.search(text)
-    )
+    is_own = LEAST_CHARACTERS <= len(text) <= SHORT_CHARACTERS and not _is_pasted(text) and not TO_CLIENT.search(text)
     return is_own and not all(map(_asks, sentences_of(text)))
+
+
+def _is_pasted(text: str) -> bool:
+    """Return True where most of a message is no sentence of the user's: a terminal's lines, an error, a page."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if _PASTED.search(text) or (len(lines) >= LEAST_PASTED and _TRACED.search(text)):
+        return True
+    labels = [[*run] for is_label, run in groupby(lines, lambda line: bool(_LABEL.match(line))) if is_label]
+    return any(len(run) >= LEAST_SHOWN and any(map(_DIGIT.search, run)) for run in labels)
 
 
 def _holds_on(sentence: str) -> bool:

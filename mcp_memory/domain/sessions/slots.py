@@ -7,7 +7,7 @@ change earlier slots. Pure; independent of stores, tokens and models.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
@@ -18,6 +18,7 @@ from mcp_memory.domain.sessions.deed_slots import DeedSlots
 from mcp_memory.domain.sessions.filled_slots import FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.sentence_sections import (
     TO_CLIENT,
+    asks_of_material,
     changes_direction,
     is_labelled_open,
     is_short_wish,
@@ -51,8 +52,6 @@ IS_DONE = 0.7
 _DIGIT = re.compile(r"\d")
 # "111 | // We only allow", "const values = [", "port = \"5433\"": lines of a file, not words
 _CODE = re.compile(r"^\d+ \||//|[{};]\s*$|\w = [\"'\[{(\d]")
-# "lease_seconds=240", also where it begins a written line, "\\nlease_seconds=240"
-_SETTING = re.compile(r"(?:(?<=\\[nt])|\b)[A-Za-z]\w{1,60}=[\w./:-]*\w")
 
 
 def slots_of(
@@ -72,17 +71,6 @@ def slots_of(
     found = [*did.all(), *_told(entries, said, deeds, end)]
     settled = _settled(sorted(found, key=lambda slot: slot.place), decided)
     return tuple(slot for slot in settled if slot.source not in live)
-
-
-def given_in(entries: Sequence[Entry]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return what acts were given, and those settings written to files that somebody mentions."""
-    entries = told_apart([entry for entry in entries if is_of_work(entry)])
-    done = [did for did in AgentActions(entries).done if did.went_well]
-    spoken = "\n".join(entry.text for entry in entries if entry.kind == "message")
-    acted = [did.entry.text for did in done if did.acts]
-    written = (did.entry.text for did in done if did.line.act in ("edited", "wrote"))
-    set_there = (each for text in written for each in _SETTING.findall(text) if each in spoken)
-    return tuple(acted), frozenset(set_there)
 
 
 def standing_in(said: Sequence[Entry], entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -117,6 +105,24 @@ def wishes_in(own: Sequence[Entry], following: Sequence[Entry]) -> frozenset[str
         entry.text
         for place, entry in enumerate(entries[: len(own)])
         if entry.is_users and (place in served or (first and first.source == entry.id)) and is_short_wish(entry.text)
+    )
+
+
+def answered_in(own: Sequence[Entry], following: Sequence[Entry]) -> frozenset[str]:
+    """Return the user's messages in a log's `own` entries that the agent only answered, where it calls tools at all.
+
+    Messages in a row are answered together.
+    """
+    entries = told_apart((*own, *following))
+    if not any(entry.kind == "tool_call" for entry in entries):
+        return frozenset()
+    runs = [[*run] for _, run in groupby(entries, lambda entry: entry.is_users)]
+    return frozenset(
+        entry.text
+        for said, behind in pairwise(runs)
+        if not any(each.kind == "tool_call" for each in behind)
+        for entry in said
+        if entry.is_users
     )
 
 
@@ -265,7 +271,8 @@ def _of_user(own: Sequence[Utterance], entry: Entry, *, is_first: bool, is_open:
     if is_open and not is_first and (asked := joined(said.text for said in own if _tells(said.text))):
         yield _of(replace(own[0], text=asked), "next_steps", entry, Provenance.SAID, 3.0)  # Nothing is more urgent.
     for said in own:
-        if section_of(said) == "constraints" and not _CODE.search(said.text):
+        is_shown = _CODE.search(said.text) or asks_of_material(entry.text)
+        if section_of(said) == "constraints" and not is_shown:
             yield _of(said, "constraints", entry, Provenance.SAID, 1.5)
     answer = conclusion(own)
     if not is_first and (decides(answer) or takes_back(answer)):

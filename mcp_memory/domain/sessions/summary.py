@@ -34,6 +34,8 @@ MOST_INVENTED = 10
 """Most inventions to name at once."""
 MOST_ASSENTS = 16
 """Words: a longer message says more than yes."""
+SENT_AGAIN, LEAST_TYPED = 3, 20
+"""The user's next messages that may be a half-typed one once more, and the characters by which it is known again."""
 LATEST = 3
 """The latest completed lines and facts that outlast the ledger."""
 IS_DONE = 0.7
@@ -183,6 +185,23 @@ def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:
     return _formed("instructions", _instructions(entries))
 
 
+def without_beginnings(texts: Iterable[str], later: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the texts without those that are the beginning of one of the next: half-typed, and sent again.
+
+    The `later` ones stand behind them.
+    """
+    said = [*texts]
+    bare = [" ".join(text.split()) for text in (*said, *later)]
+    return tuple(
+        text
+        for place, text in enumerate(said)
+        if not any(
+            len(bare[place]) >= LEAST_TYPED and after.startswith(bare[place])
+            for after in bare[place + 1 : place + 1 + SENT_AGAIN]
+        )
+    )
+
+
 def ledger_in(summary: StructuredSummary) -> Ledger:
     """Return the files, commands, identifiers and values that a summary lists, all of one weight."""
     return Ledger(**{section: summary.of(section) for section in LISTED}, weights={})
@@ -195,7 +214,7 @@ def with_ledger(summary: StructuredSummary, ledger: Ledger) -> StructuredSummary
 
 def _formed(section: Section, lines: Iterable[str]) -> tuple[str, ...]:
     if section == "instructions":
-        return _once((line, line) for line in lines if line)
+        return _once((" ".join(line.split()), line) for line in lines if line)
     shown = (" ".join(line.split()) for line in lines)
     if section in LISTED:
         return _once((line, line) for line in map(unticked, shown) if not says_none(line))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
@@ -21,10 +21,16 @@ from mcp_memory.domain.model.session_log import (
     saved,
 )
 from mcp_memory.domain.sessions import ledger as ledgers
-from mcp_memory.domain.sessions.calls_in_text import outputs_in, told_apart
+from mcp_memory.domain.sessions.calls_in_text import outputs_in
 from mcp_memory.domain.sessions.chosen_options import TAKEN
-from mcp_memory.domain.sessions.sentence_sections import is_short_wish, is_standing_order, unread, without_commands
-from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in, wishes_in
+from mcp_memory.domain.sessions.sentence_sections import (
+    is_short_wish,
+    is_standing_order,
+    only_asks,
+    unread,
+    without_commands,
+)
+from mcp_memory.domain.sessions.slots import answered_in, slots_of, standing_in, wishes_in
 from mcp_memory.domain.sessions.standing_decisions import FORMER, REFUSED, words_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -40,6 +46,7 @@ from mcp_memory.domain.sessions.summary import (
     structured,
     summary_prompt,
     with_ledger,
+    without_beginnings,
 )
 from mcp_memory.domain.text.summary_sections import LISTED, Section, quote
 from mcp_memory.domain.text.words import text_stems
@@ -235,9 +242,10 @@ class Writer:
 
 
 def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSummary, counter: TokenCounter) -> str:
-    """Merge the summary, the span's user instructions and its exact values into the earlier summary.
+    """Merge the summary and the span's user instructions into the earlier summary.
 
-    Words, instructions and values have separate budgets. What the earlier summary knew keeps its room.
+    Words, instructions and the values that its author lists have separate budgets. What the earlier summary knew
+    keeps its room.
     """
     outputs = outputs_in(originals)
     said = [entry for entry in span.entries if entry.id not in outputs]
@@ -245,14 +253,17 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
         summary = structured({**summary.lines, "goal": ()})
     standing = standing_in(said, (*originals, *span.following))
     earlier = _earlier(span, has_goal=bool(summary.of("goal")))
-    heard = [*map(without_commands, instructions_in(said))]
+    spoken = (entry.text for entry in span.following if entry.is_users)
+    heard = [*without_beginnings(map(without_commands, instructions_in(said)), spoken)]
     before = earlier.of("instructions") if earlier else ()
     foreign = unread((*heard, *before))
+    if foreign:  # In English a wish may stand before the question.
+        answered = answered_in(originals, span.following)
+        heard = [text for text in heard if _may_hold(text, answered)] or heard
     short = foreign or {*wishes_in(originals, span.following), *filter(is_short_wish, before)}
     quoted = [text for text in heard if text in short or text in standing]
     whole = merged(summary, structured({"instructions": quoted}))
-    found = ledgers.ledger_of(told_apart(originals), only_used=True)
-    ledger = ledgers.merged(ledger_in(summary), ledgers.within(found, *given_in((*originals, *span.following))))
+    ledger = ledger_in(summary)
     room = span.max_tokens
     if earlier:
         room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
@@ -270,6 +281,11 @@ def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSumma
     left = span.target_tokens - counter.count(rendered(told)) + sum(counter.count(quote(text)) for text in asides)
     left = max(left, span.quote_tokens) if foreign else min(left, span.quote_tokens)
     return rendered(_with_first(told, ranked, left, counter))
+
+
+def _may_hold(text: str, answered: Collection[str]) -> bool:
+    """Return False for what only asks, and for what was `answered` and sets no rule."""
+    return not only_asks(text) and (text not in answered or is_standing_order(text, is_served=True))
 
 
 def _with_first(

@@ -5,20 +5,8 @@ import json
 import pytest
 
 from mcp_memory.domain.sessions.sentence_sections import is_standing_order
-from mcp_memory.domain.sessions.slots import given_in, slots_of, standing_in
+from mcp_memory.domain.sessions.slots import slots_of, standing_in
 from tests.domain.sessions.made_sessions import run, session, told
-
-
-def test_given_is_what_acts_were_given_and_what_settings_were_written_and_mentioned() -> None:
-    edit = json.dumps({"path": "a.toml", "old": "x", "new": "retries=3\nidle=9"})
-    entries = session(
-        ("user", "My id is ana_99."),
-        run("systemctl restart a.timer", ""),
-        ("cancel", json.dumps({"id": "B7"}) + " => ok"),
-        ("edit", f"{edit} => Edited a.toml"),
-        ("assistant", "There is retries=3 now."),
-    )
-    assert given_in(entries) == ((json.dumps({"id": "B7"}),), frozenset({"retries=3"}))
 
 
 @pytest.mark.parametrize(
@@ -262,3 +250,24 @@ def test_the_state_is_as_much_as_fits_of_the_last_messages() -> None:
     ]
     [state] = told(session(("user", "Move it."), *(("assistant", text) for text in said)), "state")
     assert state == said[1]
+
+
+SAYS_IT_WENT_WELL = "Application failed to start within the timeout period.\nTesting completed successfully!"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "told_of_it"),
+    [
+        ([SAYS_IT_WENT_WELL], ""),
+        (["2 failed, 30 passed"], ""),
+        (["exit code: 0\n3 passed"], "; a check passed since"),
+        (["exit code: 1\n1 failed"], "; a check fails since: 1 failed"),
+        (["!FAILED test_a.py", "3 passed"], "; a check passed since"),
+        (["!FAILED test_a.py", "1 failed"], ""),
+    ],
+)
+def test_a_check_is_told_by_its_code_or_its_mark_alone(outputs: list[str], told_of_it: str) -> None:
+    """P1.2: an echo at the end of a batch file says "successfully" whatever came before it."""
+    checked = [run("pytest", output) for output in outputs]
+    entries = session(("user", "Move the port."), ("Write", '{"file_path": "a.py", "content": "x"} => ok'), *checked)
+    assert told(entries, "changes") == [f"a.py: written{told_of_it}"]

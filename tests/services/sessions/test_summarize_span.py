@@ -7,7 +7,7 @@ import pytest
 
 from mcp_memory.domain.model.session_log import Span
 from mcp_memory.domain.sessions.sentence_sections import unread
-from mcp_memory.domain.sessions.summary import parsed
+from mcp_memory.domain.sessions.summary import parsed, without_beginnings
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.sessions.summarize_span import body_over
 from tests.domain.sessions.made_sessions import session
@@ -93,3 +93,74 @@ def test_english_wishes_of_an_earlier_summary_go_before_later_ones() -> None:
     later = [("user", WISHES[2]), EDITED]
     assert quoted(*later, target=500, share=500, earlier=earlier) == WISHES[:3]
     assert quoted(*later, target=500, share=35, earlier=earlier) == (WISHES[0], WISHES[2])
+
+
+ACTED = ("Read", '{"file_path": "a.py"} => x = 1')
+ASKED = "como se trunca un valor float a los dos primeros decimales del porcentaje"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "perfecto, y si ya tiene genero y numero, cuales comparo con cada combinacion?",
+        "entiendo que esto daria el porcentaje, no?:\n\n- Masculino: 15.86 %\n\nla suma no da cien",
+        'esto estaria bien?\n\n{\n    ("Masc", "Sing"): [],\n}',
+        "¿Y en la otra celda? La de los comentarios.",
+        "これで合っていますか？",
+        ASKED,
+        f"claude, {ASKED}",
+    ],
+)
+def test_what_only_asks_is_not_quoted_where_no_rule_reads_the_language(asked: str) -> None:
+    """P1.2: an answered question is over; where the user says nothing else, it tells what the session is of."""
+    assert quoted(("user", FIRST), ACTED, ("user", asked), ACTED, ("user", GO_ON), target=500) == (FIRST, GO_ON)
+    assert quoted(("user", ASKED), ACTED, target=500) == (ASKED,)
+
+
+def test_what_the_agent_answered_without_a_tool_is_not_quoted_where_no_rule_reads_the_language() -> None:
+    """P1.2: nothing was to be done. Messages in a row are answered together, and a rule holds nevertheless."""
+    told, rule = "cuentame sobre los tipos que existen en la libreria", "nunca toques la base de datos de produccion"
+    said = [("user", FIRST), ("user", TURNED), ACTED, ("user", told), ("assistant", "Hay tres."), ("user", rule)]
+    assert quoted(*said, ("assistant", "Bien."), ("user", GO_ON), ACTED, target=500) == (FIRST, TURNED, rule, GO_ON)
+
+
+TYPED = "instead of the warning print something like\n1. Ignore the warning.\n"
+
+
+def test_what_was_sent_before_it_was_finished_is_quoted_once() -> None:
+    """P1.2: the later one counts, and so does one that stays in the log; a repetition is quoted at its last place."""
+    whole = f"{TYPED}2. Never ask again."
+    assert quoted(("user", TYPED), EDITED, ("user", whole), EDITED, target=500, share=500) == (whole,)
+    again = " ".join(whole.split("\n"))
+    assert quoted(("user", whole), EDITED, ("user", again), EDITED, target=500, share=500) == (again,)
+    assert without_beginnings((TYPED, "no"), (whole, "nothing of it")) == ("no",)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "is_quoted"),
+    [
+        ("the deposit of 5 fails\nVault\n2SuRKJ\nProgram\nCQW3Tn\nMint\n", False),
+        ("can somebody repair it\n\nTraceback (most recent call last)\nCell In[31], line 16\nTypeError: 2 of 3", False),
+        ("the line of the page is\nTypeError: 2 of 3", True),
+        ("green diff is #b5bd68\nred diff is #283228\naccent #8abeb7\nerror cc6666\nuser bg is 343541", True),
+        ("1. colours as of 2024\n2. fonts\n3. icons\n4. sizes\n5. names\n6. rest", True),
+    ],
+)
+def test_a_pasted_error_or_page_is_no_wish(pasted: str, is_quoted: bool) -> None:
+    """P1.2: what it shows is repaired soon; a list of the user's own is one."""
+    assert quoted(("user", pasted), EDITED, target=500, share=500) == ((pasted,) if is_quoted else ())
+
+
+def test_no_section_lists_values_that_the_author_of_the_summary_does_not() -> None:
+    """P1.2: on foreign sessions two of eighteen such lines were of use; the values stand in the log and in recall."""
+    entries = session(
+        ("user", "Set the port to 5433 and retries=3."), ("cancel", '{"id": "B7"} => ok'),
+        ("Edit", '{"file_path": "a.toml", "new": "port = 5433\\nretries=3"} => ok'), ("assistant", "port = 5433 now"),
+    )  # fmt: skip
+    span = Span(
+        entries=entries, anchor=None, max_tokens=500, most_tokens=900, ledger_tokens=500, target_tokens=500,
+        quote_tokens=500,
+    )  # fmt: skip
+    assert not parsed(body_over(span, entries, parsed(""), COUNTER)).of("values")
+    own = parsed("## Exact values\n- workers = 7")
+    assert parsed(body_over(span, entries, own, COUNTER)).of("values") == ("workers = 7",)
