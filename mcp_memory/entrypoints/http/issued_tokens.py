@@ -84,7 +84,8 @@ class Issuer:
         self._keys = keys
         self._introspection = introspection
         self._issuer = issuer
-        self.host = urlsplit(audience).netloc.rpartition("@")[2]
+        host = urlsplit(audience).hostname or ""
+        self.host = f"[{host}]" if ":" in host else host
         # It keeps the addresses as they are written, where a URL of pydantic's would end in a slash.
         auth = AuthSettings.model_validate(
             {"issuer_url": issuer, "resource_server_url": audience, "validate_token_resource": True}
@@ -260,5 +261,6 @@ def rights_in(listed: object) -> Mapping[str, Right]:
         namespace, right = match["namespace"], cast("Right", match["right"])
         if len(namespace) > MAX_NAMESPACE or not namespace.strip() or not namespace.isprintable():
             continue
-        rights[namespace] = max(right, rights.get(namespace, right), key=RIGHTS.index)
+        held = rights.get(namespace, right)
+        rights[namespace] = right if RIGHTS.index(right) > RIGHTS.index(held) else held
     return rights
