@@ -55,7 +55,7 @@ EmbedderName: TypeAlias = Literal[
 SignatureAlgorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA",
 ]  # fmt: skip
-"""Signatures by a private key. With a shared secret whoever checks a token could also make one."""
+"""Signatures by a private key. With a shared secret a server that checks tokens could also make them."""
 _OF_OURS = ("minilm", "e5", "minilm+e5")
 _SEMANTIC_STORES = ("auto", "chroma", "exact", "cloud")
 _REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")

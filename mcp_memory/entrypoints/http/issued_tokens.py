@@ -23,8 +23,7 @@ from mcp.server.auth.settings import AuthSettings
 
 from mcp_memory.domain.model.scopes import RIGHTS, Grant, Right
 from mcp_memory.entrypoints.http.exchange import Refused
-from mcp_memory.entrypoints.http.introspection import Introspection
-from mcp_memory.entrypoints.http.issuer_keys import IssuerKeys, IssuerUnreachable
+from mcp_memory.entrypoints.http.issuer_requests import Introspection, IssuerKeys, IssuerUnreachable
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.access import Token
 from mcp_memory.services.access.access_tokens import ID_DIGITS, agent_of_issuer

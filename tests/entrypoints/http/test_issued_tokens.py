@@ -12,15 +12,17 @@ from joserfc.jwk import OctKey
 
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.scopes import Grant
-from mcp_memory.entrypoints.http import introspection
+from mcp_memory.entrypoints.http import issuer_requests
 from mcp_memory.entrypoints.http.exchange import Refused
-from mcp_memory.entrypoints.http.introspection import MAX_KEPT_ANSWERS, Introspection
 from mcp_memory.entrypoints.http.issued_tokens import ClaimNames, Issuer, rights_in
-from mcp_memory.entrypoints.http.issuer_keys import (
+from mcp_memory.entrypoints.http.issuer_requests import (
     FRESH_SECONDS,
+    KEPT_ANSWER_SECONDS,
     KEPT_SECONDS,
     MAX_DOCUMENT_BYTES,
+    MAX_KEPT_ANSWERS,
     PAUSE_SECONDS,
+    Introspection,
     IssuerKeys,
     IssuerUnreachable,
     fetch_document,
@@ -200,12 +202,12 @@ def test_answers_about_tokens_are_kept_for_a_moment_and_not_too_many(monkeypatch
             return [True]
         return {"active": {"yes": True, "text": "true"}.get(form["token"], False), "sub": "ann"}
 
-    monkeypatch.setattr(introspection, "fetch_document", answer)
+    monkeypatch.setattr(issuer_requests, "fetch_document", answer)
     endpoint = Introspection("https://id.example.com/introspect", clock=lambda: now[0])
     for token, active in (("yes", True), ("no", False), ("text", False), ("yes", True), ("no", False)):
         assert bool(endpoint.claims(token)) is active
     assert asked == ["yes", "no", "text"]
-    now[0] += introspection.KEPT_ANSWER_SECONDS
+    now[0] += KEPT_ANSWER_SECONDS
     assert endpoint.claims("yes")
     assert asked[3:] == ["yes"]
     with pytest.raises(IssuerUnreachable):
@@ -240,7 +242,10 @@ def test_claims_are_found_by_their_names_and_ways(loopback: LoopbackIssuer) -> N
     assert rights == {"shop": "admin"}
     assert (token.grant.person, token.grant.right) == ("ann@example.com", "admin")
     assert token.grant.agent == agent_of_issuer("Cursor 2", "ann@example.com")
-    dotted = {"https://example.com/groups": ["mem:zoo:read"], "scope": "openid mem:shop:write mem:base:read"}
+    dotted: dict[str, Any] = {
+        "https://example.com/groups": ["mem:zoo:read"],
+        "scope": "openid mem:shop:write mem:base:read",
+    }
     for claim, held in (("https://example.com/groups", ("zoo",)), ("scope", ("base", "shop"))):
         token, _ = issuer_of(loopback, ClaimNames(grants=claim)).recognise(loopback.token(**dotted))
         assert token.grant.namespaces == held
@@ -254,7 +259,8 @@ def test_the_same_person_and_client_stay_the_same_and_others_are_others(loopback
     issuer = issuer_of(loopback)
     one, _ = issuer.recognise(loopback.token())
     assert issuer.recognise(loopback.token(jti="again", groups="mem:zoo:read"))[0].id == one.id
-    for changed in ({"sub": "cid"}, {"azp": "other"}):
+    changes: tuple[dict[str, Any], ...] = ({"sub": "cid"}, {"azp": "other"})
+    for changed in changes:
         other, _ = issuer.recognise(loopback.token(**changed))
         assert other.id != one.id
         assert other.grant.agent != one.grant.agent
