@@ -52,7 +52,7 @@ def serve(
         from mcp_memory.entrypoints.http.server import Listening
         from mcp_memory.entrypoints.http.server import serve as serve_http
 
-        issuer = _issuer(settings, anonymous) if oauth else None
+        issuer = open_issuer(settings, anonymous) if oauth else None
         allowed = (*(allowed_host or ()), *((issuer.host,) if issuer else ()))
         listening = Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous, issuer=issuer)
         serve_http(settings, listening)
@@ -62,8 +62,11 @@ def serve(
         client_start.serve(chosen)
 
 
-def _issuer(settings: "Settings", anonymous: bool) -> "Issuer":
-    """Return what takes the tokens of the settings' issuer. Raises InvalidRequest for settings that name none."""
+def open_issuer(settings: "Settings", anonymous: bool) -> "Issuer":
+    """Return what takes the tokens of the settings' issuer.
+
+    Raises InvalidRequest for settings that name none, where the extra is not installed, and beside `--anonymous`.
+    """
     if anonymous:
         raise InvalidRequest("--oauth asks every client for a token, --anonymous asks none; leave one of them out.")
     try:

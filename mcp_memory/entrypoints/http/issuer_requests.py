@@ -173,7 +173,7 @@ class Introspection:
         self._changing = threading.Lock()
 
     def claims(self, secret: str) -> Mapping[str, Any] | None:
-        """Return the claims of an active token as the issuer tells them; None for any other. Raises IssuerUnreachable."""
+        """Return what the issuer claims for an active token; None for any other. Raises IssuerUnreachable."""
         digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
         with self._changing:
             until, kept = self._answers.get(digest, (0.0, None))

@@ -179,7 +179,7 @@ def test_only_a_whole_document_from_its_own_place_counts(monkeypatch: pytest.Mon
     with issuing(AUDIENCE) as issuer:
         assert fetch_document(f"{issuer.url}/keys")["keys"]
         large: dict[str, str] = {"x": "y" * MAX_DOCUMENT_BYTES}
-        for answer in ((302, {}), (404, {}), (500, {}), (200, large)):
+        for answer in ((302, large), (404, large), (500, large), (200, large)):
 
             def get(_path: str, answer: tuple[int, dict[str, str]] = answer) -> tuple[int, dict[str, str]]:
                 return answer
@@ -231,7 +231,7 @@ def issuer_of(loopback: LoopbackIssuer, names: ClaimNames = ClaimNames()) -> Iss
 
 def test_claims_are_found_by_their_names_and_ways(loopback: LoopbackIssuer) -> None:
     """M2: the person and the client make the agent."""
-    deep = {
+    deep: dict[str, Any] = {
         "realm_access": {"roles": ["mem:shop:admin"]},
         "email": "ann@example.com",
         "app": "Cursor 2",

@@ -1,11 +1,15 @@
 """`serve --http --oauth`: how a server starts with an issuer, and without."""
 
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from mcp_memory.entrypoints.cli.serve import open_issuer
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.settings import load_settings
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
@@ -45,6 +49,22 @@ def test_with_an_issuer_this_machine_needs_a_token_too(tmp_path: Path, start_htt
     assert where in web.get(server.url, headers=public).headers["www-authenticate"]
     entered = web.post(server.address("/ui/enter"), data={"token": ""})
     assert "set-cookie" not in entered.headers
+
+
+def test_what_the_flag_needs_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M2: without it nothing of the kind is imported, and the flag says what to install."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    for name in ("issued_tokens", "issuer_requests"):
+        monkeypatch.delitem(sys.modules, f"mcp_memory.entrypoints.http.{name}", raising=False)
+    with pytest.raises(InvalidRequest, match=r"install mcp-memory-stack\[oauth\]"):
+        open_issuer(load_settings(), anonymous=False)
+    script = (
+        "import sys; import mcp_memory.entrypoints.http.server, mcp_memory.entrypoints.http.request_checks;"
+        "import mcp_memory.entrypoints.cli.serve; print('joserfc' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8", check=True)
+    assert said.stdout.strip() == "False"
 
 
 def started(data_dir: Path, environment: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
