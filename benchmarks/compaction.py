@@ -36,7 +36,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, SessionLog
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS
+from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS
 from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest

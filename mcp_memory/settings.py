@@ -41,7 +41,9 @@ from mcp_memory.errors import InvalidRequest
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")  # what an HTTP header can hold
-_FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "token", "oauth_introspection_secret"})
+_FROM_ENVIRONMENT_ONLY = frozenset(
+    "chroma_headers chroma_api_key database_url migrate_url url token oauth_introspection_secret".split()
+)
 """Settings that a file may not hold: files are copied, shown and committed."""
 _SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)  # e.g. "api_key", "authToken"
 
@@ -210,6 +212,12 @@ class Settings(BaseSettings):
     )
     """The folder where `memory.db` is stored, as a full path (`~` is home), on a local disk; by default the platform's
     user data directory."""
+    database_url: SecretStr | None = None
+    """A PostgreSQL database that holds the memory instead of `memory.db` (extra `postgres`, docs/postgres.md), as
+    `postgresql://user:password@host/name`; environment only."""
+    migrate_url: SecretStr | None = None
+    """The same database for a role that may change its tables, reached without a pooler; by default as above;
+    environment only."""
     namespace: _Name | None = None
     """The project whose memory is used; by default that of the folder (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
@@ -495,6 +503,12 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
         raise InvalidRequest(
             "This memory was opened with MCP_MEMORY_REDACT_SECRETS=false, and this client wants secrets removed. Run"
             " `mcp-memory stop`, then start the client again, with the same value for all."
+        )
+    if theirs.database_url != own.database_url:
+        raise InvalidRequest(
+            "This memory's process was started with another MCP_MEMORY_DATABASE_URL than this client's. Run"
+            " `mcp-memory stop`, then start the client again, with the same value for all, or another"
+            " MCP_MEMORY_DATA_DIR for each."
         )
     mine = {name: getattr(theirs, name) for name in OF_SEAT}
     if theirs.strategies_file:  # The client's path is relative to its own folder.

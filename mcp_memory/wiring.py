@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import Settings, at_work, zone_at_work
-from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, copies, restore
+from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, SqlRecordStore, copies, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -117,7 +118,7 @@ class Wiring:
         self.call_priority = CallPriority()
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
-        self.records = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
+        self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
         self._begun = self.records.revision()
 
@@ -210,7 +211,13 @@ class Wiring:
         """The task tree."""
         from mcp_memory.services.tasks.task_stack import TaskStack
 
-        return TaskStack(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
+        return TaskStack(
+            records=self.records,
+            redactor=self.redactor,
+            clock=self._clock,
+            keep_results=self.task_results,
+            elsewhere=self.windows.elsewhere,
+        )
 
     @made_once
     def waiting_tasks(self) -> WaitingTasks:
@@ -267,14 +274,14 @@ class Wiring:
         from mcp_memory.services.memory.revise import Revise
 
         return Revise(
-            self.records,
-            self._embedder,
-            self.counter,
-            self.redactor,
-            self._echo_filter,
-            self._clock,
-            self.near,
-            self.reviews,
+            records=self.records,
+            embedder=self._embedder,
+            counter=self.counter,
+            redactor=self.redactor,
+            echo_filter=self._echo_filter,
+            clock=self._clock,
+            near=self.near,
+            reviews=self.reviews,
         )
 
     @made_once
@@ -297,14 +304,14 @@ class Wiring:
         from mcp_memory.services.review.fill_queue import FillQueue
 
         return FillQueue(
-            self.records,
-            self.records.reviews(),
-            self.follower,
-            self.index,
-            self.keywords,
-            self.filters,
-            self._embedder,
-            self._clock,
+            records=self.records,
+            reviews=self.records.reviews(),
+            snapshots=self.follower,
+            vectors=self.index,
+            keywords=self.keywords,
+            filters=self.filters,
+            embedder=self._embedder,
+            clock=self._clock,
         )
 
     @made_once
@@ -312,7 +319,13 @@ class Wiring:
         """Settles a group of the queue."""
         from mcp_memory.services.review.settle import Settle
 
-        return Settle(self.records, self._embedder, self.counter, self.redactor, self._clock)
+        return Settle(
+            records=self.records,
+            embedder=self._embedder,
+            counter=self.counter,
+            redactor=self.redactor,
+            clock=self._clock,
+        )
 
     @made_once
     def undo(self) -> Undo:
@@ -354,7 +367,13 @@ class Wiring:
         """Compares all derived data with the truth."""
         from mcp_memory.services.status.integrity_check import IntegrityCheck
 
-        return IntegrityCheck(self.records, self.reindex, self._embedder.id, self.index_examiner, self.attachments)
+        return IntegrityCheck(
+            records=self.records,
+            reindex=self.reindex,
+            embedder=self._embedder.id,
+            indexes=self.index_examiner,
+            attachments=self.attachments,
+        )
 
     @made_once
     def checkpoints(self) -> CheckpointWriter:
@@ -381,17 +400,17 @@ class Wiring:
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         sources = extensions.sources(records, filters, keywords, vectors, self.graph)
         return Searcher(
-            records,
-            vectors,
-            keywords,
-            filters,
-            self.graph,
-            self._embedder,
-            self.dates,
-            sources,
-            pool,
-            self._clock,
-            self._corrections,
+            records=records,
+            vectors=vectors,
+            keywords=keywords,
+            filters=filters,
+            graph=self.graph,
+            embedder=self._embedder,
+            dates=self.dates,
+            sources=sources,
+            pool=pool,
+            clock=self._clock,
+            corrections=self._corrections,
         )
 
     @made_once
@@ -418,15 +437,15 @@ class Wiring:
         from mcp_memory.services.review.dependence import GroundFinder
 
         return Remember(
-            self.records,
-            self.follower,
-            self.near,
-            self._drafting,
-            self.counter,
-            self._echo_filter,
-            GroundFinder(self.records, self.keywords, self.filters),
-            self._clock,
-            self.reviews,
+            records=self.records,
+            snapshots=self.follower,
+            near=self.near,
+            drafting=self._drafting,
+            counter=self.counter,
+            echo_filter=self._echo_filter,
+            grounds=GroundFinder(self.records, self.keywords, self.filters),
+            clock=self._clock,
+            reviews=self.reviews,
         )
 
     @made_once
@@ -435,34 +454,40 @@ class Wiring:
         from mcp_memory.services.review.near_records import NearRecords
 
         return NearRecords(
-            self.records,
-            self.follower,
-            self.index,
-            self.keywords,
-            self.filters,
-            self._embedder,
-            self._corrections,
+            records=self.records,
+            snapshots=self.follower,
+            vectors=self.index,
+            keywords=self.keywords,
+            filters=self.filters,
+            embedder=self._embedder,
+            corrections=self._corrections,
         )
 
     @made_once
     def _forget(self) -> Forget:
         from mcp_memory.services.memory.forget import Forget
 
-        return Forget(self.records, self._erase_derived, self._echo_filter, self.counter, self._clock)
+        return Forget(
+            records=self.records,
+            erase_derived=self._erase_derived,
+            echo_filter=self._echo_filter,
+            counter=self.counter,
+            clock=self._clock,
+        )
 
     @made_once
     def _recall(self) -> Recall:
         from mcp_memory.services.retrieval.recall import Recall
 
         return Recall(
-            self.records,
-            self.follower,
-            self.logs,
-            self.searcher,
-            self.filters,
-            self.counter,
-            self._echo_filter,
-            self._clock,
+            records=self.records,
+            snapshots=self.follower,
+            logs=self.logs,
+            searcher=self.searcher,
+            filters=self.filters,
+            counter=self.counter,
+            echo_filter=self._echo_filter,
+            clock=self._clock,
         )
 
     @made_once
@@ -470,7 +495,13 @@ class Wiring:
         from mcp_memory.services.context.remind import Remind
 
         return Remind(
-            self.records, self.follower, self.searcher, self.reindex, self.counter, self._clock, self.settings
+            records=self.records,
+            snapshots=self.follower,
+            searcher=self.searcher,
+            reindex=self.reindex,
+            counter=self.counter,
+            clock=self._clock,
+            settings=self.settings,
         )
 
     @made_once
@@ -478,18 +509,18 @@ class Wiring:
         from mcp_memory.services.context.assemble import AssembleContext
 
         return AssembleContext(
-            self.records,
-            self.follower,
-            self.index,
-            self.searcher,
-            self.graph,
-            self.filters,
-            self.counter,
-            self._echo_filter,
-            self._clock,
-            lambda: chooser_of((at_work() or self.settings).strategies_file),
-            self.windows.elsewhere,
-            self.settings,
+            records=self.records,
+            snapshots=self.follower,
+            vectors=self.index,
+            searcher=self.searcher,
+            graph=self.graph,
+            filters=self.filters,
+            counter=self.counter,
+            echo_filter=self._echo_filter,
+            clock=self._clock,
+            chooser=lambda: chooser_of((at_work() or self.settings).strategies_file),
+            elsewhere=self.windows.elsewhere,
+            settings=self.settings,
         )
 
     @made_once
@@ -497,7 +528,12 @@ class Wiring:
         from mcp_memory.services.sessions.feed import LogFeeder
 
         return LogFeeder(
-            self.records, self.logs, self._drafting, self.attachments, self._clock, self.call_priority.pause
+            records=self.records,
+            logs=self.logs,
+            drafting=self._drafting,
+            attachments=self.attachments,
+            clock=self._clock,
+            pause=self.call_priority.pause,
         )
 
     @made_once
@@ -505,14 +541,22 @@ class Wiring:
         """The images and documents of conversations."""
         from mcp_memory.services.sessions.message_files import Attachments
 
-        return Attachments(self.records, files_in(self.settings.data_dir / FILES_FOLDER), self.settings)
+        return Attachments(
+            self.records, self.records.files() or files_in(self.settings.data_dir / FILES_FOLDER), self.settings
+        )
 
     @made_once
     def extracting(self) -> Extractor:
         """The service that makes records of what sessions taught."""
         from mcp_memory.services.memory.extract import Extractor
 
-        return Extractor(self.records, self.counter, self._clock, self.call_priority.pause, self.tokens.person_of)
+        return Extractor(
+            records=self.records,
+            counter=self.counter,
+            clock=self._clock,
+            pause=self.call_priority.pause,
+            person_of=self.tokens.person_of,
+        )
 
     @made_once
     def _compact(self) -> Compact:
@@ -535,15 +579,21 @@ class Wiring:
                 each.tell(done)
 
         return Compact(
-            self.records,
-            self.logs,
-            PlanCommitter(self.records, self.logs, self._drafting, self.extracting, self._clock),
-            SummingUp(self.records, summarizers, counter),
-            lambda write: extensions.passes(count_patiently, pause, write, others),
-            settings,
-            self._clock,
-            dict(chain(PRESETS.items(), *(each.presets.items() for each in others))),
-            watch,
+            records=self.records,
+            logs=self.logs,
+            committing=PlanCommitter(
+                records=self.records,
+                logs=self.logs,
+                drafting=self._drafting,
+                extracting=self.extracting,
+                clock=self._clock,
+            ),
+            summing_up=SummingUp(self.records, summarizers, counter),
+            passes_of=lambda write: extensions.passes(count_patiently, pause, write, others),
+            settings=settings,
+            clock=self._clock,
+            presets=dict(chain(PRESETS.items(), *(each.presets.items() for each in others))),
+            watch=watch,
         )
 
     def backup(self, file: Path) -> None:
@@ -633,9 +683,23 @@ def text_measure(encoding: str, factor: float | Literal["auto"] = "auto", client
     return Measure(count_raw=counter.count, truncate_raw=counter.truncate, factor=model_factor(factor, client))
 
 
+def record_store(settings: Settings, embedder: str, clock: Clock) -> SqlRecordStore:
+    """Open the truth where the settings say that it is. Raises StoreUnavailable with the remedy."""
+    if settings.database_url is None:
+        return SqliteRecordStore(settings.data_dir, embedder, clock)
+    try:
+        from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+    except ImportError as error:
+        raise StoreUnavailable(
+            "MCP_MEMORY_DATABASE_URL needs the extra `postgres`; install `mcp-memory-stack[postgres]`."
+        ) from error
+    migrate_url = settings.migrate_url.get_secret_value() if settings.migrate_url else ""
+    return PostgresRecordStore(settings.database_url.get_secret_value(), embedder, clock, migrate_url)
+
+
 def memory_exists(settings: Settings) -> bool:
-    """True where the data directory holds a memory already."""
-    return (settings.data_dir / FILE_NAME).exists()
+    """True where the settings name a database, or the data directory holds a memory already."""
+    return settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
 
 
 def copies_beside(settings: Settings) -> Sequence[Copy]:

@@ -1,5 +1,6 @@
 """What every test may ask for: a clock it can set, a real memory in its own folder, one loaded encoder per process."""
 
+import gc
 import itertools
 import os
 import sys
@@ -26,7 +27,7 @@ if BRANCHES is not None:
 from mcp_memory.app import App, open_app
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records import data_folder, database
+from mcp_memory.stores.records import data_folder, database_sqlite
 from tests.shared_loading import share
 
 if TYPE_CHECKING:
@@ -69,6 +70,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave unread, where the long tests alone are asked for, each file that marks none: nearly all of them."""
     is_asked_for = config.option.markexpr == "long" and collection_path.match("test_*.py")
     return (is_asked_for and "mark.long" not in collection_path.read_text("utf-8")) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is imported for all tests: not meanwhile, and not at any full collection later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -176,7 +188,7 @@ _create_private = data_folder.create_private
 def _migrated() -> bytes:
     """The file of an empty memory."""
     with TemporaryDirectory() as folder:
-        database.Database(Path(folder)).close()
+        database_sqlite.SqliteDatabase(Path(folder)).close()
         return (Path(folder) / data_folder.FILE_NAME).read_bytes()
 
 
@@ -195,7 +207,7 @@ def _create_migrated(folder: Path, path: Path) -> None:
 def migrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new memory is a copy of one that was created and migrated, but where tests look at how that is done."""
     _migrated()
-    monkeypatch.setattr(database, "create_private", _create_migrated)
+    monkeypatch.setattr(database_sqlite, "create_private", _create_migrated)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -21,7 +22,27 @@ DIMENSIONS = 8
 
 OpenStore = Callable[..., RecordStore]
 AddRecord = Callable[..., Record]
+
+
+def _address_of(folder: Path) -> str:
+    from tests.postgres import new_database
+
+    if folder not in _addresses:
+        _addresses[folder] = new_database()
+    return _addresses[folder]
+
+
+def _in_postgres(folder: Path, embedder: str, clock: Clock) -> RecordStore:
+    """Open the store of a folder's own database."""
+    from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+
+    return PostgresRecordStore(_address_of(folder), embedder, clock)
+
+
+_addresses: dict[Path, str] = {}
 STORES: dict[str, Callable[[Path, str, Clock], RecordStore]] = {"sqlite": SqliteRecordStore}
+if sys.platform != "win32":  # The package has none for it.
+    STORES["postgres"] = _in_postgres
 
 BLANK = Record(
     id="", scope="shared/here", namespace="here", visibility="shared", agent="ann", session_id="s1", task_id=None,

@@ -28,7 +28,8 @@ from mcp_memory.ports.session_logs import (
     SessionLogStore,
     StandIn,
 )
-from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore, SqlRecordStore
+from mcp_memory.stores.records.database_sqlite import SqliteConnection
 from tests.contract.conftest import BLANK
 
 Add = Callable[..., Record]
@@ -39,7 +40,7 @@ EMPTY = LogSize(namespace="here", agent="ann", session_id="s1", tokens=0, entrie
 
 
 def logs_of(store: RecordStore) -> SessionLogStore:
-    assert isinstance(store, SqliteRecordStore)
+    assert isinstance(store, SqlRecordStore)
     return store.session_logs()
 
 
@@ -519,6 +520,7 @@ def test_passes_that_did_not_shrink_a_revision_are_known(store: RecordStore, log
         assert logs.fruitless(other, "v1") == frozenset()
 
 
+@pytest.mark.parametrize("open_store", ["sqlite"], indirect=True)
 def test_what_passes_did_is_lost_rather_than_waited_for(
     store: RecordStore, logs: SessionLogStore, tmp_path: Path
 ) -> None:
@@ -533,11 +535,12 @@ def test_what_passes_did_is_lost_rather_than_waited_for(
     assert logs.size(ANN).left == -1
 
 
+@pytest.mark.parametrize("open_store", ["sqlite"], indirect=True)
 def test_a_log_of_thousands_of_entries_is_read_in_a_bounded_number_of_statements(
     store: RecordStore, logs: SessionLogStore
 ) -> None:
     """E6.1: as many as one of ten."""
-    assert isinstance(store, SqliteRecordStore)
+    assert isinstance(store, SqlRecordStore)
     few = replace(ANN, session_id="few")
     say(store, 10, few)
     ids = say(store, 3_000)
@@ -549,6 +552,7 @@ def test_a_log_of_thousands_of_entries_is_read_in_a_bounded_number_of_statements
     for caller, entries in ((few, 10), (ANN, 2_550)):
         told: list[str] = []
         with store._database.read() as connection:  # pyright: ignore[reportPrivateUsage] - the next to be read with
+            assert isinstance(connection, SqliteConnection)
             connection.set_trace_callback(told.append)
         assert len(logs.log(caller).entries) == entries
         counted[caller.session_id] = len(told)

@@ -21,7 +21,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records import SqliteRecordStore, file_upkeep
+from mcp_memory.stores.records import SqliteRecordStore, store_sqlite
 from tests.forked import ForkedProcess
 
 SECRET = "Quetzalcoatlus Zyzzyva hoards xylophones near Ouagadougou"
@@ -195,7 +195,7 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: erased at once for every reader; the files follow with the next call, of whichever process."""
-    monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(store_sqlite, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
@@ -222,7 +222,7 @@ def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: upkeep that is put off again and again costs a page of the log, not a copy of the memory."""
-    monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(store_sqlite, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import mcp_memory
-from mcp_memory.stores.records.sql_files import migrations
+from mcp_memory.stores.records.schema_sqlite import migrations
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
 from tests.faults.test_what_is_told import linux, mounting, run

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.records import restore
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from mcp_memory.stores.records.file_errors import note_of
 from tests.faults.documented import documented
 from tests.forked import ForkedProcess, run_forked
@@ -27,10 +27,10 @@ WORKER = """
 import sys
 from pathlib import Path
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 
 try:
-    database = Database(Path(sys.argv[1]))
+    database = SqliteDatabase(Path(sys.argv[1]))
     print("open", flush=True)
 except StoreUnavailable as error:
     print(error, flush=True)
@@ -83,7 +83,7 @@ def folder(tmp_path: Path) -> Path:
     """A memory with a hundred pages, closed; `older.db` beside its folder is a copy from before the last fifty."""
     data = tmp_path / "data"
     for part in ("early", "late"):
-        database = Database(data)
+        database = SqliteDatabase(data)
         with database.write() as connection:
             rows = [(f"{part}{number}", "x" * 600) for number in range(300)]
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
@@ -175,13 +175,13 @@ def test_an_overwritten_database_takes_no_write_and_gives_no_answer_until_it_is_
     before = database.read_bytes(), log.read_bytes()
     refuse_all(workers, "overwritten")
     with pytest.raises(StoreUnavailable, match="written over"):
-        Database(folder)
+        SqliteDatabase(folder)
     assert [worker.end() for worker in workers] == [0] * PROCESSES
     assert (database.read_bytes(), log.read_bytes()) == before
     kept = restore(folder, tmp_path / "backup.db", "now")
     assert kept is not None
     assert (kept.read_bytes(), kept.with_name(f"{kept.name}-wal").read_bytes()) == before
-    restored = Database(folder)
+    restored = SqliteDatabase(folder)
     with restored.read() as connection:
         assert connection.execute("SELECT count(*) FROM meta WHERE value = ?", ("x" * 600,)).fetchone()[0] == 600
     restored.close()
@@ -202,7 +202,7 @@ def test_a_log_that_was_lost_is_noticed_before_a_write_is_acknowledged(
     assert [worker.end() for worker in workers] == [0] * PROCESSES
     is_rescued = how in ("log deleted", "log replaced")  # What the processes still held, or what lies there.
     assert is_rescued or database.read_bytes() == before
-    again = Database(folder)
+    again = SqliteDatabase(folder)
     with again.read() as connection:
         found = {row[0] for row in connection.execute("SELECT name FROM meta")}
     again.close()
@@ -218,7 +218,7 @@ def test_a_lost_index_of_the_log_is_noticed_and_costs_nothing(
     INDEX[how](folder / "memory.db-shm")
     refuse_all(workers, "index-lost")
     assert [worker.end() for worker in workers] == [0] * PROCESSES
-    again = Database(folder)
+    again = SqliteDatabase(folder)
     with again.read() as connection:
         found = {row[0] for row in connection.execute("SELECT name FROM meta")}
     again.close()

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 import pytest
 
 from mcp_memory.stores.records.data_folder import network_file_system
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from mcp_memory.stores.vectors.chroma.index_folder import translated_system_errors, write_json
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 
@@ -71,7 +71,7 @@ def test_a_file_that_is_being_read_is_replaced_a_moment_later(tmp_path: Path, mo
 
 def test_a_commit_reaches_the_disk_and_not_only_its_cache(tmp_path: Path) -> None:
     """S2.1: macOS needs to be told; elsewhere the word means nothing."""
-    database = Database(tmp_path)
+    database = SqliteDatabase(tmp_path)
     with database.write() as connection:
         assert _pragmas(connection) == (1, 2)
     with database.read() as connection:

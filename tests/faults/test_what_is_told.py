@@ -21,7 +21,7 @@ from mcp_memory.entrypoints.server.status_answers import show_status
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
@@ -215,11 +215,11 @@ def test_a_log_without_its_database_is_not_thrown_away(data_dir: Path, start: St
     for lose in (lambda: os.truncate(database, 0), database.unlink):
         lose()
         with pytest.raises(StoreUnavailable) as told:
-            Database(data_dir)
+            SqliteDatabase(data_dir)
         assert documented("emptied").fullmatch(str(told.value))
         assert log.read_bytes() == said
     log.rename(data_dir / "saved-wal")
-    Database(data_dir).close()
+    SqliteDatabase(data_dir).close()
 
 
 @posix

@@ -52,6 +52,7 @@ def is_by_extractive(made: Summarized, extractive: ExtractiveSummarizer) -> bool
     return made.by == "extractive" and made.summary == extractive.summarize(asking()).summary
 
 
+@pytest.mark.uncounted
 def test_a_good_answer_is_taken_without_what_comes_from_the_log(
     service: ModelService, open_summarizer: OpenSummarizer, api: Api
 ) -> None:

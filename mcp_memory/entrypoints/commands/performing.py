@@ -20,6 +20,7 @@ from mcp_memory.bridge.private_sockets import received
 from mcp_memory.entrypoints.commands.ask_owner import PATH_KEY
 from mcp_memory.entrypoints.commands.console import INTERRUPTED, Terminal, at, complain, one_line_errors
 from mcp_memory.entrypoints.commands.lent_streams import terminal_of
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -176,8 +177,6 @@ def _code_of(command: Callable[[], object]) -> int:
     except BrokenPipeError:
         return 1
     except Exception as error:  # noqa: BLE001 - the edge: other clients are served on
-        from mcp_memory.entrypoints.server.strict_tool import log_defect
-
         log_defect("A command", error)
         complain(f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
         return 1

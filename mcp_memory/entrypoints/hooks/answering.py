@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcp_memory.bridge.hook import END, FAILURE, MOST_BYTES, OUTPUT
 from mcp_memory.bridge.private_sockets import received
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 from mcp_memory.settings import load_settings, settings_of_client, working_for
 
@@ -57,8 +58,6 @@ def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer
     except McpMemoryError as error:
         return Answer(FAILURE, str(error))
     except Exception as error:  # noqa: BLE001 - the edge
-        from mcp_memory.entrypoints.server.strict_tool import log_defect  # It loads the protocol's library.
-
         log_defect("A hook", error)
         return Answer(FAILURE, f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
 

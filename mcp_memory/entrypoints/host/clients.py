@@ -1,4 +1,7 @@
-"""Lets the clients of an owner in, and gives each what it wants: a window its session, a hook or command its answer."""
+"""Lets the clients of an owner in, and gives each what it wants: a window its session, a hook or command its answer.
+
+The first of each kind loads what serves it: the protocol of windows takes half of a start, and no hook needs it.
+"""
 
 import logging
 import socket
@@ -11,14 +14,12 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from mcp_memory.bridge.door import LOOK_SECONDS, Arrival, refusal
-from mcp_memory.entrypoints.hooks.answering import answer_hook
-from mcp_memory.entrypoints.server.mcp_server import build_server
-from mcp_memory.entrypoints.server.shared_server import SharedServer
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.bridge.door import Door
+    from mcp_memory.entrypoints.server.shared_server import SharedServer
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ class Clients:
         self._stays = stays
         self._successor: socket.socket | None = None
         self._interrupted = threading.Event()
-        self._windows = SharedServer(app, build_server(app, warm_up=True), should_end.set)
+        self._windows: SharedServer | None = None
+        self._opening, self._is_dismissed = threading.Lock(), False
         self._hooks, self._commands = CapacityLimiter(HOOKS_AT_ONCE), CapacityLimiter(COMMANDS_AT_ONCE)
         self._answering = 0
         self._seen_at: float | None = None
@@ -58,7 +60,7 @@ class Clients:
     @property
     def are_present(self) -> bool:
         """False where none is there, though the calls of one that has left may go on."""
-        return self._answering > 0 or self._windows.has_windows
+        return self._answering > 0 or (self._windows is not None and self._windows.has_windows)
 
     @property
     def seen_at(self) -> float | None:
@@ -82,7 +84,10 @@ class Clients:
         """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands."""
         until = time.monotonic() + seconds
         self._door.close()
-        self._windows.dismiss(seconds)
+        with self._opening:
+            self._is_dismissed = True
+        if self._windows is not None:
+            self._windows.dismiss(seconds)
         interrupt = time.monotonic() + COMMAND_SECONDS
         while self._answering and time.monotonic() < max(until, interrupt + COMMAND_SECONDS):
             if time.monotonic() > interrupt:
@@ -99,7 +104,7 @@ class Clients:
         self._seen_at = time.monotonic()
         hello, is_later = arrival.said, arrival.is_later
         if hello.get("kind") == "window" and not is_later:
-            return await self._windows.receive(arrival.connection, hello)
+            return await self._receive(arrival)
         self._answering += 1
         try:
             await self._answer(arrival, hello, is_later=is_later)
@@ -112,6 +117,27 @@ class Clients:
             self._seen_at = time.monotonic()
         return None
 
+    async def _receive(self, arrival: Arrival) -> None:
+        try:
+            # Here, though others wait: the same imports take a tenth of a second more CPU in a thread beside it.
+            windows = self._shared_server()
+        except Exception as error:  # noqa: BLE001 - the edge: the others are served on
+            log_defect("A window", error)
+            windows = None
+        if windows is None:
+            return arrival.connection.close()
+        return await windows.receive(arrival.connection, arrival.said)
+
+    def _shared_server(self) -> "SharedServer | None":
+        """Return what serves windows; None at the end, where nothing was loaded for them before."""
+        with self._opening:
+            if self._windows is None and not self._is_dismissed:
+                from mcp_memory.entrypoints.server.mcp_server import build_server
+                from mcp_memory.entrypoints.server.shared_server import SharedServer
+
+                self._windows = SharedServer(self._app, build_server(self._app, warm_up=True), self._should_end.set)
+            return self._windows
+
     async def _answer(self, arrival: Arrival, hello: Mapping[str, object], *, is_later: bool) -> None:
         kind, connection = hello.get("kind"), arrival.connection
         if self._stays and (is_later or kind == "take"):
@@ -121,6 +147,8 @@ class Clients:
             self._should_end.set()
             arrival.send_on()
         elif kind == "hook":
+            from mcp_memory.entrypoints.hooks.answering import answer_hook
+
             await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
         elif kind == "command":
             given = (self._app, connection, hello, self._interrupted)

@@ -16,7 +16,7 @@ from mcp_memory.entrypoints.hooks.hook_call import CLIENT, HookCall, read_payloa
 from mcp_memory.entrypoints.hooks.session_notes import NotesElsewhere
 from mcp_memory.entrypoints.http.request_checks import HOOK_PATH, VISITOR
 from mcp_memory.entrypoints.server.identity import asking, require, told, visited_by
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:

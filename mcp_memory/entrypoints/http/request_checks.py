@@ -32,7 +32,7 @@ from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
 from mcp_memory.entrypoints.page.sign_in import PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.access.access_tokens import PREFIX
 

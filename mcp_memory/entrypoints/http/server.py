@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.bridge.end_with_client import leave, leave_within
 from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
-from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
-from mcp_memory.entrypoints.server.strict_tool import log_defect
-from mcp_memory.entrypoints.server.upkeep import upkeep_for
+from mcp_memory.entrypoints.server.server_log import log_defect, log_to_stderr
+from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import working_for
 
@@ -218,9 +217,9 @@ def _protocol(app: App, security: TransportSecuritySettings, issuer: Issuer | No
     from mcp_memory.entrypoints.http.hook_page import make_hook_page
     from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
     from mcp_memory.entrypoints.http.request_checks import Identify
-    from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
+    from mcp_memory.entrypoints.server.mcp_server import TOOLS, build_server
 
-    metrics = Metrics(app, [tool.name for tool in build_tools(app)])
+    metrics = Metrics(app, TOOLS)
     server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security

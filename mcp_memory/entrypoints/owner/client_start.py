@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import io
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
@@ -9,7 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 from mcp_memory.bridge.relay import pass_on
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from mcp_memory.bridge.door import Door
+    from mcp_memory.entrypoints.server.line_streams import LineOutput
+    from mcp_memory.entrypoints.server.pending_requests import PendingRequests
     from mcp_memory.settings import Settings
 
 
@@ -43,19 +48,61 @@ def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
     from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.holding import held
     from mcp_memory.entrypoints.server.mcp_server import build_server
-    from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr, serve_stdio
-    from mcp_memory.entrypoints.server.upkeep import upkeep_for
+    from mcp_memory.entrypoints.server.server_log import log_to_stderr
+    from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
 
     check_standard_streams()
     log_to_stderr(settings.log_level)
     with held(settings, door, perform) as app:
         upkeep = upkeep_for(app, settings)
         upkeep.start()
-        # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in 5 ms.
         sys.setswitchinterval(SWITCH_SECONDS)
-        serve_stdio(build_server(app, warm_up=True))
+        _serve_stdio(build_server(app, warm_up=True))
         upkeep.stop()
     leave()
+
+
+def _serve_stdio(server: "MCPServer") -> None:
+    """Serve one client. Ends the process within seconds after it has left; returns when nothing was in flight.
+
+    The library waits for calls in flight when its input ends, and for the next line when it is told to stop.
+    """
+    import anyio
+
+    from mcp_memory.bridge.end_with_client import end_with_client, leave
+    from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
+    from mcp_memory.entrypoints.server.pending_requests import PendingRequests
+
+    end_with_client(leave)
+    pending = PendingRequests()
+    server.middleware.append(pending)
+    output = LineOutput(take_stdout())
+    guarded = GuardedInput(
+        take_stdin(),
+        pending.add,
+        refuse=lambda refusal: output.send_later(refusal.line),
+        at_end=lambda: _let_end(pending, output),
+    )
+    sys.stdin, sys.stdout = io.TextIOWrapper(io.BufferedReader(guarded)), io.TextIOWrapper(io.BufferedWriter(output))
+    anyio.run(_run, server)
+
+
+async def _run(server: "MCPServer") -> None:
+    try:
+        await server.run_stdio_async()
+    except* OSError:
+        import logging
+
+        logging.getLogger(__name__).info("Input or output is closed: the client is gone.")
+
+
+def _let_end(pending: "PendingRequests", output: "LineOutput") -> None:
+    """Let calls in flight run for a while, and the process no longer than that."""
+    from mcp_memory.bridge.end_with_client import GRACE_SECONDS, leave_within
+
+    leave_within(GRACE_SECONDS)
+    pending.wait(GRACE_SECONDS)
+    output.wait(GRACE_SECONDS)
 
 
 def ensure_owner(data_dir: str, chosen: Mapping[str, object]) -> None:

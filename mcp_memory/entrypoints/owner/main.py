@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcp_memory.bridge.door import OWN_BUILD, Door, build
 from mcp_memory.entrypoints.host.holding import END_SECONDS
@@ -40,6 +40,8 @@ def own(door: Door, data_dir: str, chosen: Mapping[str, object]) -> NoReturn:
     """Serve clients until nobody needs the memory, or the process is told to end; ends the process."""
     door.open()
     gc.disable()  # Until the warm-up has ended: what is loaded stays; to look through it takes a tenth of a start.
+    # For numpy, whose searches use one thread: those of its library would wait in a loop for work that never comes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: TID251 - written for the library, not read
     try:
         _serve(door, {**chosen, "data_dir": data_dir})  # As it was claimed, whatever the file says by now.
     except McpMemoryError as error:
@@ -56,11 +58,9 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
 
     from mcp_memory.app import open_app
     from mcp_memory.bridge.end_with_client import leave
-    from mcp_memory.entrypoints.commands.performing import perform
     from mcp_memory.entrypoints.host.clients import Clients
-    from mcp_memory.entrypoints.http import page_server as _  # noqa: F401 - it is one of the commands
-    from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, log_to_stderr
-    from mcp_memory.entrypoints.server.upkeep import upkeep_for
+    from mcp_memory.entrypoints.server.server_log import log_to_stderr
+    from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
     from mcp_memory.settings import load_settings, of_memory
 
     settings = of_memory(load_settings(**chosen))
@@ -69,7 +69,7 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     app.seats = ()
     os.chdir("/")  # The folder of the first client may be removed.
     should_end = threading.Event()
-    clients = Clients(app, door, perform, should_end)
+    clients = Clients(app, door, _perform, should_end)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: should_end.set())
     upkeep = upkeep_for(app, settings)
@@ -80,6 +80,14 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     app.close()
     clients.leave()  # Now another process may open the memory.
     leave()
+
+
+def _perform(*asked: Any) -> None:
+    """Run a command as `performing.perform` does, which the first of them loads."""
+    from mcp_memory.entrypoints.commands.performing import perform
+    from mcp_memory.entrypoints.http import page_server as _  # noqa: F401 - it is one of the commands
+
+    perform(*asked)
 
 
 async def _until_unneeded(door: Door, clients: "Clients", should_end: threading.Event, seconds: float) -> None:

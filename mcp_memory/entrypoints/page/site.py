@@ -44,7 +44,7 @@ from mcp_memory.entrypoints.page.visits import (
     visit_of,
 )
 from mcp_memory.entrypoints.server.identity import told, visited_by
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:

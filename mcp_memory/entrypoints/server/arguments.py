@@ -58,7 +58,8 @@ _PLAIN_DEFAULTS: tuple[object, ...] = (None, "", False, [], {})
 class Arguments(BaseModel):
     """Arguments of a tool, or an object inside them: nothing unknown, nothing converted, null taken as not given."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    # What reads a tool's arguments is built at its first call, or for its schema.
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

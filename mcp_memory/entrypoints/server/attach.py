@@ -32,7 +32,7 @@ from mcp_memory.bridge.end_with_client import (
 from mcp_memory.bridge.window_state import CALL, CALL_HEADER, WindowState, as_mapping, read_object
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
 from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint, headers_for, is_near
-from mcp_memory.entrypoints.server.stdio import log_to_stderr
+from mcp_memory.entrypoints.server.server_log import log_to_stderr
 
 if TYPE_CHECKING:
     from mcp_memory.settings import Settings

@@ -27,7 +27,7 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mcp_memory.entrypoints.conversations.media import Interface, listed
 from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from mcp_memory.bridge.window_state import CALL, read_object
 from mcp_memory.entrypoints.server.identity import RequestSender, seat_at_hand, visited_by
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, StoreUnavailable
 from mcp_memory.settings import settings_of_client, working_for
 

@@ -6,11 +6,9 @@ that repeats it. Knows no single tool.
 
 import json
 import logging
-import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, TypeVar
 
 from anyio import from_thread, to_thread
@@ -28,6 +26,7 @@ from mcp_memory.entrypoints.server.as_meant import as_meant
 from mcp_memory.entrypoints.server.identity import calling, key_of_call, require, told
 from mcp_memory.entrypoints.server.json_lines import in_one_line
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import CallDone, McpMemoryError
 
 logger = logging.getLogger(__name__)
@@ -185,11 +184,3 @@ def with_note(result: CallToolResult, note: str) -> CallToolResult:
 
 def failure(message: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
-
-
-def log_defect(where: str, error: BaseException) -> None:
-    """Log what happened where, without the error's own words, which may hold remembered text."""
-    places = traceback.extract_tb(error.__traceback__)
-    path = " > ".join(f"{'/'.join(Path(place.filename).parts[-2:])}:{place.lineno}" for place in places)
-    cause = f" from {type(error.__cause__).__name__}" if error.__cause__ else ""
-    logger.error("%s failed: %s%s at %s", where, type(error).__name__, cause, path)

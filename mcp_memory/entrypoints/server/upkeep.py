@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.freed_memory import give_back_memory
 
@@ -20,6 +20,8 @@ FIRST_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 1.0
 """Pause between two steps, so that calls come first."""
 DAY_MINUTES: Final = 1_440.0
+SWITCH_SECONDS: Final = 0.0005
+"""For the interpreter: long work and calls share it, and a call that is ready to go on gets it sooner than in 5 ms."""
 
 
 class Upkeep:

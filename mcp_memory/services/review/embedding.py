@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.text.conditions import asked_subject
 from mcp_memory.errors import StoreUnavailable, TextRefused
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ def embedded(embedder: Embedder, text: str) -> Vectors:
 
 def embedded_each(embedder: Embedder, texts: Sequence[str]) -> list[Vectors | StoreUnavailable]:
     """Return each record's vectors as `embedded` does, or the error that prevented them."""
+    from mcp_memory.domain.text.conditions import asked_subject  # Slow to load; no search needs it.
+
     subjects = {place: subject for place, text in enumerate(texts) if (subject := asked_subject(text))}
     outcomes = _each(embedder, [*texts, *subjects.values()])
     for place, condition in zip(subjects, outcomes[len(texts) :], strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,14 +12,13 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.access import Token
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import Connection, Database, Row
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
-from mcp_memory.stores.records.sql_files import statement
 
 _PATHS = ("folder", "repository")
 
 
-class SqliteTokens:
+class SqlTokens:
     """Implements `TokenStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
@@ -28,35 +26,35 @@ class SqliteTokens:
 
     def add(self, token: Token) -> None:
         with self._database.write() as connection:
-            if connection.execute(statement("has_live_token"), (token.name,)).fetchone():
+            if connection.run("has_live_token", (token.name,)).fetchone():
                 raise Conflict(f"There is a token {token.name!r} already; revoke it first, or choose another name.")
-            row = connection.execute(statement("person_of_agent"), (token.grant.agent,)).fetchone()
+            row = connection.run("person_of_agent", (token.grant.agent,)).fetchone()
             if row and row["person"] != token.grant.person:
                 raise Conflict(
                     f"Agent {token.grant.agent!r} works for {row['person']!r}; name another agent for another person."
                 )
             for name in token.grant.namespaces:
-                if former := connection.execute(statement("former_namespace"), (name,)).fetchone():
+                if former := connection.run("former_namespace", (name,)).fetchone():
                     raise Conflict(f"The project {name!r} is called {former['namespace']!r} now; name that.")
-            connection.execute(statement("add_token"), _token_to_row(token))
+            connection.run("add_token", _token_to_row(token))
 
     def get(self, token_id: str) -> Token | None:
-        rows = self._database.rows(statement("get_token"), (token_id,))
+        rows = self._database.rows("get_token", (token_id,))
         return _token_from_row(rows[0]) if rows else None
 
     def tokens(self) -> Sequence[Token]:
-        return [_token_from_row(row) for row in self._database.rows(statement("list_tokens"))]
+        return [_token_from_row(row) for row in self._database.rows("list_tokens")]
 
     def has_any(self) -> bool:
-        return bool(self._database.rows(statement("has_tokens"))[0][0])
+        return bool(self._database.rows("has_tokens")[0][0])
 
     def person_of(self, agent: str) -> str:
-        rows = self._database.rows(statement("person_of_agent"), (agent,))
+        rows = self._database.rows("person_of_agent", (agent,))
         return rows[0]["person"] if rows else ""
 
     def revoke(self, name: str, at: Instant) -> bool:
         with self._database.write() as connection:
-            return connection.execute(statement("revoke_token"), {"name": name, "at": at}).rowcount > 0
+            return connection.run("revoke_token", {"name": name, "at": at}).rowcount > 0
 
 
 def _token_to_row(token: Token) -> dict[str, Any]:
@@ -70,27 +68,27 @@ def _token_to_row(token: Token) -> dict[str, Any]:
     }
 
 
-def _token_from_row(row: sqlite3.Row) -> Token:
+def _token_from_row(row: Row) -> Token:
     columns = dict(row)
     agent, person, right = (columns.pop(name) for name in ("agent", "person", "right_held"))
     namespaces = tuple(json.loads(columns.pop("namespaces")))
     return Token(**columns, grant=Grant(agent=agent, person=person, namespaces=namespaces, right=right))
 
 
-class SqliteFolders:
+class SqlFolders:
     """Implements `FolderStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def folders(self) -> Sequence[TrustedFolder]:
-        return [_folder_from_row(row) for row in self._database.rows(statement("list_folders"))]
+        return [_folder_from_row(row) for row in self._database.rows("list_folders")]
 
     def is_trusted(self, namespace: str, folder: str, repository: str) -> bool:
         asked = {
             "namespace": namespace, "folder": path_to_column(folder), "repository": path_to_column(repository),
         }  # fmt: skip
-        return bool(self._database.rows(statement("is_trusted"), asked)[0][0])
+        return bool(self._database.rows("is_trusted", asked)[0][0])
 
     def is_taken(self, namespace: str) -> bool:
         with self._database.read() as connection:
@@ -100,23 +98,21 @@ class SqliteFolders:
         with self._database.write() as connection:
             if _is_taken(connection, folder.namespace):
                 return False
-            connection.execute(statement("trust_folder"), _folder_to_row(folder))
+            connection.run("trust_folder", _folder_to_row(folder))
             return True
 
     def trust(self, folder: TrustedFolder) -> None:
         with self._database.write() as connection:
-            connection.execute(statement("trust_folder"), _folder_to_row(folder))
+            connection.run("trust_folder", _folder_to_row(folder))
 
     def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
         with self._database.write() as connection:
-            rows = connection.execute(
-                statement("revoke_folder"), {"folder": path_to_column(folder), "at": at}
-            ).fetchall()
+            rows = connection.run("revoke_folder", {"folder": path_to_column(folder), "at": at}).fetchall()
         return [_folder_from_row(row) for row in rows]
 
 
-def _is_taken(connection: sqlite3.Connection, namespace: str) -> bool:
-    return bool(connection.execute(statement("is_taken"), {"namespace": namespace}).fetchone()[0])
+def _is_taken(connection: Connection, namespace: str) -> bool:
+    return bool(connection.run("is_taken", {"namespace": namespace}).fetchone()[0])
 
 
 def _folder_to_row(folder: TrustedFolder) -> dict[str, Any]:
@@ -124,6 +120,6 @@ def _folder_to_row(folder: TrustedFolder) -> dict[str, Any]:
     return asdict(folder) | paths
 
 
-def _folder_from_row(row: sqlite3.Row) -> TrustedFolder:
+def _folder_from_row(row: Row) -> TrustedFolder:
     paths = {name: path_from_column(row[name]) for name in _PATHS}
     return TrustedFolder(**paths, namespace=row["namespace"], since=row["since"], is_first=bool(row["is_first"]))

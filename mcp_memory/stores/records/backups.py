@@ -13,10 +13,10 @@ from typing import NamedTuple
 from mcp_memory.bounded_files import open_regular
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.stores.records.data_folder import FILE_NAME
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from mcp_memory.stores.records.file_errors import note_of, translated_errors
 from mcp_memory.stores.records.migration_copies import FORMER, MIGRATED, full_disk_told, write_copy
-from mcp_memory.stores.records.sql_files import APPLICATION_ID
+from mcp_memory.stores.records.schema_sqlite import APPLICATION_ID
 
 _SIDE_FILES = ("-wal", "-shm", "-overwritten")
 _HOLDS = """
@@ -33,7 +33,7 @@ class Copy(NamedTuple):
     schema: int | None
 
 
-def back_up(database: Database, path: Path) -> None:
+def back_up(database: SqliteDatabase, path: Path) -> None:
     """See `RecordStore.backup`."""
     if path.exists():
         raise StoreUnavailable(f"{path} exists already; name a new file.")

@@ -1,54 +1,79 @@
-"""The database file: finds its place, opens, migrates and writes it. Knows no record."""
+"""The database as the stores ask it: named statements in transactions, and snapshots. Knows no engine and no record."""
 
-import logging
-import queue
-import sqlite3
+from __future__ import annotations
+
 import threading
-import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.stores.records import sql_files
-from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
-from mcp_memory.stores.records.file_errors import (
-    Damaged,
-    is_broken,
-    is_busy,
-    refuse,
-    refuse_overwritten,
-    translated_errors,
-    wait_out,
-)
-from mcp_memory.stores.records.file_integrity import Fault, Unsettled, Witness
-from mcp_memory.stores.records.migration_copies import copy_before_migration, drop_other_copies
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.ports.changes import Columns
+from mcp_memory.stores.records.where_clause import Parameter, where_clauses
 
 WRITE_PATIENCE_SECONDS = 30.0  # for the write lock
-READ_PATIENCE_MS = 10_000
-IDLE_READERS = 8  # connections kept in the pool
-CHECKPOINT_FRAMES = 1_000
-"""Pages in the log, 4 MB, from which a write moves them into the database; SQLite's own default."""
-SETTLE_ATTEMPTS, SETTLE_PATIENCE_SECONDS = 3, 0.25
-OPEN_ATTEMPTS, OPEN_PAUSE_SECONDS = 20, 0.02
-# With fullfsync a sync on macOS reaches the disk, not only the drive's cache. The cache's size is in KiB.
-_PRAGMAS = "synchronous=FULL fullfsync=ON foreign_keys=ON secure_delete=ON temp_store=MEMORY cache_size=-4096".split()
-_log = logging.getLogger(__name__)
-_snapshot: ContextVar["DatabaseSnapshot | None"] = ContextVar("_snapshot", default=None)
+_snapshot: ContextVar[DatabaseSnapshot | None] = ContextVar("_snapshot", default=None)
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+class Row(Protocol):
+    """A row, whose values go by name and by position; `dict(row)` has them by name."""
+
+    def __getitem__(self, key: str | int, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    def keys(self) -> Iterable[str]: ...
+
+
+class Cursor(Protocol):
+    """The rows that a statement found, or the number of those that it changed."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def close(self) -> object: ...
+
+
+class Connection(Protocol):
+    """A connection in a transaction. `parts` replace a statement's markers, e.g. `where` that named `{where}`."""
+
+    def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> Cursor:
+        """Run the statement of that name."""
+        ...
+
+    def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
+        """Run the statement of that name once for each of these parameters."""
+        ...
+
+    def count(self, name: str, parameters: Parameters = (), /) -> int:
+        """Count the rows of a query."""
+        ...
+
+    def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
+        """Yield the rows of a query, of which few are in memory at once."""
+        ...
+
+    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
+        """Yield what a query finds as columns by their names, `most` rows at once."""
+        ...
 
 
 class DatabaseSnapshot:
     """The database as of one moment, for a request and the threads that work for it, which take turns.
 
-    It holds a connection in a read transaction, and thereby the log: while it is open, no checkpoint restarts the log.
+    It holds a connection in a read transaction. While it is open, SQLite's log cannot be restarted, and PostgreSQL
+    cannot vacuum what is deleted.
     """
 
-    def __init__(self, database: "Database", connection: sqlite3.Connection) -> None:
+    def __init__(self, database: Database, connection: Any, revision: int) -> None:
         self.database = database
         self.connection = connection
-        self.revision = sql_files.newest_change(connection)
+        self.revision = revision
         self.turn = threading.RLock()
         self.read: dict[tuple[str, ...], dict[str, Any]] = {}
         """The records that were read of it by id, by the scopes that were read."""
@@ -61,8 +86,7 @@ class DatabaseSnapshot:
             yield self.revision
         finally:
             _snapshot.reset(token)
-        with self.database.guarded():
-            self.database.require_sound()
+        self.database.verify()
 
     def close(self) -> None:
         """Release the snapshot, once nothing reads it any more."""
@@ -70,77 +94,72 @@ class DatabaseSnapshot:
             self.database.release(self.connection)
 
 
-class Database:
-    """One SQLite file, shared by threads and processes.
-
-    A read borrows a connection from a pool, which keeps a few and opens more for simultaneous reads; the process writes
-    over one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is acknowledged,
-    and needs no repair after a kill.
-
-    A witness compares the files before a write is acknowledged and before a read answers. SQLite's own checkpoints are
-    off: the log is moved into the database under the write lock, if both are sound (docs/decisions/0029).
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Open, creating and migrating where needed. Raises StoreUnavailable with the reason where that is unsafe."""
-        self.path = folder / FILE_NAME
-        self._lock = threading.RLock()
-        self._damage: str | None = None
-        self._newest: int | None = None
-        self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
-        self._borrowed: set[sqlite3.Connection] = set()
-        self._is_closed = False
-        self._witness = Witness(self.path)
-        refuse_network_file_system(folder)
-        with translated_errors(self.path):
-            create_private(folder, self.path)
-            self._open()
-            try:
-                if sql_files.needs_migration(self._writer, self.path):
-                    self._migrate()
-                self._newest = sql_files.newest_change(self._writer)
-            except BaseException:
-                self.close()
-                raise
+class Database(ABC):
+    """A database of records, shared by threads and processes."""
 
     @property
-    def schema_version(self) -> int:
-        return len(sql_files.migrations())
+    @abstractmethod
+    def schema_version(self) -> int: ...
 
-    @contextmanager
-    def read(self) -> Generator[sqlite3.Connection]:
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The file, or the address without its secrets, for people."""
+
+    @property
+    @abstractmethod
+    def integrity_error(self) -> type[Exception]:
+        """The engine's error for a row that is there twice or refers to nothing."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the bytes that the database takes on disk."""
+
+    @abstractmethod
+    def read(self) -> AbstractContextManager[Connection]:
         """Borrow a connection in a read transaction, this caller's alone until it is returned.
 
-        Raises StoreUnavailable where a newer version has migrated the database; at the end too, where the files were
-        not sound: discard what you read.
+        Raises StoreUnavailable where a newer version has migrated the database; at the end too, where what was read is
+        not sound: discard it.
         """
-        snapshot = self.pinned()
-        with self.guarded():
-            if snapshot is None:
-                connection = self._begin_read()
-                try:
-                    yield connection
-                finally:
-                    self.release(connection)
-                self.require_sound()
-            else:  # Its end looks at the files.
-                with snapshot.turn:
-                    yield snapshot.connection
 
-    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        """Return all rows of a query. Raises StoreUnavailable."""
-        with self.read() as connection:
-            return connection.execute(sql, parameters).fetchall()
+    @abstractmethod
+    def write(
+        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True
+    ) -> AbstractContextManager[Connection]:
+        """Begin a write transaction: commits at exit, rolls back on any error.
 
+        Writes of one memory follow each other, so that what one reads holds until it commits. A commit that is not
+        `durable` survives the process but not a power cut, until the next durable one: it does not wait for the disk.
+        The schema is checked inside, as a newer version may have migrated it meanwhile. Raises StoreBusy where another
+        write does not end within `patience` seconds.
+        """
+
+    @abstractmethod
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
-        with self.guarded():
-            connection = self._begin_read()
-            try:
-                return DatabaseSnapshot(self, connection)
-            except BaseException:
-                self.release(connection)
-                raise
+
+    @abstractmethod
+    def release(self, connection: Any) -> None:
+        """Return a connection that was pinned; its transaction ends."""
+
+    @abstractmethod
+    def verify(self) -> None:
+        """Raise StoreUnavailable where what a snapshot read may not be sound."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every idle connection."""
+
+    def rows(self, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
+        """Return all rows that the query of that name finds. Raises StoreUnavailable."""
+        with self.read() as connection:
+            return connection.run(name, parameters, **parts).fetchall()
+
+    def matching(self, name: str, where: RecordFilter, /, **more: Parameter) -> list[Any]:
+        """Return all rows that the query of that name finds among the records that pass the filter."""
+        parts, parameters = where_clauses(where)
+        return self.rows(name, {**parameters, **more}, **parts)
 
     def pinned(self) -> DatabaseSnapshot | None:
         """Return the snapshot that this context reads; None without one."""
@@ -156,278 +175,13 @@ class Database:
         with closing(self.pin()) as snapshot, snapshot.reading():
             yield snapshot.revision
 
-    @contextmanager
-    def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[sqlite3.Connection]:
-        """Begin a write transaction: commits at exit, rolls back on any error.
 
-        A commit that is not `durable` survives the process but not a power cut, until the next durable one: it does not
-        wait for the disk. The schema is checked inside, as a newer version may have migrated it meanwhile; so are the
-        files, and once more after the commit: what is acknowledged was in sound files before and after.
-        """
-        assert self.pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
-        deadline = time.monotonic() + patience
-        if not self._lock.acquire(timeout=max(patience, 0.001)):
-            raise StoreBusy("The memory store is busy in this process; call again.")
-        try:
-            with self.guarded():
-                if self._damage is not None:
-                    raise Damaged(self._damage)
-                if self._writer.in_transaction:
-                    raise StoreBusy("The memory store is busy in this thread; end its write first.")
-                self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                wait_out(self._begin, deadline)
-                try:
-                    sql_files.check_schema(self._writer)
-                    newest = self._check_sequence()
-                    yield self._writer
-                    is_due = self._commit(newest)
-                except BaseException:
-                    if self._writer.in_transaction:
-                        self._writer.execute("ROLLBACK")
-                    raise
-                self.require_sound()
-                if is_due:
-                    try:
-                        self._checkpoint()
-                    except sqlite3.Error as error:  # What is written is safe without it; the next write tries again.
-                        if not is_busy(error):
-                            _log.warning("could not bring the log into the database: %s", error)
-        finally:
-            self._lock.release()
-
-    @contextmanager
-    def outside_transaction(self) -> Generator[sqlite3.Connection]:
-        """Yield the writing connection for statements that cannot run in a transaction, such as VACUUM."""
-        with self._lock, self.guarded():
-            self.require_sound()
-            yield self._writer
-            self.require_sound()
-
-    def empty_log(self, patience: float = WRITE_PATIENCE_SECONDS) -> bool:
-        """Move the whole log into the database and truncate it; return False where readers still need some of it."""
-        with self._lock, self.guarded():
-            self._checkpoint()
-        with self.write(patience) as connection:  # Restarts a fully applied log, and so may truncate it.
-            connection.execute("PRAGMA journal_size_limit = 0")
-            sql_files.raise_schema_number(connection)
-        with self._lock:
-            self._writer.execute("PRAGMA journal_size_limit = -1")
-        index = self._witness.index()
-        return index is not None and not index.applied and self._witness.log_size() == index.log_bytes
-
-    def close(self) -> None:
-        """Close every idle connection; the last process to close folds the log into the file, if both are sound."""
-        with self._lock, suppress(sqlite3.Error, OSError):
-            self._is_closed = True
-            self._witness.lengthen_index()
-            fault: Fault | None = "moved"
-            with suppress(sqlite3.Error, OSError):
-                fault = self._settled_fault()
-            may_fold = fault is None or (fault in ("log", "index") and self._witness.can_rescue())
-            with suppress(queue.Empty):
-                while True:
-                    _close(self._idle_readers.get_nowait(), may_fold=may_fold)
-            _close(self._writer, may_fold=may_fold)
-            if not self._borrowed:  # Else their locks would fall with the witness's descriptors.
-                self._witness.end()
-
-    def _migrate(self) -> None:
-        """Copy the file beside itself, bring its schema up to date, and drop older copies.
-
-        The write lock keeps others from all three: a newer version may migrate in between, and keep a copy of its own.
-        """
-        with self.write() as connection:
-            before = sql_files.check_schema(connection)
-            if is_old := 0 < before < self.schema_version:  # Neither new, nor migrated by another process just now.
-                with closing(self._connect()) as reader:
-                    copy_before_migration(reader, self.path, before)
-            counted = sql_files.migrate(connection)
-        if is_old:
-            if counted:
-                _log.warning("brought the memory up to date: %s", counted)
-            with self.write(), suppress(OSError):
-                drop_other_copies(self.path, before)
-
-    def _open(self) -> None:
-        """Open the writing connection, unless a process that has the files open lost one.
-
-        Both begin again where SQLite opened others than the witness watches: the last process to close replaces them.
-        """
-        for _ in range(OPEN_ATTEMPTS):
-            side_files = self._witness.side_files()
-            try:
-                self._writer = self._connect()
-                self._writer.execute("PRAGMA busy_timeout = 0")  # `wait_out` waits instead.
-                wait_out(self._open_log, time.monotonic() + READ_PATIENCE_MS / 1000)
-                self._witness.begin()
-                self.require_sound()
-            except FileNotFoundError:
-                pass
-            except (sqlite3.Error, StoreUnavailable) as error:
-                if isinstance(error, sqlite3.Error) and is_broken(error):
-                    with suppress(OSError):
-                        self._witness.begin()
-                fault = self._witness.fault()
-                self._abandon()
-                refuse(fault, self.path)  # Names the lost file where that is known.
-                raise
-            if self._witness.holds(side_files):
-                return
-            self._abandon()
-            time.sleep(OPEN_PAUSE_SECONDS)
-        raise StoreBusy("Other processes replace the memory's files; call again in a few seconds.")
-
-    def _open_log(self) -> None:
-        """Make SQLite open the log and its index, which another process may just recover, or delete at its end."""
-        self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-
-    def _abandon(self) -> None:
-        """Close the writing connection, and leave the files as they are."""
-        if hasattr(self, "_writer"):
-            _close(self._writer, may_fold=False)
-        self._witness.end()
-
-    def _commit(self, newest_before: int | None) -> bool:
-        """Commit into files that are sound; return True where a checkpoint is due."""
-        newest = self._check_sequence()
-        refuse(self._witness.fault(), self.path)
-        index = self._witness.index()
-        if is_due := index is not None and index.frames - index.applied >= CHECKPOINT_FRAMES:
-            sql_files.raise_schema_number(self._writer)
-        before = self._witness.index_bytes()
-        self._writer.execute("COMMIT")
-        # SQLite has another index open than the one watched, where that did not change.
-        is_elsewhere = newest != newest_before and self._witness.index_bytes() == before
-        refuse("index" if is_elsewhere else None, self.path)
-        self._newest = newest
-        return is_due
-
-    def _require_touchable(self) -> None:
-        """Raise StoreUnavailable where SQLite must not even look: touching the end of a cut index is fatal."""
-        refuse(self._witness.index_fault(), self.path)
-        refuse_overwritten(self.path)
-
-    def _begin(self) -> None:
-        self._require_touchable()
-        self._writer.execute("BEGIN IMMEDIATE")
-
-    def require_sound(self) -> None:
-        """Raise StoreUnavailable where the files are not those that this process knows, as far as that can be told."""
-        for _ in range(SETTLE_ATTEMPTS):
-            with suppress(Unsettled):
-                refuse(self._witness.fault(is_settled=False), self.path)
-                return
-        if self._lock.acquire(timeout=SETTLE_PATIENCE_SECONDS):
-            try:
-                refuse(self._settled_fault(), self.path)
-            finally:
-                self._lock.release()
-
-    def _settled_fault(self) -> Fault | None:
-        """Return the fault seen under the write lock; None too where the lock is not free soon."""
-        try:
-            with self._write_lock():
-                return self._witness.fault()
-        except sqlite3.Error as error:  # A file in which SQLite finds no page 1 is as settled as can be.
-            return self._witness.fault() if is_broken(error) else None
-
-    @contextmanager
-    def _write_lock(self) -> Generator[None]:
-        """Keep every other process from writing, and write nothing."""
-        wait_out(lambda: self._writer.execute("BEGIN IMMEDIATE"), time.monotonic() + SETTLE_PATIENCE_SECONDS)
-        try:
-            yield
-        finally:
-            self._writer.execute("ROLLBACK")
-
-    def _checkpoint(self) -> None:
-        """Move the log into the database, if both are sound.
-
-        The write lock excludes the race of SQLite up to 3.51.2, between a restarted log and a checkpoint.
-        """
-        with self._write_lock():
-            refuse(self._witness.fault(), self.path)
-            reader = self._borrow()
-            try:
-                reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            finally:
-                self.release(reader)
-                self._witness.note_checkpoint()
-
-    @contextmanager
-    def guarded(self) -> Generator[None]:
-        """Translate SQLite's errors, name the lost file behind one, and remember damage: it would take later writes."""
-        try:
-            with translated_errors(self.path):
-                self._require_touchable()
-                try:
-                    yield
-                except sqlite3.Error:
-                    self.require_sound()
-                    raise
-        except Damaged as error:
-            self._damage = str(error)
-            raise
-
-    def _borrow(self) -> sqlite3.Connection:
-        try:
-            connection = self._idle_readers.get_nowait()
-        except queue.Empty:
-            refuse(self._witness.path_fault(), self.path)  # SQLite would make an empty one in its place.
-            connection = self._connect()
-            connection.execute("PRAGMA query_only = ON")
-        self._borrowed.add(connection)
-        return connection
-
-    def _begin_read(self) -> sqlite3.Connection:
-        """Borrow a connection in a read transaction, whose schema this version knows."""
-        connection = self._borrow()
-        try:
-            connection.execute("BEGIN")
-            sql_files.check_schema(connection)
-        except BaseException:
-            self.release(connection)
-            raise
-        return connection
-
-    def release(self, connection: sqlite3.Connection) -> None:
-        """Return a connection to the pool; an open transaction ends."""
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if self._is_closed:
-                _close(connection, may_fold=False)
-            else:
-                self._idle_readers.put_nowait(connection)
-        except (queue.Full, sqlite3.Error):
-            connection.close()
-        finally:
-            self._borrowed.discard(connection)
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
-        connection.row_factory = sqlite3.Row
-        connection.execute(f"PRAGMA busy_timeout = {READ_PATIENCE_MS}")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            # Of processes that create a store together all but one find it locked here, whatever the timeout.
-            deadline = time.monotonic() + READ_PATIENCE_MS / 1000
-            wait_out(lambda: connection.execute("PRAGMA journal_mode = WAL"), deadline)
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
-
-    def _check_sequence(self) -> int | None:
-        """Return the number of the newest change. Raises StoreUnavailable where it is behind an earlier one."""
-        if self._newest is None:
-            return None  # Not even migrated.
-        newest = sql_files.newest_change(self._writer)
-        refuse("overwritten" if newest < self._newest else None, self.path)
-        return newest
+def newest_change(connection: Connection) -> int:
+    """Return the number of the newest change, which is the revision."""
+    return connection.run("newest_change").fetchone()[0]
 
 
-def _close(connection: sqlite3.Connection, *, may_fold: bool) -> None:
-    """Close; where it may not fold the log, an interrupt stops the checkpoint of the last connection to close."""
-    if not may_fold:
-        connection.interrupt()
-    connection.close()
+def meta(connection: Connection, name: str) -> str | None:
+    """Return the value of that name in `meta`."""
+    row = connection.run("get_meta", (name,)).fetchone()
+    return row["value"] if row else None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.text import Vectors
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import Connection, Database, Row, meta, newest_change
 from mcp_memory.stores.records.rows import record_from_row
-from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 from mcp_memory.stores.records.transaction import advance, refuse_other_dimensions
 
 
-class SqliteEmbeddingQueue:
+class SqlEmbeddingQueue:
     """Implements `EmbeddingQueue` on the database of a record store; the port documents each method."""
 
     _database: Database
@@ -26,64 +24,64 @@ class SqliteEmbeddingQueue:
 
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
         asked = {"embedder": embedder, "limit": limit, "after": after}
-        rows = self._database.rows(statement("unembedded"), asked)
+        rows = self._database.rows("unembedded", asked)
         return _texts(rows)
 
     def awaiting_vectors(self, limit: int, among: Collection[str] | None = None) -> Sequence[tuple[str, int, str]]:
         if among is None:
-            return _texts(self._database.rows(statement("awaiting_vectors"), (limit,)))
+            return _texts(self._database.rows("awaiting_vectors", (limit,)))
         asked = {"ids": json.dumps([*among]), "limit": limit}
-        return _texts(self._database.rows(statement("awaiting_vectors_among"), asked))
+        return _texts(self._database.rows("awaiting_vectors_among", asked))
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
         scopes = json.dumps(where.scopes) if where else None
         hidden = json.dumps(sorted(where.hidden_branches) if where else [])
-        return self._database.rows(statement("count_awaiting"), {"scopes": scopes, "hidden": hidden})[0][0]
+        return self._database.rows("count_awaiting", {"scopes": scopes, "hidden": hidden})[0][0]
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         with self._database.write() as connection:
             done = [key for key, rows in vectors.items() if _add(connection, embedder, key, rows)]
             if meta(connection, "embedder") not in (None, embedder):
                 return  # Of the next embedder: nothing is told before it is adopted.
-            connection.executemany(statement("have_vectors"), [(record_id,) for record_id, _ in done])
+            connection.run_each("have_vectors", [(record_id,) for record_id, _ in done])
             if added := [key[0] for key in done if vectors[key] is not None]:
                 # Refusals alone do not set the store's embedder.
-                connection.execute(statement("put_meta"), ("embedder", embedder))
+                connection.run("put_meta", ("embedder", embedder))
                 advance(connection, added)
 
     def count_refused(self, embedder: str) -> int:
-        return self._database.rows(statement("count_refused"), (embedder,))[0][0]
+        return self._database.rows("count_refused", (embedder,))[0][0]
 
     def forget_refusals(self, embedder: str) -> None:
         with self._database.write() as connection:
-            connection.execute(statement("await_refused"), {"embedder": embedder})
-            connection.execute(statement("forget_refusals"), (embedder,))
+            connection.run("await_refused", {"embedder": embedder})
+            connection.run("forget_refusals", (embedder,))
 
     def adopt_embedder(self, embedder: str) -> bool:
         with self._database.write() as connection:
             if _lacks(connection, embedder):
                 return False
             change = newest_change(connection) + 1
-            connection.execute(statement("put_meta"), ("embedder", embedder))
-            connection.execute("DELETE FROM unembedded")
-            connection.execute(statement("drop_other_vectors"), (embedder,))
-            connection.execute(statement("touch_all_changes"), (change,))
-            connection.execute("UPDATE sequence SET value = ?", (change,))
+            connection.run("put_meta", ("embedder", embedder))
+            connection.run("none_awaits_vectors")
+            connection.run("drop_other_vectors", (embedder,))
+            connection.run("touch_all_changes", (change,))
+            connection.run("put_newest_change", (change,))
             return True
 
 
-def _texts(rows: Sequence[sqlite3.Row]) -> Sequence[tuple[str, int, str]]:
+def _texts(rows: Sequence[Row]) -> Sequence[tuple[str, int, str]]:
     return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
 
-def _lacks(connection: sqlite3.Connection, embedder: str) -> bool:
-    return connection.execute(statement("lacking"), (embedder,)).fetchone() is not None
+def _lacks(connection: Connection, embedder: str) -> bool:
+    return connection.run("lacking", (embedder,)).fetchone() is not None
 
 
-def _add(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
+def _add(connection: Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
     """Add one record's vectors, or that there can be none; return False where the record has changed or is gone."""
     columns = {"embedder": embedder, "windows": 0, "vector": b"", "id": key[0], "change": key[1]}
     if rows is not None:
         refuse_other_dimensions(connection, embedder, rows)
         columns |= {"windows": len(rows), "vector": rows.tobytes()}
-    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0
+    return connection.run("put_vectors_if_unchanged", columns).rowcount > 0

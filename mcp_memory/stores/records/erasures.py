@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from mcp_memory.domain.memory.erased_text import (
@@ -25,9 +24,9 @@ from mcp_memory.domain.model.graph import aliases_of
 from mcp_memory.domain.model.records import Details, Instant, Record, map_strings
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import entity_key
-from mcp_memory.stores.records.replacements import SqliteLogWriter
+from mcp_memory.stores.records.database import Connection, meta
+from mcp_memory.stores.records.replacements import SqlLogWriter
 from mcp_memory.stores.records.rows import record_from_row, task_from_row, task_to_columns
-from mcp_memory.stores.records.sql_files import meta, statement
 
 ERASURE_KEY = "erasure_key"
 """Name in `meta` of the random key of all digests."""
@@ -39,7 +38,7 @@ MOST_LOOKED_FOR = 12
 """Words that SQLite looks for; of more pieces every record is read."""
 
 
-class SqliteErasures(SqliteLogWriter):
+class SqlErasures(SqlLogWriter):
     """Implements `ErasureWriter` on a connection whose transaction has begun."""
 
     def erased(self, scopes: Iterable[str]) -> ErasedMarks:
@@ -133,10 +132,10 @@ class SqliteErasures(SqliteLogWriter):
         return bytes.fromhex(meta(self._db, ERASURE_KEY) or "")
 
 
-def erased_marks(connection: sqlite3.Connection, scopes: Iterable[str]) -> ErasedMarks:
+def erased_marks(connection: Connection, scopes: Iterable[str]) -> ErasedMarks:
     """Return the digests of what was erased in these scopes; without any, what is false."""
     digests: dict[int, dict[bytes, Instant]] = {}
-    for width, digest, at in connection.execute(statement("erased_marks"), (json.dumps([*scopes]),)):
+    for width, digest, at in connection.run("erased_marks", (json.dumps([*scopes]),)):
         digests.setdefault(width, {})[digest] = at  # The latest of several scopes comes last.
     if not digests:
         return ErasedMarks()

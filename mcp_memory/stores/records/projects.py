@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -11,15 +10,15 @@ from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFo
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.errors import Conflict, NotFound
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import Connection, Cursor, Database, newest_change
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
-from mcp_memory.stores.records.sql_files import newest_change, statement
 from mcp_memory.stores.records.transaction import advance
 
 _PLAIN = (
     "move_records", "move_namespace_of_versions", "move_task_changes", "move_places", "drop_places", "move_moves",
-    "drop_moves", "move_sessions", "drop_sessions", "move_contexts", "move_assemblies", "drop_logs_left",
-    "move_exclusions", "move_pass_runs", "move_project_folders", "move_name", "drop_name",
+    "drop_moves", "move_sessions", "drop_sessions", "drop_met_contexts", "move_contexts", "move_assemblies",
+    "drop_logs_left",
+    "move_exclusions", "move_pass_runs", "drop_met_project_folders", "move_project_folders", "move_name", "drop_name",
     "move_shared_lines", "drop_shared_lines", "move_taken_back", "drop_taken_back",
 )  # fmt: skip
 """Statements that need the two names alone, in their order."""
@@ -28,14 +27,14 @@ _OF_SCOPES = (
 )  # fmt: skip
 
 
-class SqliteProjects:
+class SqlProjects:
     """Implements `ProjectStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def folders(self) -> Sequence[ProjectFolder]:
-        rows = self._database.rows(statement("list_project_folders"))
+        rows = self._database.rows("list_project_folders")
         return [
             ProjectFolder(
                 namespace=row["namespace"], folder=path_from_column(row["folder"]),
@@ -47,16 +46,16 @@ class SqliteProjects:
     def note(self, folder: ProjectFolder) -> None:
         paths = {"folder": path_to_column(folder.folder), "repository": path_to_column(folder.repository)}
         noted = asdict(folder) | paths
-        known = self._database.rows(statement("project_folder_mark"), noted)
+        known = self._database.rows("project_folder_mark", noted)
         if not known or known[0]["mark"] != folder.mark:
             with self._database.write(durable=False) as connection:
-                connection.execute(statement("note_project_folder"), noted)
+                connection.run("note_project_folder", noted)
 
     def is_used(self, namespace: str) -> bool:
-        return bool(self._database.rows(statement("is_used_namespace"), {"namespace": namespace})[0][0])
+        return bool(self._database.rows("is_used_namespace", {"namespace": namespace})[0][0])
 
     def former(self, name: str) -> FormerName | None:
-        rows = self._database.rows(statement("former_namespace"), (name,))
+        rows = self._database.rows("former_namespace", (name,))
         return FormerName(namespace=rows[0]["namespace"], at=rows[0]["at"], mark=rows[0]["mark"]) if rows else None
 
     def move(self, old: str, new: str, at: Instant, mark: str, *, merges: bool) -> MovedProject:
@@ -71,7 +70,7 @@ class SqliteProjects:
 class _Move:
     """Moves all that is of one namespace to another, in the open transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, old: str, new: str) -> None:
+    def __init__(self, connection: Connection, old: str, new: str) -> None:
         self._db = connection
         self._names = {"old": old, "new": new}
 
@@ -129,13 +128,13 @@ class _Move:
     def _numbered(self) -> dict[str, str | int]:
         """Return the two names, and the number of a new change."""
         change = newest_change(self._db) + 1
-        self._db.execute("UPDATE sequence SET value = ?", (change,))
+        self._db.run("put_newest_change", (change,))
         return {**self._names, "change": change}
 
-    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:
-        return self._db.execute(statement(name), parameters)
+    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Cursor:
+        return self._db.run(name, parameters)
 
 
-def holds_anything(connection: sqlite3.Connection, namespace: str) -> bool:
+def holds_anything(connection: Connection, namespace: str) -> bool:
     """Return True where records, tasks or logs have this namespace."""
-    return bool(connection.execute(statement("holds_anything"), {"namespace": namespace}).fetchone()[0])
+    return bool(connection.run("holds_anything", {"namespace": namespace}).fetchone()[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 
@@ -12,15 +11,15 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Trigger, role_of
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
-from mcp_memory.stores.records.sql_files import newest_change, statement
+from mcp_memory.stores.records.database import Connection, Cursor, newest_change
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))
 
 
-class SqliteLogWriter:
+class SqlLogWriter:
     """Implements `LogWriter` on a connection whose transaction has begun, and numbers the transaction's changes."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._db = connection
         self._change = self._start = newest_change(connection)
 
@@ -126,8 +125,8 @@ class SqliteLogWriter:
     def _latest(self, caller: Caller) -> int | None:
         return self._run("latest_compaction", of_session(caller)).fetchone()[0]
 
-    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
-        return self._db.execute(statement(name), parameters)
+    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Cursor:
+        return self._db.run(name, parameters)
 
     def _next_change(self) -> int:
         self._change += 1
@@ -139,9 +138,9 @@ def of_session(caller: Caller) -> dict[str, object]:
     return {"namespace": caller.namespace, "agent": caller.agent, "session_id": caller.session_id}
 
 
-def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
+def said(connection: Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
     """Return the log's originals stored after that one, see `Transaction.said_since`; all where it is None."""
-    rows = connection.execute(statement("originals"), {**of_session(caller), "after": after}).fetchall()
+    rows = connection.run("originals", {**of_session(caller), "after": after}).fetchall()
     return [
         SaidEntry(
             id=record_id,

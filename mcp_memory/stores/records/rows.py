@@ -1,7 +1,6 @@
 """Converts between table rows and domain values."""
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, get_origin
@@ -14,6 +13,7 @@ from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.text import Vectors
+from mcp_memory.stores.records.database import Row
 
 Column = str | int | float | bytes | None
 
@@ -85,7 +85,7 @@ def path_from_column(column: str | bytes) -> str:
     return column.decode("utf-8", "surrogatepass") if isinstance(column, bytes) else column
 
 
-def version_from_row(row: sqlite3.Row) -> Version:
+def version_from_row(row: Row) -> Version:
     return Version(**{name: row[name] for name in _VERSION_FIELDS}, before=json.loads(row["before"]))
 
 
@@ -95,7 +95,7 @@ def version_to_columns(record_id: str, version: Version) -> dict[str, Column]:
     return columns
 
 
-def task_from_row(row: sqlite3.Row) -> Task:
+def task_from_row(row: Row) -> Task:
     return Task(
         **{name: row[name] for name in _TASK_FIELDS},
         artifacts=tuple(json.loads(row["artifacts"])),
@@ -115,7 +115,7 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
     return columns
 
 
-def task_change_from_row(row: sqlite3.Row) -> TaskChange:
+def task_change_from_row(row: Row) -> TaskChange:
     return TaskChange(**{name: row[name] for name in _TASK_CHANGE_FIELDS})
 
 

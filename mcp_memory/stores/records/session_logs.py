@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from math import inf
@@ -24,9 +23,8 @@ from mcp_memory.ports.session_logs import (
     SaidEntry,
     StandIn,
 )
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import Connection, Database, Row
 from mcp_memory.stores.records.replacements import of_session, said
-from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.write_checks import refuse_renamed
 
 TELEMETRY_PATIENCE_SECONDS = 2.0
@@ -40,7 +38,7 @@ _MAKING = ("compaction", "pass_name", "made_at", "record_id")
 _log = logging.getLogger(__name__)
 
 
-class SqliteSessionLogs:
+class SqlSessionLogs:
     """Implements `SessionLogStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
@@ -95,15 +93,15 @@ class SqliteSessionLogs:
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
         kept = [{**asdict(run), **of_session(caller), "at": at, "compaction": compaction} for run in runs]
 
-        def keep(connection: sqlite3.Connection) -> None:
-            connection.executemany(statement("add_pass_run"), kept)
-            connection.execute(statement("prune_pass_runs"), (at - PASS_RUNS_KEPT_SECONDS,))
+        def keep(connection: Connection) -> None:
+            connection.run_each("add_pass_run", kept)
+            connection.run("prune_pass_runs", (at - PASS_RUNS_KEPT_SECONDS,))
 
         self._keep(caller, keep)
 
     def leave(self, caller: Caller, tokens: int) -> None:
         left = {**of_session(caller), "tokens": tokens}
-        self._keep(caller, lambda connection: connection.execute(statement("leave_log"), left))
+        self._keep(caller, lambda connection: connection.run("leave_log", left))
 
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:
         whose = {**of_session(caller), "since": since}
@@ -120,7 +118,7 @@ class SqliteSessionLogs:
         rows = self._rows("fruitless_passes", {**of_session(caller), "revision": revision})
         return frozenset(row["name"] for row in rows)
 
-    def _keep(self, caller: Caller, write: Callable[[sqlite3.Connection], object]) -> None:
+    def _keep(self, caller: Caller, write: Callable[[Connection], object]) -> None:
         """Write telemetry, which may be lost: wait not long, and log where the store is away."""
         try:
             with self._database.write(TELEMETRY_PATIENCE_SECONDS, durable=False) as connection:
@@ -136,7 +134,7 @@ class SqliteSessionLogs:
         rows = self._entries(name, parameters)
         return [StandIn(entry=entry, **{name: row[name] for name in _MAKING}) for row, entry in rows]
 
-    def _entries(self, name: str, parameters: Mapping[str, object]) -> Sequence[tuple[sqlite3.Row, Entry]]:
+    def _entries(self, name: str, parameters: Mapping[str, object]) -> Sequence[tuple[Row, Entry]]:
         """Return replacements, each with its row; their originals are read in the same snapshot, in their order."""
         covers: dict[int, list[str]] = {}
         with self._database.snapshot():
@@ -146,7 +144,7 @@ class SqliteSessionLogs:
         return [(row, _replacement(row, covers[row["row"]])) for row in rows]
 
     def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Any]:
-        return self._database.rows(statement(name), parameters)
+        return self._database.rows(name, parameters)
 
 
 def _is_unsaid(text: str) -> bool:
@@ -167,7 +165,7 @@ def _original(row: Iterable[Any]) -> Entry:
     return Entry(**columns, covers=(columns["id"],), original_tokens=columns["tokens"])
 
 
-def _replacement(row: sqlite3.Row, covers: Sequence[str]) -> Entry:
+def _replacement(row: Row, covers: Sequence[str]) -> Entry:
     return Entry(
         **{name: row[name] for name in _STORED},
         covers=tuple(covers),

@@ -1,15 +1,15 @@
-"""Named SQL and the schema: reads `sql/*.sql`, where a line `-- name: x` begins each statement, and `migrations/`."""
+"""Named SQL: reads `sql/*.sql`, where a line `-- name: x` begins each statement.
+
+A statement is SQLite's. PostgreSQL takes most of them by a few rules; those below a line `-- postgres` are its own.
+"""
 
 import re
-import sqlite3
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
-from pathlib import Path
 
-from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.stores.records.rows import RECORD_PARTS
 
-APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
 MIGRATED = "migrated"
 """Name in `meta` of what the last migrations counted, for people."""
 ENTERED = "entered"
@@ -17,95 +17,74 @@ ENTERED = "entered"
 # e.g. "{lines_of_session}", a statement; "{order}" is filled in by who runs it
 _PART = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
+_OTHER = "-- postgres\n"
+_RULES = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"--[^\n]*", ""),
+        # What SQLite's planner is told, e.g. "INDEXED BY records_by_kind": PostgreSQL goes by its statistics.
+        (r"INDEXED BY \w+|NOT INDEXED", ""),
+        (r"\bCROSS JOIN\b(?! LATERAL)", "JOIN"),
+        # Flags that are conditions, as SQLite's partial indexes have them, e.g. "WHERE branch".
+        (r"\bWHERE (g\.settled_in|branch)\b", r"WHERE \1 <> 0"),
+        (r"\bAND r\.pinned\b(?! *[<=>])", "AND r.pinned <> 0"),
+        (r"length\(CAST\(((?:[^()]|\([^()]*\))*) AS BLOB\)\)", r"octet_length(\1)"),
+        (r"%", "%%"),
+        (r"(?<![:\w]):(\w+)", r"%(\1)s"),  # e.g. ":scope"
+        (r"\?(\d+)", r"%(p\1)s"),  # e.g. "?4"
+        (r"\?", "%s"),
+    )
+)
+"""The rules that make a statement of SQLite's one of PostgreSQL's, in this order."""
+
+
+def statement(name: str, **parts: str) -> str:
+    """Return the statement of that name, with the statements that it names as parts, and the fields of a record.
+
+    `parts` replace its other markers, e.g. `where` that named `{where}`. Raises KeyError, a defect, where there is
+    none, or where two have one name.
+    """
+    sql = _joined(name)
+    for part, words in parts.items():
+        sql = sql.replace(f"{{{part}}}", words)
+    return sql
+
+
+def names() -> Sequence[str]:
+    """Return the names of all statements."""
+    return sorted(_all_statements())
+
+
+@lru_cache(maxsize=1_024)
+def postgres_statement(name: str, parts: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return the same for PostgreSQL, with its placeholders; a number `?4` is the parameter `p4`."""
+    sql = _joined(name, is_postgres=True)
+    for part, words in parts:
+        sql = sql.replace(f"{{{part}}}", words)
+    for pattern, words in _RULES:
+        sql = pattern.sub(words, sql)
+    return sql.strip().rstrip(";")
 
 
 @cache
-def statement(name: str) -> str:
-    """Return the statement of that name, with the statements that it names as parts, and the fields of a record.
-
-    Raises KeyError, a defect, where there is none, or where two have one name.
-    """
+def _joined(name: str, *, is_postgres: bool = False) -> str:
     every = _all_statements()
-    sql = _PART.sub(lambda part: statement(part[1]) if part[1] in every else part[0], every[name])
+    sql = _PART.sub(
+        lambda part: _joined(part[1], is_postgres=is_postgres) if part[1] in every else part[0],
+        every[name][is_postgres and len(every[name]) > 1],
+    )
     for part, names in RECORD_PARTS.items():
         sql = sql.replace(part, names)
     return sql
 
 
-def meta(connection: sqlite3.Connection, name: str) -> str | None:
-    """Return the value of that name in `meta`."""
-    row = connection.execute(statement("get_meta"), (name,)).fetchone()
-    return row["value"] if row else None
-
-
-def newest_change(connection: sqlite3.Connection) -> int:
-    """Return the number of the newest change, which is the revision."""
-    return connection.execute("SELECT value FROM sequence").fetchone()[0]
-
-
 @cache
-def migrations() -> tuple[str, ...]:
-    """Return the migration scripts in order; the schema version is the number of those applied."""
-    folder = files(__name__.rpartition(".")[0]) / "migrations"
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    return tuple(script.read_text("utf-8") for script in scripts)
-
-
-def check_schema(connection: sqlite3.Connection) -> int:
-    """Return the number of the database's schema. Raises SchemaTooNew where this version does not know it."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(migrations()):
-        raise SchemaTooNew(
-            f"This store was written by a newer mcp-memory (its schema is {version}, this one knows"
-            f" {len(migrations())}); update mcp-memory and restart. Nothing was changed."
-        )
-    return version
-
-
-def needs_migration(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True for an older schema. Drafts of the first one have its number, but not its tables."""
-    version = check_schema(connection)
-    if version and not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
-        raise StoreUnavailable(
-            f"{path} was written by mcp-memory as it was before its first release, which this one cannot read;"
-            " it was left as it is. Move it away, or set MCP_MEMORY_DATA_DIR to a new folder, to start again."
-        )
-    return version < len(migrations())
-
-
-def migrate(connection: sqlite3.Connection) -> str:
-    """Bring the schema up to date in the open transaction, which executescript would commit.
-
-    Return what the migrations counted, which they note in `meta` until the next ones; "" where they counted nothing.
-    """
-    applied = check_schema(connection)
-    if 0 < applied < len(migrations()):
-        connection.execute("DELETE FROM meta WHERE name = ?", (MIGRATED,))
-    for number, script in enumerate(migrations()[applied:], start=applied + 1):
-        sql = ""
-        for line in script.splitlines(keepends=True):
-            sql += line
-            if sqlite3.complete_statement(sql):
-                connection.execute(sql)
-                sql = ""
-        connection.execute(f"PRAGMA user_version = {number}")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    return meta(connection, MIGRATED) or ""
-
-
-def raise_schema_number(connection: sqlite3.Connection) -> None:
-    """Mark the database's first page, so that no two states of the file after a checkpoint share a header."""
-    number: int = connection.execute("PRAGMA schema_version").fetchone()[0]
-    connection.execute(f"PRAGMA schema_version = {number + 1}")
-
-
-@cache
-def _all_statements() -> dict[str, str]:
-    found: dict[str, str] = {}
+def _all_statements() -> dict[str, Sequence[str]]:
+    found: dict[str, Sequence[str]] = {}
     for entry in (files(__name__.rpartition(".")[0]) / "sql").iterdir():
         parts = _NAME.split(entry.read_text("utf-8"))
         for name, body in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise KeyError(f"{entry.name} names a statement {name!r}, as another one is named.")
-            found[name] = body.strip()
+            found[name] = [each.strip() for each in body.split(_OTHER)]
     return found

@@ -1,17 +1,15 @@
-"""The truth in one SQLite file: implements `RecordStore`."""
+"""The truth in a database: implements `RecordStore`, but for what each engine does in its own way."""
 
 from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks
@@ -22,16 +20,16 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall,
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, RecordChange, TaskLink
+from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
-from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
-from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
+from mcp_memory.stores.records.access import SqlFolders, SqlTokens
+from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot, Row, meta
+from mcp_memory.stores.records.embedding_queue import SqlEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
-from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
-from mcp_memory.stores.records.projects import SqliteProjects
-from mcp_memory.stores.records.reviews import SqliteReviews
+from mcp_memory.stores.records.projects import SqlProjects
+from mcp_memory.stores.records.reviews import SqlReviews
 from mcp_memory.stores.records.rows import (
     change_from_row,
     record_from_row,
@@ -39,15 +37,16 @@ from mcp_memory.stores.records.rows import (
     task_from_row,
     version_from_row,
 )
-from mcp_memory.stores.records.session_logs import SqliteSessionLogs
-from mcp_memory.stores.records.sql_files import ENTERED, meta, statement
-from mcp_memory.stores.records.telemetry import SqliteTelemetry
-from mcp_memory.stores.records.transaction import SqliteTransaction, versions_of, versions_of_write
-from mcp_memory.stores.records.where_clause import filtered
+from mcp_memory.stores.records.session_logs import SqlSessionLogs
+from mcp_memory.stores.records.sql_files import ENTERED
+from mcp_memory.stores.records.telemetry import SqlTelemetry
+from mcp_memory.stores.records.transaction import SqlTransaction, versions_of, versions_of_write
+from mcp_memory.stores.records.upkeep import SqlUpkeep
+from mcp_memory.stores.records.where_clause import where_clauses
 from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
-    from mcp_memory.stores.records.transfer import SqliteTransfer
+    from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
@@ -61,8 +60,8 @@ IDENTITY = "identity"
 ROWS_AT_ONCE = 5_000
 """Rows that an index reads at once, 10 MB with their vectors."""
 _CHANGED_SINCE = {
-    "{changed}": "WHERE r.change > :since ORDER BY r.change",
-    "{of_changed}": "WHERE record_id IN (SELECT id FROM records WHERE change > :since)",
+    "changed": "WHERE r.change > :since ORDER BY r.change",
+    "of_changed": "WHERE record_id IN (SELECT id FROM records WHERE change > :since)",
 }
 _EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
@@ -75,23 +74,20 @@ _ORDERS: Mapping[str, Sequence[str]] = {
 """The orders by their columns, all of them descending."""
 
 
-class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
-    """Implements `RecordStore`; the port documents each method."""
+class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
+    """Implements `RecordStore` but for `engine`, `purge`, `backup` and `defects`; the port documents each method."""
 
-    def __init__(self, folder: Path, embedder: str, clock: Clock = time.time) -> None:
-        """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
+    def __init__(self, database: Database, embedder: str, clock: Clock = time.time) -> None:
         super().__init__()
-        self._database = Database(folder)
+        self._database = database
         self._embedder = embedder
         self._clock = clock
 
     @contextmanager
-    def write(
-        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True
-    ) -> Generator[SqliteTransaction]:
+    def write(self, by: Caller | None = None, reason: str = "", *, patiently: bool = True) -> Generator[SqlTransaction]:
         with self._database.write(WRITE_PATIENCE_SECONDS if patiently else 0) as connection:
             refuse_renamed(connection, by)
-            transaction = SqliteTransaction(connection, self._embedder, self._clock, by, reason)
+            transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
             if by and by.call:
@@ -111,7 +107,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def revision(self) -> int:
         pinned = self._database.pinned()
-        return pinned.revision if pinned else self._database.rows("SELECT value FROM sequence")[0][0]
+        return pinned.revision if pinned else self._database.rows("newest_change")[0][0]
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         pinned = self._database.pinned()
@@ -127,20 +123,20 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return {row["digest"]: row["id"] for row in self._rows("kept_files", {"namespace": namespace})}
 
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
-        return frozenset(row[0] for row in self._database.rows(*filtered("matching_ids", where)))
+        return frozenset(row[0] for row in self._database.matching("matching_ids", where))
 
     def also_told_in(self, session_id: str) -> frozenset[str]:
         return frozenset(row["id"] for row in self._rows("also_told_in", (session_id,)))
 
     def count(self, where: RecordFilter) -> int:
-        return self._database.rows(*filtered("count_matching", where))[0][0]
+        return self._database.matching("count_matching", where)[0][0]
 
     def count_all(self) -> int:
-        return self._database.rows("SELECT count(*) FROM records")[0][0]
+        return self._database.rows("count_all")[0][0]
 
     def stored_by(self, where: RecordFilter, at: Instant, *, changed: bool) -> frozenset[str]:
         given = {"at": at, "changed": changed, "whatever_status": where.include_inactive}
-        return frozenset(row[0] for row in self._database.rows(*filtered("stored_by", where, **given)))
+        return frozenset(row[0] for row in self._database.matching("stored_by", where, **given))
 
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("ids_in_branches", (json.dumps(list(branches)),)))
@@ -163,11 +159,11 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return [row["id"] for row in found[:limit]]
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
-        rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))
+        rows = self._database.matching("recent_sessions", where, look_back=LOOK_BACK)
         return list(dict.fromkeys(row[0] for row in rows))[:limit]
 
     def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
-        rows = self._database.rows(*filtered("best_of_sessions", where, sessions=json.dumps(sessions), each=each))
+        rows = self._database.matching("best_of_sessions", where, sessions=json.dumps(sessions), each=each)
         summarized = {row["session_id"] for row in rows if row["kind"] == "summary"}
         return [
             row["id"]
@@ -196,7 +192,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
-        rows = self._database.rows(*filtered("predecessors", where, ids=json.dumps(list(record_ids))))
+        rows = self._database.matching("predecessors", where, ids=json.dumps(list(record_ids)))
         return {str(old.superseded_by): old for old in map(record_from_row, rows)}  # The newest comes last.
 
     def tasks_without_result(self, namespace: str) -> Sequence[Task]:
@@ -219,19 +215,13 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
 
     def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
-        sql = statement("index_all_vectors" if part == "vectors" and not since else f"index_{part}")
-        for marker, condition in _CHANGED_SINCE.items():
-            sql = sql.replace(marker, condition if since else "")
-        asked = {"since": since, "embedder": embedder}
-        with self._database.read() as connection, closing(connection.cursor()) as cursor:
-            cursor.row_factory = None  # Plain tuples: there may be a hundred thousand.
-            cursor.execute(sql, {name: value for name, value in asked.items() if f":{name}" in sql})
-            names = [column[0] for column in cursor.description]
-            while rows := cursor.fetchmany(ROWS_AT_ONCE):
-                yield dict(zip(names, zip(*rows, strict=True), strict=True))
+        name = "index_all_vectors" if part == "vectors" and not since else f"index_{part}"
+        parts = {part: condition if since else "" for part, condition in _CHANGED_SINCE.items()}
+        with self._database.read() as connection:
+            yield from connection.columns(name, {"since": since, "embedder": embedder}, ROWS_AT_ONCE, **parts)
 
     def count_changed(self, since: int) -> int:
-        return self._database.rows("SELECT count(*) FROM records WHERE change > ?", (since,))[0][0]
+        return self._database.rows("count_changed", (since,))[0][0]
 
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})
@@ -256,23 +246,23 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def mentions(self, keys: Collection[str], where: RecordFilter, found_by: Collection[str] = ()) -> Sequence[Mention]:
         named = {"keys": json.dumps(list(keys)), "found_by": json.dumps(list(found_by))}
-        rows = self._database.rows(*filtered("mentions_of", where, **named))
+        rows = self._database.matching("mentions_of", where, **named)
         return [Mention(key=key, entity=_entity(*entity), record_id=said_by) for key, *entity, said_by in rows]
 
     def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[StatedRelation]:
-        rows = self._database.rows(*filtered("statements_about", where, keys=json.dumps(list(keys)), limit=limit))
+        rows = self._database.matching("statements_about", where, keys=json.dumps(list(keys)), limit=limit)
         return [StatedRelation(relation=_relation(*relation), record_id=said_by) for *relation, said_by in rows]
 
     def grounds(self, record_id: str, where: RecordFilter, namespace: str, limit: int) -> tuple[Sequence[Footing], int]:
         asked = {"id": record_id, "namespace": namespace, "limit": limit, "looked_at": FOOTING_LOOKED_AT}
-        return _footing(self._database.rows(*filtered("grounds_shown", where, **asked)))
+        return _footing(self._database.matching("grounds_shown", where, **asked))
 
     def dependents(self, record_id: str, where: RecordFilter, limit: int) -> tuple[Sequence[Footing], int]:
         asked = {"id": record_id, "limit": limit, "looked_at": FOOTING_LOOKED_AT}
-        return _footing(self._database.rows(*filtered("dependents_shown", where, **asked)))
+        return _footing(self._database.matching("dependents_shown", where, **asked))
 
     def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
-        rows = self._database.rows(*filtered("judged_confidences", where, limit=DECISIONS_JUDGED))
+        rows = self._database.matching("judged_confidences", where, limit=DECISIONS_JUDGED)
         return [(confidence, outcome) for confidence, outcome in rows]
 
     def task_links(self, since: int) -> Sequence[TaskLink]:
@@ -311,10 +301,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
 
         def count(name: str) -> list[Any]:
-            return self._database.rows(*filtered(name, where))
+            return self._database.matching(name, where)
 
         return StoreSummary(
-            path=str(self._database.path),
+            path=self._database.location,
             engine=self.engine(),
             schema_version=self._database.schema_version,
             revision=self.revision(),
@@ -324,7 +314,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             sessions=count("count_sessions")[0][0],
             promoted=count("count_promoted")[0][0],
             tasks=dict(self._rows("count_tasks", (caller.namespace,))),
-            file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
+            file_bytes=self._database.size(),
         )
 
     def shared_namespaces(self) -> Sequence[str]:
@@ -334,43 +324,46 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         rows = self._rows("get_meta", (IDENTITY,))
         if not rows and not self._database.pinned():
             with self._database.write() as connection:
-                connection.execute(statement("add_meta"), (IDENTITY, secrets.token_hex(8)))
+                connection.run("add_meta", (IDENTITY, secrets.token_hex(8)))
             rows = self._rows("get_meta", (IDENTITY,))
         return rows[0]["value"] if rows else ""
 
-    def session_logs(self) -> SqliteSessionLogs:
+    def files(self) -> FileStore | None:
+        """Return the files in the same database; None where they are in a folder beside it."""
+        return None
+
+    def session_logs(self) -> SqlSessionLogs:
         """Return the logs of sessions in the same database."""
-        return SqliteSessionLogs(self._database)
+        return SqlSessionLogs(self._database)
 
-    def reviews(self) -> SqliteReviews:
+    def reviews(self) -> SqlReviews:
         """Return the queue of groups to review in the same database."""
-        return SqliteReviews(self._database)
+        return SqlReviews(self._database)
 
-    def tokens(self) -> SqliteTokens:
+    def tokens(self) -> SqlTokens:
         """Return the tokens in the same database."""
-        return SqliteTokens(self._database)
+        return SqlTokens(self._database)
 
-    def folders(self) -> SqliteFolders:
+    def folders(self) -> SqlFolders:
         """Return the folders that may use a namespace, in the same database."""
-        return SqliteFolders(self._database)
+        return SqlFolders(self._database)
 
-    def projects(self) -> SqliteProjects:
+    def projects(self) -> SqlProjects:
         """Return where projects are and what they were called, in the same database."""
-        return SqliteProjects(self._database)
+        return SqlProjects(self._database)
 
-    def transfer(self) -> SqliteTransfer:
-        from mcp_memory.stores.records.transfer import SqliteTransfer  # No server exports or imports by itself.
+    def transfer(self) -> SqlTransfer:
+        from mcp_memory.stores.records.transfer import SqlTransfer  # No server exports or imports by itself.
 
-        return SqliteTransfer(self._database, self._clock)
+        return SqlTransfer(self._database, self._clock)
 
     def close(self) -> None:
         self._database.close()
 
     def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        return self._database.rows(statement(name), parameters)
+        return self._database.rows(name, parameters)
 
     def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool) -> list[Any]:
-        sql, parameters = filtered("list_ids", where, limit=limit)
         # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
         index = "INDEXED BY records_by_pin" if where.pinned else ""
@@ -380,7 +373,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             index = "INDEXED BY records_by_task" if where.task_id else "NOT INDEXED"
         elif order == "important" and len(where.kinds) == 1 and not is_narrow:
             index = "INDEXED BY records_by_kind"
-        return self._database.rows(sql.replace("{order}", columns).replace("{index}", index), parameters)
+        parts, parameters = where_clauses(where)
+        return self._database.rows("list_ids", {**parameters, "limit": limit}, **parts, order=columns, index=index)
 
     def _checked(self, records: Iterable[Record], scopes: Collection[str]) -> list[Record]:
         """Give each record that holds its changed grounds; nearly free where none has changed."""
@@ -393,13 +387,12 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             return read
         return [replace(each, check=tuple(changed.get(each.id, ())[:CHECKS_SHOWN])) for each in read]
 
-    def _stream(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Iterator[sqlite3.Row]:
-        # A cursor left half-read would hold its snapshot open.
-        with self._database.read() as connection, closing(connection.execute(statement(name), parameters)) as rows:
-            yield from rows
+    def _stream(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Iterator[Row]:
+        with self._database.read() as connection:
+            yield from connection.stream(name, parameters)
 
 
-def _footing(rows: Sequence[sqlite3.Row]) -> tuple[Sequence[Footing], int]:
+def _footing(rows: Sequence[Row]) -> tuple[Sequence[Footing], int]:
     shown = [Footing(id=row["id"], found=bool(row["found"]), changed=bool(row["changed"])) for row in rows]
     return shown, rows[0]["total"] if rows else 0
 

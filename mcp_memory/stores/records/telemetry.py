@@ -15,8 +15,6 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
-from mcp_memory.stores.records.sql_files import statement
-from mcp_memory.stores.records.where_clause import filtered
 from mcp_memory.stores.records.write_checks import refuse_renamed
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ CONTEXTS_KEPT_SECONDS = 14 * 86_400
 _log = logging.getLogger(__name__)
 
 
-class SqliteTelemetry:
+class SqlTelemetry:
     """Implements `Telemetry` on the database of a record store; the port documents each method."""
 
     _database: Database
@@ -50,7 +48,7 @@ class SqliteTelemetry:
         try:
             with self._database.write(patience=0, durable=False) as connection:
                 for instant, ids in by_time.items():
-                    connection.execute(statement("touch"), {"ids": json.dumps(ids), "at": instant})
+                    connection.run("touch", {"ids": json.dumps(ids), "at": instant})
         except StoreBusy:
             with self._untold_lock:
                 self._untold = {**untold, **self._untold}
@@ -65,14 +63,14 @@ class SqliteTelemetry:
             with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
                 refuse_renamed(connection, caller)
                 for name in ("put_context", "add_assembly") if anew else ("add_assembly",):
-                    connection.execute(statement(name), row)
+                    connection.run(name, row)
                 for name in ("prune_contexts", "prune_assemblies"):
-                    connection.execute(statement(name), (at - CONTEXTS_KEPT_SECONDS,))
+                    connection.run(name, (at - CONTEXTS_KEPT_SECONDS,))
         except StoreUnavailable as error:
             _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None:
-        rows = self._database.rows(statement("get_context"), (caller.namespace, caller.agent, context_id))
+        rows = self._database.rows("get_context", (caller.namespace, caller.agent, context_id))
         return report_from_json(rows[0]["report"]) if rows else None
 
     def contexts(
@@ -81,7 +79,7 @@ class SqliteTelemetry:
         at, context_id = before or (inf, "")
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
         asked = {**whose, "at": at, "id": context_id, "limit": limit}
-        rows = self._database.rows(statement("list_contexts"), asked)
+        rows = self._database.rows("list_contexts", asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def contexts_naming(
@@ -89,7 +87,7 @@ class SqliteTelemetry:
     ) -> Sequence[tuple[Instant, ContextReport]]:
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
         asked = {**whose, "naming": f'"id": "{record_id}"', "most": LATEST_CONTEXTS, "limit": limit}
-        rows = self._database.rows(statement("contexts_naming"), asked)
+        rows = self._database.rows("contexts_naming", asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant, *, of_all: bool = False) -> Assembled:
@@ -100,7 +98,7 @@ class SqliteTelemetry:
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all, "since": since}
         with self._database.read() as connection:
             figures, median, strategies, picked = (
-                connection.execute(statement(name), whose).fetchall()
+                connection.run(name, whose).fetchall()
                 for name in ("assembly_figures", "median_cold_build", "count_strategies", "count_picked")
             )
         return Assembled(
@@ -108,10 +106,10 @@ class SqliteTelemetry:
         )
 
     def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
-        rows = self._database.rows(*filtered("stored_by_period", where, stored_since=since, seconds=seconds))
+        rows = self._database.matching("stored_by_period", where, stored_since=since, seconds=seconds)
         return {row[0]: row[1] for row in rows}
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
         from mcp_memory.domain.model.health_figures import Tally
 
-        return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))
+        return Tally(**dict(self._database.matching("tally", where, stored_since=since)[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -19,7 +18,8 @@ from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.erasures import UNPURGED, SqliteErasures
+from mcp_memory.stores.records.database import Connection, Row, meta, newest_change
+from mcp_memory.stores.records.erasures import UNPURGED, SqlErasures
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
@@ -30,14 +30,13 @@ from mcp_memory.stores.records.rows import (
     version_from_row,
     version_to_columns,
 )
-from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 
 
-class SqliteTransaction(SqliteErasures):
+class SqlTransaction(SqlErasures):
     """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
     def __init__(
-        self, connection: sqlite3.Connection, embedder: str, clock: Clock, by: Caller | None = None, reason: str = ""
+        self, connection: Connection, embedder: str, clock: Clock, by: Caller | None = None, reason: str = ""
     ) -> None:
         super().__init__(connection)
         self._embedder = embedder
@@ -58,7 +57,7 @@ class SqliteTransaction(SqliteErasures):
     def finish(self) -> None:
         """Write the sequence back, once for all changes of this transaction."""
         if self._change != self._start:
-            self._db.execute("UPDATE sequence SET value = ?", (self._change,))
+            self._db.run("put_newest_change", (self._change,))
 
     def next_id(self, prefix: str) -> str:
         self.made.append(make_id(prefix, self._next_change()))
@@ -426,33 +425,33 @@ def _place(caller: Caller) -> tuple[str, str, str]:
     return caller.namespace, caller.agent, caller.place
 
 
-def versions_of(connection: sqlite3.Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
+def versions_of(connection: Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
     """Return the changes of each of these records, oldest first; records that never changed are left out."""
-    return _by_record(connection.execute(statement("versions"), (json.dumps(list(record_ids)),)))
+    return _by_record(connection.run("versions", (json.dumps(list(record_ids)),)))
 
 
-def versions_of_write(connection: sqlite3.Connection, write: int) -> Mapping[str, Sequence[Version]]:
+def versions_of_write(connection: Connection, write: int) -> Mapping[str, Sequence[Version]]:
     """Return the changes of one write, by record, oldest first."""
-    return _by_record(connection.execute(statement("written"), (write,)))
+    return _by_record(connection.run("written", (write,)))
 
 
-def _by_record(rows: Iterable[sqlite3.Row]) -> Mapping[str, Sequence[Version]]:
+def _by_record(rows: Iterable[Row]) -> Mapping[str, Sequence[Version]]:
     found: dict[str, list[Version]] = {}
     for row in rows:
         found.setdefault(row["record_id"], []).append(version_from_row(row))
     return found
 
 
-def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
+def advance(connection: Connection, record_ids: Sequence[str]) -> None:
     """Give each of the records the next change number, so that every index reads it again."""
     first = newest_change(connection) + 1
-    connection.executemany(statement("touch_change"), list(enumerate(record_ids, first)))
-    connection.execute("UPDATE sequence SET value = ?", (first + len(record_ids) - 1,))
+    connection.run_each("touch_change", list(enumerate(record_ids, first)))
+    connection.run("put_newest_change", (first + len(record_ids) - 1,))
 
 
-def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:
+def refuse_other_dimensions(connection: Connection, embedder: str, vectors: Vectors) -> None:
     """Raise EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
-    row = connection.execute(statement("stored_dimensions"), (embedder,)).fetchone()
+    row = connection.run("stored_dimensions", (embedder,)).fetchone()
     if row is not None and row[0] != vectors.shape[1]:
         raise EmbedderMismatch(
             f"{embedder} made vectors of {row[0]} dimensions before, and now of {vectors.shape[1]};"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -33,7 +31,7 @@ from mcp_memory.ports.transfer import (
     WholeRecord,
     WholeReplacement,
 )
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import Connection, Database, Row, newest_change
 from mcp_memory.stores.records.reviews import put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
@@ -42,7 +40,7 @@ from mcp_memory.stores.records.rows import (
     task_to_columns,
     version_to_columns,
 )
-from mcp_memory.stores.records.sql_files import ENTERED, newest_change, statement
+from mcp_memory.stores.records.sql_files import ENTERED
 from mcp_memory.stores.records.transaction import versions_of
 
 _REPLACEMENT_FIELDS = tuple(
@@ -54,20 +52,20 @@ _COMPACTION_FIELDS = tuple(each.name for each in fields(WholeCompaction))
 _SESSION_FIELDS = tuple(each.name for each in fields(KnownSession))
 
 
-def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: str | None) -> str | None:
+def _leaving(connection: Connection, record_id: str | None, namespace: str | None) -> str | None:
     """Return the id of a record that another piece refers to, if it leaves too: an import fails without it."""
     if record_id is None or namespace is None:
         return record_id
-    return record_id if connection.execute(statement("leaves"), (record_id, namespace)).fetchone() else None
+    return record_id if connection.run("leaves", (record_id, namespace)).fetchone() else None
 
 
-def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeRecord:
+def _record(connection: Connection, row: Row, namespace: str | None) -> WholeRecord:
     record = record_from_row(row)
     record = replace(record, superseded_by=_leaving(connection, record.superseded_by, namespace))
     leaving = {"id": record.id, "namespace": namespace}
 
-    def of(name: str) -> list[sqlite3.Row]:
-        return connection.execute(statement(name), (record.id,)).fetchall()
+    def of(name: str) -> list[Row]:
+        return connection.run(name, (record.id,)).fetchall()
 
     aliases: dict[int, list[str]] = {}
     for entity, key in of("leaving_aliases"):
@@ -80,10 +78,8 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
         relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
-        grounds=tuple(_ground(each) for each in connection.execute(statement("leaving_grounds"), leaving)),
-        exclusions=tuple(
-            WholeExclusion(**_columns(each)) for each in connection.execute(statement("leaving_exclusions"), leaving)
-        ),
+        grounds=tuple(_ground(each) for each in connection.run("leaving_grounds", leaving)),
+        exclusions=tuple(WholeExclusion(**_columns(each)) for each in connection.run("leaving_exclusions", leaving)),
     )
 
 
@@ -100,12 +96,12 @@ def _standing(versions: Iterable[Version]) -> Iterator[Version]:
     return (each for each in versions if not each.undone)
 
 
-def _ground(row: sqlite3.Row) -> WholeGround:
+def _ground(row: Row) -> WholeGround:
     columns = _columns(row)
     return WholeGround(found=bool(columns.pop("found")), **columns)
 
 
-def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentioned:
+def _mention(row: Row, aliases: Mapping[int, list[str]]) -> EntityMentioned:
     entity, name, kind, properties, found = row
     said: dict[str, Json] = json.loads(properties)
     return EntityMentioned(
@@ -113,9 +109,9 @@ def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentio
     )
 
 
-def _replacement(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeReplacement:
+def _replacement(connection: Connection, row: Row, namespace: str | None) -> WholeReplacement:
     def of(name: str) -> tuple[str, ...]:
-        return tuple(each for (each,) in connection.execute(statement(name), (row["row"],)))
+        return tuple(each for (each,) in connection.run(name, (row["row"],)))
 
     return WholeReplacement(
         **{name: row[name] for name in _REPLACEMENT_FIELDS},
@@ -127,11 +123,11 @@ def _replacement(connection: sqlite3.Connection, row: sqlite3.Row, namespace: st
     )
 
 
-def _columns(row: sqlite3.Row) -> dict[str, Any]:
+def _columns(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in row.keys()}  # noqa: SIM118 - iterating a row gives its values
 
 
-_PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row, str | None], Piece]] = {
+_PIECES: Mapping[str, Callable[[Connection, Row, str | None], Piece]] = {
     "leaving_tasks": lambda _, row, __: task_from_row(row),
     "leaving_sessions": lambda _, row, __: KnownSession(**{name: row[name] for name in _SESSION_FIELDS}),
     "leaving_places": lambda _, row, __: KnownPlace(**_columns(row)),
@@ -156,7 +152,7 @@ _PLAIN: Mapping[type, str] = {
 
 
 class _Entering:
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._db = connection
         self._change = newest_change(connection)
         self._newest = 0
@@ -189,8 +185,8 @@ class _Entering:
 
         Their dates stay, so that the same bytes leave again.
         """
-        self._db.execute(statement("raise_sequence"), (max(self._change, self._newest),))
-        row = self._db.execute("SELECT coalesce(max(row), 0) FROM records").fetchone()[0]
+        self._db.run("raise_sequence", (max(self._change, self._newest),))
+        row = self._db.run("newest_row").fetchone()[0]
         self._run("put_meta", (ENTERED, f"{self._newest} {row} {at}"))
 
     def _task(self, task: Task) -> None:
@@ -227,14 +223,14 @@ class _Entering:
             self._known_number(exclusion.write, f"{exclusion.write} is no number of a change.")
             self._run("enter_exclusion", {**asdict(exclusion), "record_id": record.id})
         for session in whole.confirmed_in:
-            self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
+            self._db.run("enter_confirmation", (record.id, session))
         self._lines(whole)
         for mention in whole.mentions:
             self._mention(whole, mention)
         for relation in whole.relations:
             ends = {"source_key": entity_key(relation.source), "target_key": entity_key(relation.target)}
             where = {"record_id": record.id, "scope": record.scope, "change": self._next_change()}
-            if not self._db.execute(statement("enter_relation"), {**asdict(relation), **ends, **where}).rowcount:
+            if not self._db.run("enter_relation", {**asdict(relation), **ends, **where}).rowcount:
                 raise InvalidRequest(f"Its relation {relation.type!r} has an end that did not come before it.")
 
     def _lines(self, whole: WholeRecord) -> None:
@@ -260,7 +256,7 @@ class _Entering:
             "properties": json.dumps(dict(mention.properties), ensure_ascii=False),
             "found": mention.found,
         }
-        rows = self._db.execute(statement("enter_mention"), said).fetchall()
+        rows = self._db.run("enter_mention", said).fetchall()
         if not rows:
             raise InvalidRequest(f"It mentions an entity of type {mention.type!r} that did not come before it.")
         for key in mention.aliases:
@@ -268,7 +264,7 @@ class _Entering:
 
     def _replacement(self, piece: WholeReplacement) -> None:
         columns = {name: value for name, value in asdict(piece).items() if name not in ("covers", "replaces")}
-        added = self._db.execute(statement("add_replacement"), {**columns, "change": self._next_change()}).fetchone()
+        added = self._db.run("add_replacement", {**columns, "change": self._next_change()}).fetchone()
         if added is None:
             raise InvalidRequest("It is there twice.")
         self._run("cover_originals", {"ids": json.dumps(piece.covers), "replacement": added["row"]})
@@ -293,10 +289,10 @@ class _Entering:
         return self._change
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
-        self._db.execute(statement(name), parameters)
+        self._db.run(name, parameters)
 
 
-class SqliteTransfer:
+class SqlTransfer:
     """Implements `Transfer` on the database of a record store."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -306,35 +302,33 @@ class SqliteTransfer:
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
         chosen = {"namespace": namespace}
         with self._database.read() as connection:  # One snapshot for all that follows.
-            counts = (f"SELECT count(*) FROM ({statement(name).rstrip(';')})" for name in _PIECES)  # noqa: S608
-            pieces = sum(connection.execute(sql, chosen).fetchone()[0] for sql in counts)
+            pieces = sum(connection.count(name, chosen) for name in _PIECES)
             yield Origin(schema=self._database.schema_version, namespace=namespace, pieces=pieces)
             for name, made in _PIECES.items():
-                with closing(connection.execute(statement(name), chosen)) as rows:
-                    for row in rows:
-                        yield made(connection, row, namespace)
+                for row in connection.stream(name, chosen):
+                    yield made(connection, row, namespace)
 
     def select(self, record_ids: Sequence[str]) -> Iterator[Origin | Piece]:
         chosen = {"ids": json.dumps(record_ids)}
         with self._database.read() as connection:
-            entities = connection.execute(statement("selected_entities"), chosen).fetchall()
-            rows = connection.execute(statement("selected_records"), chosen).fetchall()
+            entities = connection.run("selected_entities", chosen).fetchall()
+            rows = connection.run("selected_records", chosen).fetchall()
             ids = {row["id"] for row in rows}
             yield Origin(schema=self._database.schema_version, namespace=None, pieces=len(entities) + len(rows))
             yield from (WholeEntity(**_columns(row)) for row in entities)
             yield from (_alone(_record(connection, row, None), ids) for row in rows)
 
     def is_empty(self) -> bool:
-        return not self._database.rows(statement("anything_stored"))[0][0]
+        return not self._database.rows("anything_stored")[0][0]
 
     def enter(self, pieces: Iterable[Piece]) -> None:
         with self._database.write() as connection:
-            if connection.execute(statement("anything_stored")).fetchone()[0]:
+            if connection.run("anything_stored").fetchone()[0]:
                 raise Conflict("This memory is not empty; import into an empty data directory.")
             entering = _Entering(connection)
             for piece in pieces:
                 try:
                     entering.put(piece)
-                except sqlite3.IntegrityError as error:
+                except self._database.integrity_error as error:
                     raise InvalidRequest("It is there twice, or refers to what did not come before it.") from error
             entering.finish(self._clock())

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from mcp_memory.domain.model.field_marks import Compares, Comparison, marked
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.text.words import entity_key
-from mcp_memory.stores.records.sql_files import statement
 
 Parameter = str | int | float | None
 
@@ -22,7 +21,7 @@ _COMPARED: Mapping[Comparison, str] = {
 }
 _EXPRESSIONS = {
     "author": "coalesce(nullif(r.rewritten_by, ''), r.agent)",
-    "event_type": "iif(r.kind = 'event', json_extract(r.details, '$.type'), NULL)",
+    "event_type": "CASE WHEN r.kind = 'event' THEN json_extract(r.details, '$.type') END",
 }
 """No column: an author wrote the present text, or else stored it; a type stands in an event's details."""
 _BY_HAND: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
@@ -96,14 +95,13 @@ _NO_CLAUSE = frozenset({"include_inactive", "passing"})
 _SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind = json_extract(:kinds, '$[0]')"}
 
 
-def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, dict[str, Parameter]]:
-    """Return the statement of that name with the filter as its `{where}`, and the parameters of both.
+def where_clauses(where: RecordFilter) -> tuple[Mapping[str, str], dict[str, Parameter]]:
+    """Return the parts `where` and `where_found` of a statement, and the filter's parameters.
 
-    Its `{where_found}` is the same for rows that something else finds: SQLite would try all rows of a session for each.
+    The second is the same for rows that something else finds: SQLite would try all rows of a session for each.
     """
     clause, parameters = _where_clause(where)
-    sql = statement(name).replace("{where}", clause).replace("{where_found}", clause.replace("r.row IN", "+r.row IN"))
-    return sql, {**parameters, **more}
+    return {"where": clause, "where_found": clause.replace("r.row IN", "+r.row IN")}, parameters
 
 
 def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:

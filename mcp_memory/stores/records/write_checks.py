@@ -4,20 +4,19 @@ A call is noted in the transaction of its first effect. It may write more than o
 """
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RepeatableCall
 from mcp_memory.errors import CallDone, InvalidRequest, StoreBusy
+from mcp_memory.stores.records.database import Connection
 from mcp_memory.stores.records.projects import holds_anything
-from mcp_memory.stores.records.sql_files import statement
 
 CALLS_KEPT_SECONDS: Final = 86_400.0
 
 
-def note_call(connection: sqlite3.Connection, call: RepeatableCall, made: Sequence[str], at: Instant) -> None:
+def note_call(connection: Connection, call: RepeatableCall, made: Sequence[str], at: Instant) -> None:
     """Note a call with its first write, which made records and tasks of these ids.
 
     Raises:
@@ -27,14 +26,14 @@ def note_call(connection: sqlite3.Connection, call: RepeatableCall, made: Sequen
     if call.is_noted:
         return
     row = {"key": call.key, "digest": call.digest, "made": json.dumps(made), "at": at}
-    if not connection.execute(statement("note_call"), row).rowcount:
+    if not connection.run("note_call", row).rowcount:
         refuse_done(connection, call)
-    connection.execute(statement("forget_calls"), (at - CALLS_KEPT_SECONDS,))
+    connection.run("forget_calls", (at - CALLS_KEPT_SECONDS,))
 
 
-def refuse_done(connection: sqlite3.Connection, call: RepeatableCall) -> None:
+def refuse_done(connection: Connection, call: RepeatableCall) -> None:
     """Raise CallDone where a call was done before, and InvalidRequest where another request had its key."""
-    row = connection.execute(statement("call_done"), (call.key,)).fetchone()
+    row = connection.run("call_done", (call.key,)).fetchone()
     if row is None:
         return
     if row["digest"] != call.digest:
@@ -42,13 +41,13 @@ def refuse_done(connection: sqlite3.Connection, call: RepeatableCall) -> None:
     raise CallDone(json.loads(row["made"]))
 
 
-def refuse_renamed(connection: sqlite3.Connection, caller: Caller | None) -> None:
+def refuse_renamed(connection: Connection, caller: Caller | None) -> None:
     """Raise StoreBusy where the caller's namespace got another name since the caller was made: nobody would find it.
 
     A name that another folder's project took over is in use again once that holds something.
     """
     name = caller.namespace if caller else ""
-    former = connection.execute(statement("former_namespace"), (name,)).fetchone() if caller else None
+    former = connection.run("former_namespace", (name,)).fetchone() if caller else None
     if (
         caller
         and former

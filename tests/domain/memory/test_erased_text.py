@@ -111,6 +111,7 @@ def test_a_quotation_over_two_sentences_takes_both() -> None:
     assert quoting({piece})("He waits at the gate. Nobody knows it but Bob. Go on.") == "[erased] Go on."
 
 
+@pytest.mark.uncounted
 def test_it_takes_linear_time() -> None:
     """S3: 100,000 words within three seconds, however many quotations."""
     begin = time.process_time()

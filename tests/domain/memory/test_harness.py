@@ -216,6 +216,7 @@ def test_the_clients_sentence_behind_a_notice_of_a_job_is_cut_and_the_users_word
     assert (said.words, said.cut) == ("Now push it.", 2)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "unit",
     ["<skill>\n", "<task-notification>a</task-notification> Read the output file: ", "# AGENTS.md instructions\n"],

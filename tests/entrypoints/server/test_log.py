@@ -3,7 +3,7 @@
 import io
 import logging
 
-from mcp_memory.entrypoints.server.stdio import without_words
+from mcp_memory.entrypoints.server.server_log import without_words
 
 
 def test_the_words_of_an_error_stay_out_of_the_log_whoever_writes_it() -> None:

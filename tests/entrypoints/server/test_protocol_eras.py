@@ -13,7 +13,7 @@ from mcp_memory import __version__
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.server.mcp_server import INSTRUCTIONS, build_server
 from mcp_memory.entrypoints.server.tools.forget import PENDING
-from mcp_memory.stores.records import file_upkeep
+from mcp_memory.stores.records import store_sqlite
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -269,6 +269,7 @@ async def test_models_are_loaded_once_after_the_first_answer_where_asked_for(
 async def test_the_garbage_collector_leaves_out_what_a_start_has_loaded(app: "App", era: str) -> None:
     """L3.2: the program turns it off for its start; after the warm-up it looks at what is newer alone."""
     gc.disable()
+    gc.unfreeze()  # What was imported for the tests is left out too.
     try:
         async with Client(build_server(app, warm_up=True), mode=era) as client:
             await client.list_tools()
@@ -286,7 +287,7 @@ async def test_what_is_erased_is_told_so_though_its_bytes_are_still_in_use(
     app: "App", server: MCPServer, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: no error for what was done; the note says what is to come, and the next answer has none."""
-    monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(store_sqlite, "PURGE_PATIENCE_SECONDS", 0.05)
     told = [NewRecord(text=each) for each in ("Amber.", "Birch.", "Cedar.", "Delta.")]
     ids = [each.id for each in app.remember(told, app.caller())]
     async with Client(server, mode=era) as client:

@@ -176,6 +176,7 @@ def test_what_one_person_corrected_for_themselves_binds_no_other(
     assert (sessions.extract(who) == [None]) is is_settled
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("visibility", ["user", "private", "shared"])
 def test_a_summary_is_seen_by_nobody_who_did_not_see_what_it_covers(
     app: App, remember: RememberOne, visibility: Visibility

@@ -20,9 +20,9 @@ from mcp_memory.services.access.folder_trust import Trust
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.records.access import SqliteFolders
-from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.projects import SqliteProjects
+from mcp_memory.stores.records.access import SqlFolders
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
+from mcp_memory.stores.records.projects import SqlProjects
 
 NAME = "example.org/team/shop"
 
@@ -172,7 +172,7 @@ def test_where_nothing_can_be_written_nothing_is_taken(app: App) -> None:
     assert state(app.trust, FIRST) == ("joined", NAME)
 
 
-class BusyFolders(SqliteFolders):
+class BusyFolders(SqlFolders):
     """A store that other processes write to without end."""
 
     def take(self, folder: TrustedFolder) -> bool:
@@ -181,8 +181,8 @@ class BusyFolders(SqliteFolders):
 
 def test_a_busy_store_is_asked_again(tmp_path: Path) -> None:
     """X2.1: working in the folder's own namespace meanwhile would divide its memory."""
-    with closing(Database(tmp_path)) as database, pytest.raises(StoreBusy):
-        Trust(BusyFolders(database), SqliteProjects(database), lambda: 1.0).membership(FIRST, takes=True)
+    with closing(SqliteDatabase(tmp_path)) as database, pytest.raises(StoreBusy):
+        Trust(BusyFolders(database), SqlProjects(database), lambda: 1.0).membership(FIRST, takes=True)
 
 
 def test_the_status_says_what_a_person_may_do(trust: Trust) -> None:

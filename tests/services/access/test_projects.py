@@ -18,7 +18,7 @@ from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.entrypoints.server.record_answers import show_account, show_connections
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
-from mcp_memory.stores.records.projects import SqliteProjects
+from mcp_memory.stores.records.projects import SqlProjects
 from tests.services.access.whole_projects import fill, plant, rows_with
 
 Open = Callable[..., App]
@@ -240,6 +240,7 @@ def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> No
     assert rows_with(tmp_path / "data", "old-name") == [("former_namespaces", "name")]
 
 
+@pytest.mark.uncounted
 def test_two_projects_become_one_though_sessions_and_entities_have_the_same_names(
     open_memory: Open, tmp_path: Path
 ) -> None:
@@ -347,7 +348,7 @@ def test_who_may_not_write_is_not_noted_and_works_all_the_same(
     def full(*_: object) -> None:
         raise StoreUnavailable("The disk is full.")
 
-    monkeypatch.setattr(SqliteProjects, "note", full)
+    monkeypatch.setattr(SqlProjects, "note", full)
     assert app.own.membership.state == "own"
 
 

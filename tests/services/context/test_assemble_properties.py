@@ -131,6 +131,7 @@ def planted(open_memory: Callable[..., App], copied: Copied) -> Planted:
     return replace(planted, apps=apps)
 
 
+@pytest.mark.uncounted
 def test_marks_that_nothing_hides_are_shown(planted: Planted) -> None:
     """B1.4: so that it means something where the others are not; names, properties and relations have them too."""
     app, caller = planted.apps[0], planted.caller
@@ -147,6 +148,7 @@ def test_marks_that_nothing_hides_are_shown(planted: Planted) -> None:
     assert any("--[knows]--> zqkindfactzq" in text for text in texts)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("strategy", ["coding", "research", "auto"])
 @pytest.mark.parametrize("session", [None, "in no task"])
 def test_the_graph_shows_nothing_that_is_hidden_or_left_out(

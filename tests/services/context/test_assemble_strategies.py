@@ -78,6 +78,7 @@ def crowd(app: App) -> None:
         pop(app, f"result {n} of billing " * 12, status="failed" if n % 2 else "complete")
 
 
+@pytest.mark.uncounted
 def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
     """C1.1: 500, 300, 500, 700 of 8,000; B5.2: then T2.1's stack of 5, 15 and 10 %, then the flexible part."""
     limits = dict.fromkeys(("decision", "fact", "procedure", "episode"), 200)
@@ -113,6 +114,7 @@ def test_no_share_and_no_limit_cuts_what_answers_best(app: App) -> None:
         assert set(ids) <= {component.id for component in context.report.components}
 
 
+@pytest.mark.uncounted
 def test_what_an_empty_section_leaves_goes_to_the_others(app: App) -> None:
     """C1.2: decisions alone may fill all of it."""
     items = [NewRecord(text=f"Billing decision {n}. " + LONG, kind="decision") for n in range(80)]

@@ -44,6 +44,7 @@ def told(app: App, query: str, **more: int) -> list[list[str]]:
     ]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("query", "ages"),
     [

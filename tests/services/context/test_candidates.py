@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import RecallRequest
@@ -119,6 +121,7 @@ def test_a_strategy_may_keep_some_of_a_kind_below_the_floor_or_take_none_of_it(a
     assert none.report.truncated
 
 
+@pytest.mark.uncounted
 def test_a_limit_leaves_no_room_empty_while_relevant_records_wait(app: App) -> None:
     """F5.2: beyond its limit a kind takes what all others leave, and nothing irrelevant comes in."""
     kinds = ("decision", "fact", "procedure")
@@ -140,6 +143,7 @@ def test_a_limit_leaves_no_room_empty_while_relevant_records_wait(app: App) -> N
     assert sum(part.kind == "fact" for part in small.report.components) <= 2
 
 
+@pytest.mark.uncounted
 def test_a_kind_that_others_crowd_out_is_looked_for_by_itself(app: App) -> None:
     """C3.1, C1.4: procedures are found among a hundred notes that say the same better."""
     notes = [f"Deploy note {n}: the deploy of service {n} went well." for n in range(150)]

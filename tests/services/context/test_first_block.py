@@ -233,6 +233,7 @@ def test_where_only_tools_left_something_it_is_told(app: App, clock: "Clock") ->
     assert lines == ["make shard-2 → not known: the session ended while it ran", "make shard-1 → succeeded"]
 
 
+@pytest.mark.uncounted
 def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock") -> None:
     """F9.1: nobody asked for it."""
     decide(app, 120)
@@ -254,6 +255,7 @@ def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "C
     assert "Nothing stored" not in first_block(app, query=query).text
 
 
+@pytest.mark.uncounted
 def test_very_long_last_words_leave_room(app: App, clock: "Clock") -> None:
     decide(app)
     say(app, f"{ASKED} {'And mind the log of each. ' * 900}", f"{'Shard 3 took its time. ' * 900} {ANSWERED}")

@@ -15,7 +15,7 @@ from mcp_memory.services.memory.forget import ForgetMode, Forgotten
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.stores.records import SqliteRecordStore, file_upkeep
+from mcp_memory.stores.records import SqliteRecordStore, store_sqlite
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -162,7 +162,7 @@ def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
     app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     """R9, G1.1: it is erased all the same; upkeep and the check-up see to the rest, and say so."""
-    monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(store_sqlite, "PURGE_PATIENCE_SECONDS", 0.0)
     record = remember("The word is Zanzibar.")
     remember("Another.")
     if gone:
@@ -196,7 +196,7 @@ def test_upkeep_finishes_what_could_not_be_finished(
     app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: of whichever process, and only once."""
-    monkeypatch.setattr(file_upkeep, "PURGE_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(store_sqlite, "PURGE_PATIENCE_SECONDS", 0.0)
     record = remember("The word is Zanzibar.")
     remember("Another.")
     reading = app.records.changes(0, str(app.records.embedder_id()))

@@ -361,6 +361,7 @@ def test_a_record_belongs_to_the_task_one_stands_in_or_names(app: App, remember:
     assert (stored(app, there.id).task_id, stored(app, there.id).branch_id) == (root.id, None)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "text",
     [

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.retrieval.log_lines import SAME_COSINE
@@ -98,6 +100,7 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
     assert told["The geocoder timeout is 5 seconds."] == "task: Call the geocoder from the form"
 
 
+@pytest.mark.uncounted
 def test_the_holder_of_an_identifier_is_first_among_look_alikes(app: App) -> None:
     """F6.1."""
     texts = [f"Order {n} was checked by the nightly job." for n in range(400)]

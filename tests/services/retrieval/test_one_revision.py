@@ -25,7 +25,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
 from mcp_memory.stores.records import sql_files
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from tests.contract.conftest import BLANK
 
 QUERY = "Which port does the database listen on?"
@@ -129,14 +129,14 @@ class Reads:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     seen = Reads()
-    connect, read = Database._borrow, seen.statements.append  # pyright: ignore[reportPrivateUsage]
+    connect, read = SqliteDatabase._borrow, seen.statements.append  # pyright: ignore[reportPrivateUsage]
 
-    def traced(self: Database) -> sqlite3.Connection:
+    def traced(self: SqliteDatabase) -> sqlite3.Connection:
         connection = connect(self)
         connection.set_trace_callback(read)
         return connection
 
-    monkeypatch.setattr(Database, "_borrow", traced)
+    monkeypatch.setattr(SqliteDatabase, "_borrow", traced)
     return seen
 
 

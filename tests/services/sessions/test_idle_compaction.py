@@ -82,6 +82,7 @@ def test_the_logs_of_others_are_sent_to_no_model(
     assert asked
 
 
+@pytest.mark.uncounted
 def test_the_model_is_asked_with_the_keys_of_the_client_whose_session_it_is(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:

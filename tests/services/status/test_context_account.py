@@ -108,6 +108,7 @@ def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: Re
 STRATEGIES = ("balanced", "recent", "important", "debugging", "auto")
 
 
+@pytest.mark.uncounted
 def test_the_parts_of_a_block_add_up_to_its_tokens(app: App, remember: RememberOne) -> None:
     """U1.1: with room for the headings and the fence, whatever the budget and the strategy."""
     for n in range(60):

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import RepeatableCall
 from mcp_memory.errors import CallDone, InvalidRequest
+from mcp_memory.stores.records.database_sqlite import SqliteConnection
 from mcp_memory.stores.records.write_checks import CALLS_KEPT_SECONDS
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ def call(key: str = "s1/1", digest: bytes = b"a") -> RepeatableCall:
 
 
 def texts(app: "App") -> list[str]:
-    return [row[0] for row in app.records._database.rows("SELECT text FROM records ORDER BY row")]  # pyright: ignore[reportPrivateUsage]
+    return [row["text"] for row in rows(app, "SELECT text FROM records ORDER BY row")]
+
+
+def rows(app: "App", sql: str) -> list[Any]:
+    with app.records._database.read() as connection:  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(connection, SqliteConnection)
+        return connection.execute(sql).fetchall()
 
 
 def store(app: "App", text: str, asked: RepeatableCall) -> str:
@@ -87,6 +94,6 @@ def test_calls_are_kept_for_a_day(open_memory: OpenMemory, clock: "Clock", tmp_p
     clock.advance(seconds=2)
     store(app, "The name is Vega.", call("s1/3"))
     app.records.refuse_done(call())
-    rows = app.records._database.rows("SELECT key, made FROM calls_done ORDER BY key")  # pyright: ignore[reportPrivateUsage]
-    assert [row["key"] for row in rows] == ["s1/2", "s1/3"]
-    assert all("port" not in row["made"] and "host" not in row["made"] for row in rows)
+    kept = rows(app, "SELECT key, made FROM calls_done ORDER BY key")
+    assert [row["key"] for row in kept] == ["s1/2", "s1/3"]
+    assert all("port" not in row["made"] and "host" not in row["made"] for row in kept)

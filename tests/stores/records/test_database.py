@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,27 +26,28 @@ from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.ports.records import RecordOrder
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
-from mcp_memory.stores.records.database import IDLE_READERS, Database
-from mcp_memory.stores.records.sql_files import migrations
-from mcp_memory.stores.records.where_clause import filtered
+from mcp_memory.stores.records.database import Parameters
+from mcp_memory.stores.records.database_sqlite import IDLE_READERS, SqliteDatabase
+from mcp_memory.stores.records.schema_sqlite import migrations
+from mcp_memory.stores.records.where_clause import where_clauses
 from tests.forked import ForkedProcess
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "data")
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "data")
     yield opened
     opened.close()
 
 
-def change(database: Database, value: str) -> None:
+def change(database: SqliteDatabase, value: str) -> None:
     with database.write() as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('note', ?)", (value,))
 
 
-def note(database: Database) -> str | None:
+def note(database: SqliteDatabase) -> str | None:
     with database.read() as connection:
         row = connection.execute("SELECT value FROM meta WHERE name = 'note'").fetchone()
     return row and row["value"]
@@ -61,7 +62,7 @@ def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
     """S4.3: directory 0700, file, log and shared memory 0600, whatever the umask."""
     before = os.umask(0)
     try:
-        database = Database(tmp_path / "deep" / "data")
+        database = SqliteDatabase(tmp_path / "deep" / "data")
         change(database, "x")
         modes = {path.name: mode(path) for path in (tmp_path / "deep" / "data").iterdir()}
     finally:
@@ -74,10 +75,10 @@ def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
 @posix
 def test_a_store_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     """S4.3: also where an earlier version, or a copy, left it open."""
-    Database(tmp_path / "data").close()
+    SqliteDatabase(tmp_path / "data").close()
     (tmp_path / "data").chmod(0o755)
     (tmp_path / "data" / "memory.db").chmod(0o644)
-    database = Database(tmp_path / "data")
+    database = SqliteDatabase(tmp_path / "data")
     change(database, "x")
     assert mode(tmp_path / "data") == 0o700
     assert {mode(path) for path in (tmp_path / "data").iterdir()} == {0o600}
@@ -89,17 +90,17 @@ def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> N
     """S4.3: a home directory named by mistake is not locked up."""
     (tmp_path / "home").mkdir(mode=0o755)
     (tmp_path / "home" / "notes.txt").write_text("mine")
-    Database(tmp_path / "home").close()
+    SqliteDatabase(tmp_path / "home").close()
     assert mode(tmp_path / "home") == 0o755
     assert mode(tmp_path / "home" / "memory.db") == 0o600
 
 
 def test_a_new_store_has_every_migration_applied_once(tmp_path: Path) -> None:
     """S2.3: opening again changes nothing."""
-    database = Database(tmp_path)
+    database = SqliteDatabase(tmp_path)
     change(database, "kept")
     database.close()
-    again = Database(tmp_path)
+    again = SqliteDatabase(tmp_path)
     with again.read() as connection:
         assert connection.execute("PRAGMA user_version").fetchone()[0] == len(migrations()) == again.schema_version
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
@@ -113,7 +114,7 @@ def test_a_new_store_has_every_migration_applied_once(tmp_path: Path) -> None:
 def test_a_migration_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     """S2.1: creating is one transaction; an empty file is as good as none."""
     tmp_path.joinpath("memory.db").touch()
-    database = Database(tmp_path)
+    database = SqliteDatabase(tmp_path)
     change(database, "x")
     assert note(database) == "x"
     database.close()
@@ -121,13 +122,13 @@ def test_a_migration_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_left_untouched(tmp_path: Path) -> None:
     """S2.3: opening a store from the future says to update, and writes nothing."""
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     with sqlite3.connect(tmp_path / "memory.db") as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA user_version = 999")
     connection.close()
     with pytest.raises(SchemaTooNew, match="update mcp-memory"):
-        Database(tmp_path)
+        SqliteDatabase(tmp_path)
     with sqlite3.connect(tmp_path / "memory.db") as connection:
         assert connection.execute("PRAGMA user_version").fetchone()[0] == 999
     connection.close()
@@ -151,13 +152,13 @@ def test_a_draft_of_the_first_schema_is_refused_with_the_remedy(tmp_path: Path) 
     draft.close()
     before = path.read_bytes()
     with pytest.raises(StoreUnavailable, match=r"before its first release.*MCP_MEMORY_DATA_DIR to a new folder"):
-        Database(tmp_path)
+        SqliteDatabase(tmp_path)
     assert path.read_bytes() == before
     path.rename(tmp_path / "draft.db")
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
 
 
-def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_transaction(database: Database) -> None:
+def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_transaction(database: SqliteDatabase) -> None:
     """S2.3, G1.2: what is being read meanwhile is read to its end; nothing is lost."""
     change(database, "before")
     with closing(sqlite3.connect(database.path, isolation_level=None)) as newer:
@@ -187,7 +188,7 @@ def damage(path: Path, kind: str) -> bytes:
 @pytest.mark.parametrize("kind", ["no database", "cut in the middle", "overwritten inside"])
 def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, kind: str) -> None:
     """S2.3: the message names the remedy; not one byte of what may be saved is touched."""
-    database = Database(tmp_path)
+    database = SqliteDatabase(tmp_path)
     with database.write() as connection:
         connection.executemany("INSERT INTO meta VALUES (?, ?)", [(str(n), "x" * 500) for n in range(500)])
     database.close()
@@ -197,18 +198,18 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, kind: str)
     assert (tmp_path / "memory.db").read_bytes() == data
 
 
-def test_a_text_that_is_no_text_is_damage_and_a_wrong_statement_is_not(database: Database) -> None:
+def test_a_text_that_is_no_text_is_damage_and_a_wrong_statement_is_not(database: SqliteDatabase) -> None:
     """S2.3."""
     with database.write() as connection:
         connection.execute("INSERT INTO meta VALUES ('note', CAST(x'ff' AS TEXT))")
     with pytest.raises(StoreUnavailable, match=r"damaged and was left as it is.*backup"):
         note(database)
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        database.rows("SELECT * FROM nothing_of_this_name")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"), database.read() as connection:
+        connection.execute("SELECT * FROM nothing_of_this_name")
 
 
 def open_read_and_write(folder: Path) -> None:
-    damaged = Database(folder)
+    damaged = SqliteDatabase(folder)
     try:
         with damaged.read() as connection:
             connection.execute("SELECT * FROM meta").fetchall()
@@ -222,14 +223,14 @@ AS_ANOTHER_USER = """
     from pathlib import Path
     from mcp_memory.errors import StoreUnavailable
     import psutil  # Before the change of user, who may not be let near the libraries.
-    from mcp_memory.stores.records.database import Database
-    from mcp_memory.stores.records.sql_files import migrations
+    from mcp_memory.stores.records.database_sqlite import SqliteDatabase
+    from mcp_memory.stores.records.schema_sqlite import migrations
     migrations()
     if os.geteuid() == 0:
         os.setgid(65534)
         os.setuid(65534)
     try:
-        Database(Path(sys.argv[1]))
+        SqliteDatabase(Path(sys.argv[1]))
     except StoreUnavailable as error:
         print(error)
 """
@@ -250,7 +251,7 @@ def test_a_directory_that_may_not_be_written_is_named_with_the_remedy(tmp_path: 
         folder = Path(name) / "data"
         folder.mkdir()
         if content == "a store":
-            Database(folder).close()
+            SqliteDatabase(folder).close()
         folder.chmod(0o555)
         for path in folder.iterdir():
             path.chmod(0o444)
@@ -264,11 +265,11 @@ FULL_DISK = """
     import sys
     from pathlib import Path
     from mcp_memory.errors import StoreUnavailable
-    from mcp_memory.stores.records.database import Database
+    from mcp_memory.stores.records.database_sqlite import SqliteDatabase
     folder = Path(sys.argv[1])
     ballast = folder / "ballast"
     ballast.write_bytes(b"x" * 200_000)
-    database = Database(folder / "data")
+    database = SqliteDatabase(folder / "data")
     stored = 0
     try:
         while stored < 1000:
@@ -288,7 +289,7 @@ FULL_DISK = """
         connection.execute("INSERT INTO meta VALUES ('again', 'x')")
     assert count() == stored + 1
     database.close()
-    database = Database(folder / "data")
+    database = SqliteDatabase(folder / "data")
     with database.read() as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     assert count() == stored + 1
@@ -383,9 +384,9 @@ def test_processes_may_create_the_same_store_at_once(tmp_path: Path) -> None:
     script = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from mcp_memory.stores.records.database import Database
+        from mcp_memory.stores.records.database_sqlite import SqliteDatabase
         for line in sys.stdin:
-            database = Database(Path(line.strip()))
+            database = SqliteDatabase(Path(line.strip()))
             with database.write() as connection:
                 connection.execute("INSERT INTO meta VALUES (?, '')", (sys.argv[1],))
             database.close()
@@ -406,7 +407,7 @@ def test_processes_may_create_the_same_store_at_once(tmp_path: Path) -> None:
         for child in children:
             assert child.stdout is not None
             assert child.stdout.readline() == "done\n", child.communicate()[1]
-        database = Database(folder)
+        database = SqliteDatabase(folder)
         with database.read() as connection:
             assert connection.execute("SELECT count(*) FROM meta").fetchone()[0] == 4
         database.close()
@@ -416,7 +417,7 @@ def test_processes_may_create_the_same_store_at_once(tmp_path: Path) -> None:
 
 
 def test_readers_at_once_leave_but_a_few_connections_behind(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S1.1: connections do not pile up, neither after a crowd of readers nor after threads that ended."""
     opened: list[sqlite3.Connection] = []
@@ -450,7 +451,7 @@ def test_readers_at_once_leave_but_a_few_connections_behind(
     assert sum(map(is_open, opened)) <= IDLE_READERS
 
 
-def test_a_reader_cannot_write(database: Database) -> None:
+def test_a_reader_cannot_write(database: SqliteDatabase) -> None:
     """S2.1: only the connection that checks the schema and takes the lock writes."""
     with pytest.raises(StoreUnavailable), database.read() as connection:
         connection.execute("INSERT INTO meta VALUES ('x', '')")
@@ -471,9 +472,10 @@ def test_two_statements_of_one_name_are_refused(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("name", ["mentions_of", "statements_about", "dependents_shown", "predecessors"])
 def test_rows_that_were_found_are_not_looked_for_among_a_session_s(tmp_path: Path, name: str) -> None:
     """Each would be compared with each of thousands."""
-    sql, given = filtered(name, RecordFilter(scopes=("shared/here",), session_id="s"))
+    parts, given = where_clauses(RecordFilter(scopes=("shared/here",), session_id="s"))
+    sql = sql_files.statement(name, **parts)
     asked = dict.fromkeys(re.findall(r":(\w+)", sql)) | given
-    database = Database(tmp_path)
+    database = SqliteDatabase(tmp_path)
     with database.read() as connection:
         plan = [str(row["detail"]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", asked)]
     database.close()
@@ -490,13 +492,13 @@ def test_a_listing_looks_for_the_lines_of_a_session_once(
     made = app.remember([NewRecord(text=text, kind="fact") for text in ("One.", "Two.")], me)
     where = RecordFilter(scopes=me.scopes, kinds=LASTING_KINDS, session_id="s")
     asked: list[str] = []
-    rows = Database.rows
+    rows = SqliteDatabase.rows
 
-    def noted(self: Database, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        asked.append(sql)
-        return rows(self, sql, parameters)
+    def noted(self: SqliteDatabase, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
+        asked.append(sql_files.statement(name, **parts))
+        return rows(self, name, parameters, **parts)
 
-    monkeypatch.setattr(Database, "rows", noted)
+    monkeypatch.setattr(SqliteDatabase, "rows", noted)
     assert len(where.scopes) > 1
     assert list(app.records.list_ids(where, order, 5)) == [each.id for each in reversed(made)]
     assert len([sql for sql in asked if ":session_id" in sql]) == 1

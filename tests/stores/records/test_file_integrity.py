@@ -14,37 +14,37 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.stores.records.database import CHECKPOINT_FRAMES, Database
+from mcp_memory.stores.records.database_sqlite import CHECKPOINT_FRAMES, SqliteDatabase
 from mcp_memory.stores.records.file_errors import note_of
 from mcp_memory.stores.records.file_integrity import Witness
-from mcp_memory.stores.records.file_upkeep import engine
+from mcp_memory.stores.records.store_sqlite import engine
 
 PAGE, FRAME = 4096, 4096 + 24
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "data")
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "data")
     yield opened
     opened.close()
 
 
-def add_pages(database: Database, name: str, pages: int) -> None:
+def add_pages(database: SqliteDatabase, name: str, pages: int) -> None:
     """A write of about so many pages."""
     with database.write() as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, "x" * PAGE * pages))
 
 
-def size_of(database: Database, name: str) -> int:
+def size_of(database: SqliteDatabase, name: str) -> int:
     with database.read() as connection:
         return connection.execute("SELECT length(value) FROM meta WHERE name = ?", (name,)).fetchone()[0]
 
 
-def log_of(database: Database) -> Path:
+def log_of(database: SqliteDatabase) -> Path:
     return database.path.with_name("memory.db-wal")
 
 
-def test_a_checkpoint_that_was_killed_in_its_middle_is_taken_for_one(database: Database) -> None:
+def test_a_checkpoint_that_was_killed_in_its_middle_is_taken_for_one(database: SqliteDatabase) -> None:
     """X6.2: page 1 is in the database already, which nothing counts yet; whoever writes next goes on."""
     add_pages(database, "note", 20)
     log = log_of(database).read_bytes()
@@ -59,7 +59,7 @@ def test_a_checkpoint_that_was_killed_in_its_middle_is_taken_for_one(database: D
     assert size_of(database, "note") == 20 * PAGE
 
 
-def test_what_others_bring_into_the_database_is_taken_for_sound(database: Database) -> None:
+def test_what_others_bring_into_the_database_is_taken_for_sound(database: SqliteDatabase) -> None:
     """X6.2: another program's checkpoint, VACUUM and new schema leave a process that has the memory open at work."""
     add_pages(database, "note", 50)
     for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "DELETE FROM meta WHERE name = 'note'", "VACUUM"):
@@ -72,7 +72,7 @@ def test_what_others_bring_into_the_database_is_taken_for_sound(database: Databa
     assert not note_of(database.path).exists()
 
 
-def test_reading_waits_for_no_writer_while_the_files_are_as_they_were(database: Database) -> None:
+def test_reading_waits_for_no_writer_while_the_files_are_as_they_were(database: SqliteDatabase) -> None:
     """X6.2: only a database that has changed is looked at with the write lock held."""
     add_pages(database, "note", 1)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
@@ -84,19 +84,19 @@ def test_reading_waits_for_no_writer_while_the_files_are_as_they_were(database: 
         assert statements == []
 
 
-def test_opening_waits_for_no_writer(database: Database) -> None:
+def test_opening_waits_for_no_writer(database: SqliteDatabase) -> None:
     """X6.2: an import may hold the write lock for minutes, and who only reads need not know."""
     add_pages(database, "note", 1)
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        late = Database(database.path.parent)
+        late = SqliteDatabase(database.path.parent)
         assert size_of(late, "note") == PAGE
         late.close()
 
 
 @pytest.mark.parametrize("times", [1, 1_000])
 def test_an_index_that_is_replaced_while_a_process_opens_the_database_loses_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch, times: int
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """X6.2: that process begins again, or is refused; who has the former index open takes no further write."""
     add_pages(database, "kept", 1)
@@ -114,24 +114,24 @@ def test_an_index_that_is_replaced_while_a_process_opens_the_database_loses_noth
 
     monkeypatch.setattr(Witness, "begin", replaced)
     if times == 1:
-        late = Database(database.path.parent)
+        late = SqliteDatabase(database.path.parent)
         add_pages(late, "late", 2)
         late.close()
     else:
         with pytest.raises(StoreBusy, match="call again"):
-            Database(database.path.parent)
+            SqliteDatabase(database.path.parent)
     monkeypatch.undo()
     with pytest.raises(StoreUnavailable, match=r"memory\.db-shm"):
         add_pages(database, "lost", 1)
     database.close()
-    again = Database(database.path.parent)
+    again = SqliteDatabase(database.path.parent)
     with again.read() as connection:
         found = {row[0] for row in connection.execute("SELECT name FROM meta WHERE name IN ('kept', 'late', 'lost')")}
     again.close()
     assert found == ({"kept", "late"} if times == 1 else {"kept"})
 
 
-def test_a_sequence_that_fell_back_is_noticed_before_the_commit(database: Database) -> None:
+def test_a_sequence_that_fell_back_is_noticed_before_the_commit(database: SqliteDatabase) -> None:
     """X6.2: a process remembers the newest change that it has seen; nothing of a database behind it is written to."""
     with database.write() as connection:
         connection.execute("UPDATE sequence SET value = 10")
@@ -143,14 +143,14 @@ def test_a_sequence_that_fell_back_is_noticed_before_the_commit(database: Databa
         assert other.execute("SELECT value FROM sequence").fetchone()[0] == 9
 
 
-def test_a_log_that_is_lost_in_the_middle_of_a_write_is_noticed(database: Database) -> None:
+def test_a_log_that_is_lost_in_the_middle_of_a_write_is_noticed(database: SqliteDatabase) -> None:
     """X6.2: also where it goes after the transaction began, and with it what others wrote."""
     add_pages(database, "note", 1)
     with pytest.raises(StoreUnavailable, match=r"memory\.db-wal was deleted, cut"), database.write():
         os.truncate(log_of(database), 0)
 
 
-def test_a_note_that_a_database_was_overwritten_stops_every_process_until_a_restore(database: Database) -> None:
+def test_a_note_that_a_database_was_overwritten_stops_every_process_until_a_restore(database: SqliteDatabase) -> None:
     """X6.2: whoever finds it out tells all others, whose files may look sound to them."""
     note_of(database.path).touch()
     for _ in range(2):
@@ -162,14 +162,14 @@ def test_a_note_that_a_database_was_overwritten_stops_every_process_until_a_rest
     add_pages(database, "note", 1)
 
 
-def test_no_connection_makes_checkpoints_of_its_own(database: Database) -> None:
+def test_no_connection_makes_checkpoints_of_its_own(database: SqliteDatabase) -> None:
     """X6.3: SQLite's, outside the write lock, may meet a writer that begins the log anew: the WAL-reset bug."""
     with database.outside_transaction() as writer, database.read() as one, database.read() as two:
         for connection in (writer, one, two):
             assert connection.execute("PRAGMA wal_autocheckpoint").fetchone()[0] == 0
 
 
-def test_the_log_is_brought_into_the_database_under_the_write_lock_alone(database: Database) -> None:
+def test_the_log_is_brought_into_the_database_under_the_write_lock_alone(database: SqliteDatabase) -> None:
     """X6.3: as long as another writes, nothing of the log is applied."""
     add_pages(database, "note", 20)
     before = database.path.read_bytes()
@@ -186,9 +186,9 @@ def test_the_log_is_brought_into_the_database_under_the_write_lock_alone(databas
 @pytest.mark.parametrize("writers", [1, 3])
 def test_the_log_does_not_grow_without_end(tmp_path: Path, writers: int) -> None:
     """X6.3: bounded by what is written until a checkpoint is due, and one write of each process."""
-    databases = [Database(tmp_path) for _ in range(writers)]
+    databases = [SqliteDatabase(tmp_path) for _ in range(writers)]
 
-    def write(database: Database, name: str) -> None:
+    def write(database: SqliteDatabase, name: str) -> None:
         for turn in range(60 // writers):
             add_pages(database, f"{name}{turn}", 200)
 
@@ -209,7 +209,7 @@ def test_the_log_does_not_grow_without_end(tmp_path: Path, writers: int) -> None
 
 def test_two_stores_of_one_process_keep_their_locks_when_one_is_closed(tmp_path: Path) -> None:
     """X6.2: to close a file drops all locks that the process holds on it, so what the witness reads stays open."""
-    one, two = Database(tmp_path), Database(tmp_path)
+    one, two = SqliteDatabase(tmp_path), SqliteDatabase(tmp_path)
     add_pages(one, "note", 1)
     one.close()
     script = (
@@ -223,7 +223,7 @@ def test_two_stores_of_one_process_keep_their_locks_when_one_is_closed(tmp_path:
 
 
 def test_a_half_copied_database_in_the_place_of_the_old_one_is_not_opened_with_its_log(
-    database: Database, tmp_path: Path
+    database: SqliteDatabase, tmp_path: Path
 ) -> None:
     """X6.2: by the next process either, once one has found it out."""
     add_pages(database, "note", 20)
@@ -233,7 +233,7 @@ def test_a_half_copied_database_in_the_place_of_the_old_one_is_not_opened_with_i
     with pytest.raises(StoreUnavailable, match="written over"):
         size_of(database, "note")
     with pytest.raises(StoreUnavailable, match="written over"):
-        Database(database.path.parent)
+        SqliteDatabase(database.path.parent)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_versions_of_sqlite_with_the_wal_reset_bug_are_named(version: tuple[int,
 
 def test_a_transaction_that_changes_nothing_is_no_sign_of_another_index(tmp_path: Path) -> None:
     """X6.2: also where it fills a table of its own, and where another process has written in between."""
-    with closing(Database(tmp_path)) as database, closing(Database(tmp_path)) as other:
+    with closing(SqliteDatabase(tmp_path)) as database, closing(SqliteDatabase(tmp_path)) as other:
         for _ in range(3):
             with other.write() as connection:
                 connection.execute("UPDATE sequence SET value = value + 1")

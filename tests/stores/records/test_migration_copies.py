@@ -15,8 +15,8 @@ from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.text.words import normal_hash, packed_terms
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.stores.records import FILE_NAME, restore
-from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.sql_files import APPLICATION_ID, migrations
+from mcp_memory.stores.records.database_sqlite import SqliteDatabase
+from mcp_memory.stores.records.schema_sqlite import APPLICATION_ID, migrations
 from tests.stores.records.test_database import in_a_child
 
 NEWEST = len(migrations())
@@ -88,7 +88,7 @@ def test_a_memory_of_each_schema_is_copied_opens_and_is_found(
 
 def test_a_new_memory_has_no_copy(tmp_path: Path) -> None:
     """G1.1."""
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
@@ -97,17 +97,17 @@ def test_a_copy_is_kept_until_the_next_migration(tmp_path: Path) -> None:
     memory_of(NEWEST - 1, tmp_path)
     for left in ("schema-3", f"schema-{NEWEST - 1}", "copying", "before-20261124-101500"):
         (tmp_path / f"{FILE_NAME}.{left}").write_bytes(b"left")
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     assert copies_in(tmp_path) == [f"{FILE_NAME}.schema-{NEWEST - 1}"]
     assert schema_of(tmp_path / f"{FILE_NAME}.schema-{NEWEST - 1}") == NEWEST - 1
     assert (tmp_path / f"{FILE_NAME}.before-20261124-101500").exists()
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     assert copies_in(tmp_path) == [f"{FILE_NAME}.schema-{NEWEST - 1}"]
 
 
 def test_what_only_the_log_of_a_former_file_holds_is_restored_too(tmp_path: Path) -> None:
     """G1.1: `restore` moves a memory away with its log, which nobody has moved into it, and doctor names it."""
-    database = Database(tmp_path / "old")
+    database = SqliteDatabase(tmp_path / "old")
     with database.write() as connection:
         connection.execute("INSERT INTO meta VALUES ('late', 'in the log')")
     former = tmp_path / "new" / f"{FILE_NAME}.before-20261124-101500"
@@ -116,18 +116,18 @@ def test_what_only_the_log_of_a_former_file_holds_is_restored_too(tmp_path: Path
         shutil.copy(tmp_path / "old" / f"{FILE_NAME}{suffix}", former.with_name(former.name + suffix))
     database.close()
     assert restore(tmp_path / "new", former, "now") is None
-    restored = Database(tmp_path / "new")
-    assert [tuple(row) for row in restored.rows("SELECT value FROM meta WHERE name = 'late'")] == [("in the log",)]
+    restored = SqliteDatabase(tmp_path / "new")
+    assert [tuple(row) for row in restored.rows("get_meta", ("late",))] == [("in the log",)]
     restored.close()
 
 
 KILLED = """
     import resource, signal, sys
     from pathlib import Path
-    from mcp_memory.stores.records.database import Database
+    from mcp_memory.stores.records.database_sqlite import SqliteDatabase
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-    Database(Path(sys.argv[1]))
+    SqliteDatabase(Path(sys.argv[1]))
 """
 
 
@@ -140,7 +140,7 @@ def test_a_kill_while_it_is_copied_leaves_the_memory_as_it_was(tmp_path: Path) -
     assert f"{FILE_NAME}.copying" in copies_in(tmp_path)
     assert f"{FILE_NAME}.schema-{NEWEST - 1}" not in copies_in(tmp_path)
     assert schema_of(database) == NEWEST - 1
-    Database(tmp_path).close()
+    SqliteDatabase(tmp_path).close()
     assert copies_in(tmp_path) == [f"{FILE_NAME}.schema-{NEWEST - 1}"]
     assert schema_of(tmp_path / f"{FILE_NAME}.schema-{NEWEST - 1}") == NEWEST - 1
 

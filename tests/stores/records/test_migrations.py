@@ -23,7 +23,7 @@ from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.services.review.settle import Settling
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
-from mcp_memory.stores.records.sql_files import migrations
+from mcp_memory.stores.records.schema_sqlite import migrations
 
 OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("decision", "active", None, 0),

@@ -40,8 +40,8 @@ def left_open(app: "App", stack: Stack, caller: Caller) -> list[Json]:
     return list_goals([*tasks], caller, {task.id: above for task, above in tasks.items()})
 
 
-def build(app: "App") -> list[StrictTool]:
-    """Both tools over this app."""
+def build_push(app: "App") -> StrictTool:
+    """`push_task` over this app."""
 
     def push(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name, request_of(InSession, arguments).session_id)
@@ -59,6 +59,12 @@ def build(app: "App") -> list[StrictTool]:
         shown |= unless_empty(note=" ".join(filter(None, (entered, alike))))
         return shown | show_cleaned(asked.goal, asked.success_criteria or "", *asked.plan)
 
+    return make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations())
+
+
+def build_pop(app: "App") -> StrictTool:
+    """`pop_task` over this app."""
+
     def pop(arguments: Arguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name, request_of(InSession, arguments).session_id)
         asked = request_of(PopRequest, arguments)
@@ -73,7 +79,4 @@ def build(app: "App") -> list[StrictTool]:
         shown |= show_place(popped.stack, caller) | show_cleaned(asked.result, *asked.artifacts)
         return shown | show_offer(app.reviews.next_of(popped.popped.id, caller), caller, app.counter)
 
-    return [
-        make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),
-        make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations()),
-    ]
+    return make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations())

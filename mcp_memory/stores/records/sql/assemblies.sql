@@ -1,22 +1,23 @@
 -- Queries over the accounts of contexts, and over what was assembled; of one namespace, and of one agent but for people who have all.
 
 -- name: put_context
-INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, :report);
+INSERT INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, :report)
+ON CONFLICT (namespace, agent, id) DO UPDATE SET created_at = excluded.created_at, report = excluded.report;
 
 -- name: get_context
 SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
 
 -- name: list_contexts
 SELECT created_at, report FROM contexts
-WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND (created_at < :at OR created_at = :at AND id < :id)
+WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND (created_at < :at OR created_at = :at AND id < :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: contexts_naming
 -- Among the latest alone: each account is read as a whole.
 SELECT created_at, report FROM (
-    SELECT created_at, id, report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all)
+    SELECT created_at, id, report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0)
     ORDER BY created_at DESC, id DESC LIMIT :most
-) WHERE instr(report, :naming) ORDER BY created_at DESC, id DESC LIMIT :limit;
+) WHERE instr(report, :naming) > 0 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
@@ -27,9 +28,10 @@ INSERT INTO assemblies (
     namespace, agent, at, strategy, picked, follow_up, cached, utilisation, relevance, milliseconds
 ) VALUES (
     :namespace, :agent, :at, json_extract(:report, '$.strategy'), json_extract(:report, '$.metadata.picked'),
-    json_extract(:report, '$.metadata.follow_up'), json_extract(:report, '$.metadata.cached'),
-    json_extract(:report, '$.metadata.utilisation'), json_extract(:report, '$.metadata.relevance'),
-    json_extract(:report, '$.metadata.assembly_ms')
+    json_extract(:report, '$.metadata.follow_up'), CASE json_type(:report, '$.metadata.cached') WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
+    CAST(json_extract(:report, '$.metadata.utilisation') AS DOUBLE PRECISION),
+    CAST(json_extract(:report, '$.metadata.relevance') AS DOUBLE PRECISION),
+    CAST(json_extract(:report, '$.metadata.assembly_ms') AS DOUBLE PRECISION)
 );
 
 -- name: prune_assemblies
@@ -38,26 +40,29 @@ DELETE FROM assemblies WHERE at < ?;
 -- name: assembly_figures
 SELECT count(*) AS contexts, avg(relevance) AS relevance, avg(utilisation) AS utilisation,
     count(follow_up) AS follow_ups, count(*) FILTER (WHERE follow_up = 'rebuilt') AS rebuilt
-FROM assemblies WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since;
+FROM assemblies WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND at >= :since;
 
 -- name: median_cold_build
 -- Of those that were built anew; the mean of the two in the middle where their number is even.
 SELECT avg(milliseconds) FROM (
     SELECT milliseconds, row_number() OVER (ORDER BY milliseconds) AS place, count(*) OVER () AS number
     FROM assemblies
-    WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since AND NOT cached AND milliseconds IS NOT NULL
+    WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND at >= :since AND cached = 0 AND milliseconds IS NOT NULL
 ) WHERE place IN ((number + 1) / 2, number / 2 + 1);
 
 -- name: count_strategies
 SELECT strategy, count(*) FROM assemblies
-WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since GROUP BY strategy ORDER BY strategy;
+WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND at >= :since GROUP BY strategy ORDER BY strategy;
 
 -- name: count_picked
 SELECT picked, count(*) FROM assemblies
-WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
+WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
 
 -- name: stored_by_period
 SELECT CAST((r.created_at - :stored_since) / :seconds AS INTEGER) AS period, count(*) FROM records AS r
+WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
+-- postgres
+SELECT CAST(floor((r.created_at - :stored_since) / :seconds) AS INTEGER) AS period, count(*) FROM records AS r
 WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
 
 -- name: tally

@@ -5,7 +5,7 @@ SELECT width, digest, at FROM erased_texts WHERE scope IN (SELECT value FROM jso
 
 -- name: add_erased
 INSERT INTO erased_texts (scope, width, digest, at) VALUES (:scope, :width, :digest, :at)
-ON CONFLICT DO UPDATE SET at = max(at, excluded.at);
+ON CONFLICT (scope, width, digest) DO UPDATE SET at = max(erased_texts.at, excluded.at);
 
 -- name: drop_erased
 DELETE FROM erased_texts
@@ -20,12 +20,12 @@ WITH told (namespace, agent, session_id, row) AS (
     SELECT s.namespace, s.agent, s.session_id, s.row
     FROM json_each(:ids) AS i CROSS JOIN records AS e ON e.id = i.value CROSS JOIN shared_lines AS s ON s.row = e.row
 )
-SELECT DISTINCT a.id FROM told AS t
+SELECT a.id FROM told AS t
 CROSS JOIN records AS a INDEXED BY records_by_session ON a.session_id = t.session_id
 WHERE a.namespace = t.namespace AND a.agent = t.agent AND a.row > t.row AND a.kind IN ('event', 'summary')
     AND a.scope IN (SELECT value FROM json_each(:scopes))
     AND EXISTS (SELECT 1 FROM json_each(a.tags) AS g WHERE g.value IN (SELECT value FROM json_each(:tags)))
-ORDER BY a.row;
+GROUP BY a.row ORDER BY a.row;
 
 -- name: maybe_quoting
 -- Records that have one of these words in their text, details or tags, or characters that are no ASCII; "" is in all of
@@ -36,8 +36,8 @@ WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
     OR length(r.tags) <> length(CAST(r.tags AS BLOB))
     OR EXISTS (
         SELECT 1 FROM json_each(:words) AS w
-        WHERE instr(lower(r.text), w.value) OR r.details <> '{}' AND instr(lower(r.details), w.value)
-            OR r.tags <> '[]' AND instr(lower(r.tags), w.value)
+        WHERE instr(lower(r.text), w.value) > 0 OR r.details <> '{}' AND instr(lower(r.details), w.value) > 0
+            OR r.tags <> '[]' AND instr(lower(r.tags), w.value) > 0
     )
 )
 ORDER BY r.row;
@@ -47,7 +47,7 @@ ORDER BY r.row;
 SELECT v.record_id, v.before FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
 WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
     length(v.before) <> length(CAST(v.before AS BLOB))
-    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(v.before), w.value))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(v.before), w.value) > 0)
 );
 
 -- name: maybe_quoting_replacements
@@ -58,7 +58,7 @@ WHERE p.namespace = :namespace AND NOT EXISTS (
     WHERE c.replacement = p.row AND r.scope NOT IN (SELECT value FROM json_each(:scopes))
 ) AND (
     length(p.text) <> length(CAST(p.text AS BLOB))
-    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(p.text), w.value) > 0)
 );
 
 -- name: maybe_quoting_mentions
@@ -68,7 +68,7 @@ WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
     length(e.name || e.type || m.properties) <> length(CAST(e.name || e.type || m.properties AS BLOB))
     OR EXISTS (
         SELECT 1 FROM json_each(:words) AS w
-        WHERE instr(lower(e.name), w.value) OR instr(lower(e.type), w.value) OR instr(lower(m.properties), w.value)
+        WHERE instr(lower(e.name), w.value) > 0 OR instr(lower(e.type), w.value) > 0 OR instr(lower(m.properties), w.value) > 0
     )
 );
 
@@ -76,7 +76,7 @@ WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
 SELECT l.record_id, l.type FROM entities AS e CROSS JOIN relations AS l ON l.source = e.id
 WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
     length(l.type) <> length(CAST(l.type AS BLOB))
-    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(l.type), w.value))
+    OR EXISTS (SELECT 1 FROM json_each(:words) AS w WHERE instr(lower(l.type), w.value) > 0)
 );
 
 -- name: drop_relations_of_type
@@ -91,4 +91,4 @@ DELETE FROM aliases WHERE entity = :entity AND record_id = :record_id;
 -- name: saying
 -- Records that have a word, by its letters alone.
 SELECT r.id FROM records AS r
-WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND instr(lower(r.text), :word) ORDER BY r.row LIMIT :limit;
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND instr(lower(r.text), :word) > 0 ORDER BY r.row LIMIT :limit;

@@ -6,35 +6,35 @@ INSERT INTO exclusions (record_id, namespace, task_id, agent, write, at, by_agen
 VALUES (:record_id, :namespace, :task_id, :agent, :write, :at, :by_agent)
 ON CONFLICT (namespace, task_id, agent, record_id) DO UPDATE SET
     write = excluded.write, at = excluded.at, by_agent = excluded.by_agent, dropped = 0
-WHERE exclusions.dropped;
+WHERE exclusions.dropped <> 0;
 
 -- name: include
 UPDATE exclusions SET dropped = :write
-WHERE record_id = :record_id AND namespace = :namespace AND task_id = :task_id AND agent = :agent AND NOT dropped;
+WHERE record_id = :record_id AND namespace = :namespace AND task_id = :task_id AND agent = :agent AND dropped = 0;
 
 -- name: excluded
 SELECT record_id FROM exclusions
-WHERE namespace = :namespace AND task_id IN (SELECT value FROM json_each(:task_ids)) AND agent = '' AND NOT dropped
+WHERE namespace = :namespace AND task_id IN (SELECT value FROM json_each(:task_ids)) AND agent = '' AND dropped = 0
 UNION
-SELECT record_id FROM exclusions WHERE namespace = :namespace AND task_id = '' AND agent = :agent AND NOT dropped;
+SELECT record_id FROM exclusions WHERE namespace = :namespace AND task_id = '' AND agent = :agent AND dropped = 0;
 
 -- name: exclusions_of
-SELECT * FROM exclusions WHERE record_id = :id AND namespace = :namespace AND NOT dropped ORDER BY write;
+SELECT * FROM exclusions WHERE record_id = :id AND namespace = :namespace AND dropped = 0 ORDER BY write;
 
 -- name: exclusions_of_write
-SELECT record_id FROM exclusions WHERE write = :write AND NOT dropped
+SELECT record_id FROM exclusions WHERE write = :write AND dropped = 0
 UNION
 SELECT record_id FROM exclusions WHERE dropped = :write ORDER BY record_id;
 
 -- name: take_back_exclusion
-DELETE FROM exclusions WHERE write = ? AND NOT dropped;
+DELETE FROM exclusions WHERE write = ? AND dropped = 0;
 
 -- name: take_back_inclusion
 UPDATE exclusions SET dropped = 0 WHERE dropped = ?;
 
 -- name: leaving_exclusions
 SELECT namespace, task_id, agent, write, at, by_agent FROM exclusions
-WHERE record_id = :id AND NOT dropped AND (:namespace IS NULL OR namespace = :namespace)
+WHERE record_id = :id AND dropped = 0 AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace)
 ORDER BY namespace, task_id, agent;
 
 -- name: enter_exclusion

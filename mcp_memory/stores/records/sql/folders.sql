@@ -23,7 +23,7 @@ INSERT INTO folders (namespace, folder, repository, since, is_first, revoked_at)
 VALUES (:namespace, :folder, :repository, :since, :is_first, NULL)
 ON CONFLICT (namespace, folder, repository) DO UPDATE SET
     since = excluded.since, is_first = excluded.is_first, revoked_at = NULL
-WHERE revoked_at IS NOT NULL;
+WHERE folders.revoked_at IS NOT NULL;
 
 -- name: revoke_folder
 UPDATE folders SET revoked_at = :at WHERE folder = :folder AND revoked_at IS NULL RETURNING *;

@@ -16,7 +16,7 @@ SELECT
     r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over
 FROM records AS r WHERE r.id = :id
 UNION ALL
-SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, 0 FROM tasks WHERE id = :id;
+SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, FALSE FROM tasks WHERE id = :id;
 
 -- name: is_ground
 SELECT 1 FROM grounds WHERE ground_id = ? LIMIT 1;
@@ -25,22 +25,22 @@ SELECT 1 FROM grounds WHERE ground_id = ? LIMIT 1;
 INSERT INTO grounds (record_id, ground_id, found, vouched, vouched_before, seen, state, change, changed_at)
 SELECT :record_id, :ground_id, :found, :write, :vouched_before, :seen, :state, :change, :at
 WHERE :ground_id <> :record_id AND EXISTS (SELECT 1 FROM records WHERE id = :record_id)
-ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(found, excluded.found), dropped = 0;
+ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(grounds.found, excluded.found), dropped = 0;
 
 -- name: grounds_of
-SELECT ground_id, found FROM grounds WHERE record_id = ? AND NOT dropped ORDER BY ground_id;
+SELECT ground_id, found FROM grounds WHERE record_id = ? AND dropped = 0 ORDER BY ground_id;
 
 -- name: grounds_shown
 -- Tasks of other namespaces stay out, with those records that do not pass. `total` counts all that may be shown.
 SELECT g.ground_id AS id, g.found, g.seen <> g.state AS changed, count(*) OVER () AS total
-FROM (SELECT * FROM grounds WHERE record_id = :id AND NOT dropped ORDER BY ground_id LIMIT :looked_at) AS g
+FROM (SELECT * FROM grounds WHERE record_id = :id AND dropped = 0 ORDER BY ground_id LIMIT :looked_at) AS g
 WHERE EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = g.ground_id AND t.namespace = :namespace)
     OR EXISTS (SELECT 1 FROM records AS r WHERE r.id = g.ground_id AND {where})
 ORDER BY g.ground_id LIMIT :limit;
 
 -- name: dependents_shown
 SELECT g.record_id AS id, g.found, g.seen <> g.state AS changed, count(*) OVER () AS total
-FROM (SELECT * FROM grounds WHERE ground_id = :id AND NOT dropped ORDER BY record_id DESC LIMIT :looked_at) AS g
+FROM (SELECT * FROM grounds WHERE ground_id = :id AND dropped = 0 ORDER BY record_id DESC LIMIT :looked_at) AS g
 JOIN records AS r ON r.id = g.record_id WHERE {where_found}
 ORDER BY g.record_id DESC LIMIT :limit;
 
@@ -66,7 +66,7 @@ WHERE vouched = ? AND vouched_before > 0;
 -- name: newly_doubted
 -- Which records are in doubt by a change among these.
 SELECT g.ground_id, r.scope, g.record_id FROM grounds AS g JOIN records AS r ON r.id = g.record_id
-WHERE g.seen <> g.state AND g.change > :since AND g.change <= :until AND NOT g.dropped
+WHERE g.seen <> g.state AND g.change > :since AND g.change <= :until AND g.dropped = 0
     AND r.status NOT IN ('superseded', 'inactive', 'retired')
 ORDER BY g.ground_id, r.scope, g.record_id;
 
@@ -87,14 +87,29 @@ UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE grou
 -- a path from record to ground counts where the change came after all that was vouched for on the way.
 WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
     SELECT g.record_id, g.ground_id, g.vouched, 1, g.seen <> g.state, g.change, g.changed_at
-    FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND NOT g.dropped
+    FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND g.dropped = 0
     WHERE EXISTS (SELECT 1 FROM grounds WHERE seen <> state)
     UNION
     SELECT p.start, g.ground_id, max(p.vouched, g.vouched), p.steps + 1, g.seen <> g.state, g.change, g.changed_at
-    FROM path AS p JOIN grounds AS g ON g.record_id = p.ground AND NOT g.dropped
+    FROM path AS p JOIN grounds AS g ON g.record_id = p.ground AND g.dropped = 0
     WHERE p.steps < :most_steps
     LIMIT :most_paths
 )
+SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
+    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
+GROUP BY p.start, p.ground
+ORDER BY p.start, max(p.change) DESC;
+-- postgres
+WITH RECURSIVE paths (start, ground, vouched, steps, is_changed, change, at) AS (
+    SELECT g.record_id, g.ground_id, g.vouched, 1, g.seen <> g.state, g.change, g.changed_at
+    FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND g.dropped = 0
+    WHERE EXISTS (SELECT 1 FROM grounds WHERE seen <> state)
+    UNION
+    SELECT p.start, g.ground_id, max(p.vouched, g.vouched), p.steps + 1, g.seen <> g.state, g.change, g.changed_at
+    FROM paths AS p JOIN grounds AS g ON g.record_id = p.ground AND g.dropped = 0
+    WHERE p.steps < :most_steps
+), path AS (SELECT * FROM paths LIMIT :most_paths)
 SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
 WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
     AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))

@@ -19,18 +19,18 @@ FROM records AS r LEFT JOIN vectors AS v ON v.row = r.row AND v.embedder = :embe
 -- With the session of a dialogue turn alone: its neighbours are those before and after it there.
 SELECT
     r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, t.terms,
-    iif(r.speaker IS NOT NULL OR r.role IS NOT NULL, r.session_id, NULL) AS session
+    CASE WHEN r.speaker IS NOT NULL OR r.role IS NOT NULL THEN r.session_id END AS session
 FROM records AS r LEFT JOIN terms AS t ON t.row = r.row {changed};
 
 -- name: index_columns
 SELECT
     r.id, r.scope, r.kind, r.task_id, r.session_id, r.branch_id,
-    iif(r.status = 'noted', r.agent || '/' || r.session_id, NULL) AS noted_in,
+    CASE WHEN r.status = 'noted' THEN r.agent || '/' || r.session_id END AS noted_in,
     coalesce(nullif(r.rewritten_by, ''), r.agent) AS author, r.status, r.speaker, r.occurred_at, r.importance,
     r.status NOT IN ('inactive', 'retired') AS is_live, r.pinned, r.tags, r.superseded_by, r.role,
-    iif(r.kind = 'message', substr(r.text, 1, 1000), '') AS opening, r.valid_from, r.valid_until,
-    r.normal_hash, r.outcome, iif(r.kind = 'event', r.details, '{}') AS details,
-    iif(r.kind = 'event', json_extract(r.details, '$.type'), NULL) AS event_type
+    CASE WHEN r.kind = 'message' THEN substr(r.text, 1, 1000) ELSE '' END AS opening, r.valid_from, r.valid_until,
+    r.normal_hash, r.outcome, CASE WHEN r.kind = 'event' THEN r.details ELSE '{}' END AS details,
+    CASE WHEN r.kind = 'event' THEN json_extract(r.details, '$.type') END AS event_type
 FROM records AS r {changed};
 
 -- name: index_places

@@ -3,6 +3,8 @@
 -- name: defer_foreign_keys
 -- Until the end of the transaction.
 PRAGMA defer_foreign_keys = ON;
+-- postgres
+SET CONSTRAINTS ALL DEFERRED;
 
 -- name: list_project_folders
 SELECT * FROM project_folders ORDER BY noted_at DESC, namespace, folder;
@@ -37,7 +39,8 @@ UPDATE former_namespaces SET namespace = :new WHERE namespace = :old;
 DELETE FROM former_namespaces WHERE name = :new;
 
 -- name: put_former_name
-INSERT OR REPLACE INTO former_namespaces (name, namespace, at, mark) VALUES (:old, :new, :at, :mark);
+INSERT INTO former_namespaces (name, namespace, at, mark) VALUES (:old, :new, :at, :mark)
+ON CONFLICT (name) DO UPDATE SET namespace = excluded.namespace, at = excluded.at, mark = excluded.mark;
 
 -- name: records_of_namespace
 SELECT id FROM records WHERE namespace = ? ORDER BY row;
@@ -68,7 +71,11 @@ UPDATE versions SET before = json_set(before, '$.namespace', :new) WHERE json_ex
 UPDATE tombstones SET scope = :new WHERE scope = :old;
 
 -- name: move_erased_texts
-UPDATE OR IGNORE erased_texts SET scope = :new WHERE scope = :old;
+UPDATE erased_texts SET scope = :new
+WHERE scope = :old
+    AND NOT EXISTS (
+        SELECT 1 FROM erased_texts AS n WHERE n.scope = :new AND n.width = erased_texts.width AND n.digest = erased_texts.digest
+    );
 
 -- name: drop_erased_texts
 DELETE FROM erased_texts WHERE scope = :old;
@@ -104,26 +111,42 @@ UPDATE tasks SET namespace = :new, change = :change WHERE namespace = :old;
 UPDATE task_changes SET namespace = :new WHERE namespace = :old;
 
 -- name: move_shared_lines
-UPDATE OR IGNORE shared_lines SET namespace = :new WHERE namespace = :old;
+UPDATE shared_lines SET namespace = :new
+WHERE namespace = :old
+    AND NOT EXISTS (
+        SELECT 1 FROM shared_lines AS n WHERE n.namespace = :new AND n.agent = shared_lines.agent AND n.session_id = shared_lines.session_id AND n.row = shared_lines.row
+    );
 
 -- name: drop_shared_lines
 DELETE FROM shared_lines WHERE namespace = :old;
 
 -- name: move_taken_back
-UPDATE OR IGNORE taken_back SET namespace = :new WHERE namespace = :old;
+UPDATE taken_back SET namespace = :new
+WHERE namespace = :old
+    AND NOT EXISTS (
+        SELECT 1 FROM taken_back AS n WHERE n.namespace = :new AND n.agent = taken_back.agent AND n.session_id = taken_back.session_id AND n.row = taken_back.row
+    );
 
 -- name: drop_taken_back
 DELETE FROM taken_back WHERE namespace = :old;
 
 -- name: move_places
 -- An agent has one place in each of its windows: that in the namespace that takes the other in.
-UPDATE OR IGNORE places SET namespace = :new WHERE namespace = :old;
+UPDATE places SET namespace = :new
+WHERE namespace = :old
+    AND NOT EXISTS (
+        SELECT 1 FROM places AS n WHERE n.namespace = :new AND n.agent = places.agent AND n.session_id = places.session_id
+    );
 
 -- name: drop_places
 DELETE FROM places WHERE namespace = :old;
 
 -- name: move_moves
-UPDATE OR IGNORE moves SET namespace = :new WHERE namespace = :old;
+UPDATE moves SET namespace = :new
+WHERE namespace = :old
+    AND NOT EXISTS (
+        SELECT 1 FROM moves AS n WHERE n.namespace = :new AND n.agent = moves.agent AND n.session_id = moves.session_id
+    );
 
 -- name: drop_moves
 DELETE FROM moves WHERE namespace = :old;
@@ -132,13 +155,18 @@ DELETE FROM moves WHERE namespace = :old;
 INSERT INTO sessions (namespace, id, agent, started_at, last_at)
 SELECT :new, id, agent, started_at, last_at FROM sessions WHERE namespace = :old
 ON CONFLICT (namespace, id) DO UPDATE SET
-    started_at = min(started_at, excluded.started_at), last_at = max(last_at, excluded.last_at);
+    started_at = min(sessions.started_at, excluded.started_at), last_at = max(sessions.last_at, excluded.last_at);
 
 -- name: drop_sessions
 DELETE FROM sessions WHERE namespace = :old;
 
 -- name: move_contexts
-UPDATE OR REPLACE contexts SET namespace = :new WHERE namespace = :old;
+UPDATE contexts SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_met_contexts
+DELETE FROM contexts
+WHERE namespace = :new
+    AND EXISTS (SELECT 1 FROM contexts AS o WHERE o.namespace = :old AND o.agent = contexts.agent AND o.id = contexts.id);
 
 -- name: move_assemblies
 UPDATE assemblies SET namespace = :new WHERE namespace = :old;
@@ -165,8 +193,11 @@ WHERE namespace = :old AND agent = :agent AND session_id = :session_id;
 
 -- name: move_replacements
 -- Ids are digests of what was replaced: two that are equal say the same.
-UPDATE OR IGNORE replacements SET namespace = :new, compaction = compaction + :shift, change = :change
-WHERE namespace = :old AND agent = :agent AND session_id = :session_id;
+UPDATE replacements SET namespace = :new, compaction = compaction + :shift, change = :change
+WHERE namespace = :old AND agent = :agent AND session_id = :session_id
+    AND NOT EXISTS (
+        SELECT 1 FROM replacements AS n WHERE n.namespace = :new AND n.id = replacements.id AND n.agent = replacements.agent AND n.session_id = replacements.session_id
+    );
 
 -- name: drop_left_replacements
 DELETE FROM replacements WHERE namespace = :old;
@@ -186,7 +217,7 @@ ORDER BY name;
 -- Valid tokens that hold one of the two names, where the other one's project holds anything: they will read that, too.
 SELECT name FROM tokens
 WHERE revoked_at IS NULL AND coalesce(expires_at > :at, TRUE)
-    AND NOT EXISTS (SELECT 1 FROM json_each(namespaces) WHERE value = :old AND NOT :is_two)
+    AND NOT EXISTS (SELECT 1 FROM json_each(namespaces) WHERE value = :old AND :is_two = 0)
     AND (SELECT count(DISTINCT value) FROM json_each(namespaces) WHERE value IN (:old, :new)) = 1
 ORDER BY name;
 
@@ -194,4 +225,11 @@ ORDER BY name;
 UPDATE tokens SET namespaces = :namespaces WHERE id = :id;
 
 -- name: move_project_folders
-UPDATE OR REPLACE project_folders SET namespace = :new WHERE namespace = :old;
+UPDATE project_folders SET namespace = :new WHERE namespace = :old;
+
+-- name: drop_met_project_folders
+DELETE FROM project_folders
+WHERE namespace = :new AND EXISTS (
+    SELECT 1 FROM project_folders AS o
+    WHERE o.namespace = :old AND o.folder = project_folders.folder AND o.repository = project_folders.repository
+);

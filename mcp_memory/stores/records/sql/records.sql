@@ -13,7 +13,8 @@ UPDATE records SET {updates} WHERE id = :id;
 DELETE FROM record_tags WHERE row = (SELECT row FROM records WHERE id = ?);
 
 -- name: put_tags
-INSERT OR IGNORE INTO record_tags (tag, row) SELECT t.value, r.row FROM records AS r, json_each(r.tags) AS t WHERE r.id = ?;
+INSERT INTO record_tags (tag, row) SELECT t.value, r.row FROM records AS r, json_each(r.tags) AS t WHERE r.id = ?
+ON CONFLICT DO NOTHING;
 
 -- name: get_record
 SELECT {columns} FROM records AS r WHERE r.id = ?;
@@ -114,7 +115,7 @@ WITH RECURSIVE known (scope) AS (
 SELECT {columns} FROM known
 CROSS JOIN records AS r INDEXED BY records_by_kind ON r.scope = known.scope AND r.kind = :kind
 WHERE r.status IN (SELECT value FROM json_each(:statuses))
-    AND max(r.created_at, r.accessed_at, iif(r.row <= :entered_row, :entered_at, 0)) <= :until;
+    AND max(r.created_at, r.accessed_at, CASE WHEN r.row <= :entered_row THEN :entered_at ELSE 0 END) <= :until;
 
 -- name: expired
 -- What held until then, of any scope.
@@ -124,8 +125,8 @@ WHERE r.valid_until <= ? AND r.status NOT IN ('superseded', 'inactive', 'retired
 -- name: stored_by
 -- What was stored by then, and has changed since, or has not.
 SELECT r.id FROM records AS r
-WHERE {where} AND r.created_at <= :at AND (:whatever_status OR r.status <> 'superseded')
-    AND EXISTS (SELECT 1 FROM versions AS v WHERE v.record_id = r.id AND v.at > :at) = :changed;
+WHERE {where} AND r.created_at <= :at AND (:whatever_status <> 0 OR r.status <> 'superseded')
+    AND EXISTS (SELECT 1 FROM versions AS v WHERE v.record_id = r.id AND v.at > :at) = (:changed <> 0);
 
 -- name: judged_confidences
 -- How sure of the newest decisions somebody was, and what came of them.
@@ -161,7 +162,7 @@ INSERT INTO versions (record_id, change, write, at, agent, client, session_id, r
 VALUES (:record_id, :change, :write, :at, :agent, :client, :session_id, :reason, :before, :undone);
 
 -- name: confirm
-INSERT OR IGNORE INTO confirmations (record_id, session_id) VALUES (?, ?);
+INSERT INTO confirmations (record_id, session_id) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: successors
 -- Follow each chain of corrections to its end; UNION ends a loop.
@@ -233,5 +234,5 @@ INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM record
 -- name: kept_files
 -- Of all records, or those of a namespace: few name any.
 SELECT json_extract(f.value, '$.digest') AS digest, min(r.id) AS id
-FROM records AS r INDEXED BY records_with_files CROSS JOIN json_each(r.details, '$.files') AS f
-WHERE json_type(r.details, '$.files') = 'array' AND (:namespace IS NULL OR r.namespace = :namespace) GROUP BY digest;
+FROM records AS r INDEXED BY records_with_files, json_each(r.details, '$.files') AS f
+WHERE json_type(r.details, '$.files') = 'array' AND (CAST(:namespace AS TEXT) IS NULL OR r.namespace = :namespace) GROUP BY digest;

@@ -10,8 +10,9 @@ ON CONFLICT (id) DO UPDATE SET
 
 -- name: put_review_records
 -- Each (id, digest) pair at its place; nothing where the group has them.
-INSERT OR IGNORE INTO review_records (review, place, record_id, content_hash)
-SELECT :id, p.key, json_extract(p.value, '$[0]'), json_extract(p.value, '$[1]') FROM json_each(:pairs) AS p;
+INSERT INTO review_records (review, place, record_id, content_hash)
+SELECT :id, p.key, json_extract(p.value, '$[0]'), json_extract(p.value, '$[1]') FROM json_each(:pairs) AS p
+WHERE TRUE ON CONFLICT DO NOTHING;
 
 -- name: get_review
 SELECT * FROM reviews WHERE id = ?;
@@ -35,12 +36,12 @@ SELECT * FROM reviews WHERE settled_in = :change UNION SELECT * FROM reviews WHE
 -- What waits for the user comes last.
 SELECT g.* FROM reviews AS g INDEXED BY reviews_waiting
 WHERE g.way IS NULL
-    AND (:with_record IS NULL OR g.id IN (SELECT review FROM review_records WHERE record_id = :with_record))
+    AND (CAST(:with_record AS TEXT) IS NULL OR g.id IN (SELECT review FROM review_records WHERE record_id = :with_record))
     AND NOT EXISTS (
         SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
         WHERE m.review = g.id AND NOT ({where} AND r.status <> 'superseded' AND r.content_hash = m.content_hash)
     )
-    AND (:by_task IS NULL AND :by_session IS NULL OR EXISTS (
+    AND (CAST(:by_task AS TEXT) IS NULL AND CAST(:by_session AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
         WHERE m.review = g.id AND (r.task_id = :by_task OR r.agent || '/' || r.session_id = :by_session)
     ))
@@ -80,7 +81,7 @@ WHERE id IN (SELECT review FROM review_records WHERE record_id IN (SELECT value 
 -- name: leaving_reviews
 -- With a namespace those all of whose records leave with it.
 SELECT * FROM reviews AS g
-WHERE :namespace IS NULL OR NOT EXISTS (
+WHERE CAST(:namespace AS TEXT) IS NULL OR NOT EXISTS (
     SELECT 1 FROM review_records AS m JOIN records AS r ON r.id = m.record_id
     WHERE m.review = g.id AND (r.namespace <> :namespace OR r.visibility = 'user')
 )

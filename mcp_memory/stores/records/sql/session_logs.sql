@@ -26,7 +26,7 @@ NOT EXISTS (
 -- name: live_originals
 WITH lines AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
-    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
+    r.speaker, coalesce(r.outcome, '') = 'failure', r.pinned, r.importance
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
 WHERE {is_live}
 ORDER BY r.row;
@@ -35,7 +35,7 @@ ORDER BY r.row;
 -- Live or not: the messages, and the calls and results of some tools; nothing that was retired or taken back.
 WITH lines AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
-    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
+    r.speaker, coalesce(r.outcome, '') = 'failure', r.pinned, r.importance
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
 WHERE (r.kind = 'message' OR r.tool IN (SELECT value FROM json_each(:tools)))
     AND r.status NOT IN ('inactive', 'retired')
@@ -65,7 +65,7 @@ ORDER BY p.namespace = :namespace AND p.agent = :agent AND p.session_id = :sessi
 -- name: covers
 -- Ids sort by time; longer ones are later.
 SELECT c.replacement, c.record_id FROM covered AS c
-WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, length(c.record_id), c.record_id;
+WHERE c.replacement IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) ORDER BY c.replacement, length(c.record_id), c.record_id;
 
 -- name: originals
 -- All of them, or those after an entry; none where that is not there.
@@ -73,7 +73,7 @@ WITH lines AS ({lines_of_session})
 SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
     CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
 FROM lines AS l CROSS JOIN records AS r ON r.row = l.row
-WHERE r.row > CASE WHEN :after IS NULL THEN 0
+WHERE r.row > CASE WHEN CAST(:after AS TEXT) IS NULL THEN 0
         ELSE coalesce((SELECT a.row FROM records AS a WHERE a.id = :after), 9223372036854775807) END
 ORDER BY r.row;
 
@@ -86,7 +86,7 @@ SELECT count(*) FILTER (WHERE is_live) AS entries, coalesce(sum(tokens) FILTER (
 FROM (
     SELECT r.tokens, r.created_at, {is_live} AS is_live FROM lines AS r
     UNION ALL
-    SELECT tokens, NULL, 1 FROM replacements INDEXED BY replacements_live
+    SELECT tokens, NULL, TRUE FROM replacements INDEXED BY replacements_live
     WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND replaced_by IS NULL
 );
 
@@ -103,7 +103,7 @@ SELECT l.agent, l.session_id, e.client, l.began_at, l.last_at
 FROM (
     SELECT session_id, agent, min(created_at) AS began_at, max(created_at) AS last_at, max(row) AS last
     FROM records INDEXED BY records_in_log
-    WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND kind IN ('message', 'tool_call', 'tool_result')
+    WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND kind IN ('message', 'tool_call', 'tool_result')
     GROUP BY session_id, agent
     HAVING max(created_at) < :at OR max(created_at) = :at AND agent || '/' || session_id < :key
     ORDER BY last_at DESC, agent || '/' || session_id DESC LIMIT :limit
@@ -149,7 +149,7 @@ SELECT r.id FROM records AS r INDEXED BY records_by_message
 WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.details, '$.message_id') = 'text'
     AND r.kind IN ('message', 'tool_call', 'tool_result')
     AND (r.scope = :scope OR r.namespace = :namespace AND r.agent = :agent)
-    AND r.kind = :kind AND r.role IS :role AND r.call_id IS :call_id
+    AND r.kind = :kind AND coalesce(r.role, '') = coalesce(:role, '') AND coalesce(r.call_id, '') = coalesce(:call_id, '')
     AND (
         r.content_hash = :digest OR EXISTS (
             SELECT 1 FROM versions AS v
@@ -166,9 +166,10 @@ WHERE json_extract(r.details, '$.message_id') = :message_id AND json_type(r.deta
 ORDER BY r.row LIMIT 1;
 
 -- name: share_line
-INSERT OR IGNORE INTO shared_lines (namespace, agent, session_id, row)
+INSERT INTO shared_lines (namespace, agent, session_id, row)
 SELECT :namespace, :agent, :session_id, r.row FROM records AS r
-WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id);
+WHERE r.id = :id AND NOT (r.namespace = :namespace AND r.agent = :agent AND r.session_id = :session_id)
+ON CONFLICT DO NOTHING;
 
 -- name: part_line
 -- A line that gets another scope leaves the logs of other agents, who may not see it: they may tell it again.
@@ -185,13 +186,14 @@ WITH lines AS ({lines_of_session}),
         WHERE json_type(r.details, '$.message_id') = 'text'
     )
 SELECT id FROM named
-WHERE message_id IN (SELECT value FROM json_each(:message_ids)) OR message_id GLOB '*/[0-9]*'
+WHERE message_id IN (SELECT value FROM json_each(:message_ids)) OR message_id <> rtrim(message_id, '0123456789')
+    AND rtrim(message_id, '0123456789') LIKE '%/'
     AND rtrim(rtrim(message_id, '0123456789'), '/') IN (SELECT value FROM json_each(:message_ids))
 ORDER BY row;
 
 -- name: take_back
-INSERT OR IGNORE INTO taken_back (namespace, agent, session_id, row)
-SELECT :namespace, :agent, :session_id, row FROM records WHERE id = :id;
+INSERT INTO taken_back (namespace, agent, session_id, row)
+SELECT :namespace, :agent, :session_id, row FROM records WHERE id = :id ON CONFLICT DO NOTHING;
 
 -- name: stand_again
 DELETE FROM taken_back
@@ -233,14 +235,14 @@ INSERT INTO covered (record_id, replacement) SELECT value, :replacement FROM jso
 
 -- name: cover_what_those_cover
 INSERT INTO covered (record_id, replacement)
-SELECT record_id, :replacement FROM covered WHERE replacement IN (SELECT value FROM json_each(:replaced));
+SELECT record_id, :replacement FROM covered WHERE replacement IN (SELECT CAST(value AS INTEGER) FROM json_each(:replaced));
 
 -- name: put_successor
-UPDATE replacements SET replaced_by = :replacement WHERE row IN (SELECT value FROM json_each(:replaced));
+UPDATE replacements SET replaced_by = :replacement WHERE row IN (SELECT CAST(value AS INTEGER) FROM json_each(:replaced));
 
 -- name: keep_sources
 -- Of the summaries of this compaction that are records: what they cover, and the earlier summaries that they took up.
-INSERT OR IGNORE INTO undone_summaries (record_id, source_id)
+INSERT INTO undone_summaries (record_id, source_id)
 SELECT p.record_id, c.record_id FROM replacements AS p CROSS JOIN covered AS c ON c.replacement = p.row
 WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.compaction = :compaction
     AND p.record_id IS NOT NULL
@@ -248,7 +250,8 @@ UNION
 SELECT p.record_id, earlier.record_id
 FROM replacements AS p CROSS JOIN replacements AS earlier ON earlier.replaced_by = p.row
 WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.compaction = :compaction
-    AND p.record_id IS NOT NULL AND earlier.record_id IS NOT NULL;
+    AND p.record_id IS NOT NULL AND earlier.record_id IS NOT NULL
+ON CONFLICT DO NOTHING;
 
 -- name: drop_compacted
 -- What they had replaced is live again, by its foreign key, and what they covered is not covered by them.
@@ -278,9 +281,28 @@ WITH RECURSIVE telling (record_id, replacement) AS (
     SELECT u.record_id, NULL FROM telling CROSS JOIN undone_summaries AS u ON u.source_id = telling.record_id
 )
 SELECT record_id, replacement FROM telling ORDER BY length(record_id), record_id;
+-- postgres
+WITH RECURSIVE telling (record_id, replacement) AS (
+    SELECT r.id, CAST(NULL AS BIGINT) FROM records AS r WHERE r.id IN (SELECT value FROM json_each(?))
+    UNION
+    SELECT next.record_id, next.replacement FROM telling CROSS JOIN LATERAL (
+        SELECT NULL AS record_id, c.replacement FROM covered AS c WHERE c.record_id = telling.record_id
+        UNION ALL
+        SELECT NULL, p.row FROM replacements AS p WHERE p.record_id = telling.record_id
+        UNION ALL
+        SELECT p.record_id, NULL FROM replacements AS p
+        WHERE p.row = telling.replacement AND p.record_id IS NOT NULL
+        UNION ALL
+        SELECT NULL, p.replaced_by FROM replacements AS p
+        WHERE p.row = telling.replacement AND p.replaced_by IS NOT NULL
+        UNION ALL
+        SELECT u.record_id, NULL FROM undone_summaries AS u WHERE u.source_id = telling.record_id
+    ) AS next
+)
+SELECT record_id, replacement FROM telling ORDER BY length(record_id) NULLS FIRST, record_id NULLS FIRST;
 
 -- name: drop_replacements
-DELETE FROM replacements WHERE row IN (SELECT value FROM json_each(?));
+DELETE FROM replacements WHERE row IN (SELECT CAST(value AS INTEGER) FROM json_each(?));
 
 -- name: add_pass_run
 INSERT INTO pass_runs (
@@ -292,24 +314,24 @@ INSERT INTO pass_runs (
 );
 
 -- name: leave_log
-INSERT OR REPLACE INTO logs_left (namespace, agent, session_id, tokens)
-VALUES (:namespace, :agent, :session_id, :tokens);
+INSERT INTO logs_left (namespace, agent, session_id, tokens) VALUES (:namespace, :agent, :session_id, :tokens)
+ON CONFLICT (namespace, agent, session_id) DO UPDATE SET tokens = excluded.tokens;
 
 -- name: prune_pass_runs
 DELETE FROM pass_runs WHERE at < ?;
 
 -- name: tally_passes
-SELECT name, count(*) FILTER (WHERE ran) AS ran, count(error) AS failed, sum(milliseconds) AS milliseconds,
+SELECT name, count(*) FILTER (WHERE ran <> 0) AS ran, count(error) AS failed, sum(milliseconds) AS milliseconds,
     sum(tokens_before - tokens_after) AS saved, sum(spent) AS spent
 FROM pass_runs WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY name ORDER BY name;
 
 -- name: skipped_passes
 -- The commonest reasons first.
 SELECT name, reason, count(*) FROM pass_runs
-WHERE namespace = :namespace AND agent = :agent AND at >= :since AND NOT ran GROUP BY name, reason
+WHERE namespace = :namespace AND agent = :agent AND at >= :since AND ran = 0 GROUP BY name, reason
 ORDER BY count(*) DESC, max(at) DESC, reason;
 
 -- name: fruitless_passes
 SELECT DISTINCT name FROM pass_runs
 WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND revision = :revision
-    AND (ran OR error IS NOT NULL) AND tokens_after >= tokens_before;
+    AND (ran <> 0 OR error IS NOT NULL) AND tokens_after >= tokens_before;

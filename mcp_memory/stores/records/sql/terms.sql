@@ -1,10 +1,11 @@
 -- Queries over the terms of records' texts.
 
 -- name: put_terms
-INSERT OR REPLACE INTO terms (row, terms) SELECT row, :terms FROM records WHERE id = :id;
+INSERT INTO terms (row, terms) SELECT row, :terms FROM records WHERE id = :id
+ON CONFLICT (row) DO UPDATE SET terms = excluded.terms;
 
 -- name: terms_after
--- Records beside the terms kept of them, from a row on; a limit of -1 is none.
+-- Records beside the terms kept of them, from a row on.
 SELECT r.row, t.terms, {columns} FROM records AS r LEFT JOIN terms AS t ON t.row = r.row
 WHERE r.row > :after ORDER BY r.row LIMIT :limit;
 

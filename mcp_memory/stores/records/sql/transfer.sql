@@ -2,31 +2,32 @@
 
 -- name: leaving_tasks
 -- A parent comes before what lies below it.
-SELECT * FROM tasks WHERE :namespace IS NULL OR namespace = :namespace ORDER BY depth, length(id), id;
+SELECT * FROM tasks WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY depth, length(id), id;
 
 -- name: leaving_sessions
-SELECT * FROM sessions WHERE :namespace IS NULL OR namespace = :namespace ORDER BY namespace, id;
+SELECT * FROM sessions WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY namespace, id;
 
 -- name: leaving_places
-SELECT * FROM places WHERE :namespace IS NULL OR namespace = :namespace ORDER BY namespace, agent, session_id;
+SELECT * FROM places WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY namespace, agent, session_id;
 
 -- name: leaving_entities
 -- The namespace is what follows the agent in a private scope.
 SELECT scope, name, type FROM entities
-WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
+WHERE CAST(:namespace AS TEXT) IS NULL OR scope = 'shared/' || :namespace
     OR scope LIKE 'private/%' AND substr(scope, 9 + instr(substr(scope, 9), '/')) = :namespace
 ORDER BY scope, name_key, type;
 
 -- name: leaving_records
 SELECT {columns} FROM records AS r
-WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' ORDER BY r.row;
+WHERE CAST(:namespace AS TEXT) IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' ORDER BY r.row;
 
 -- name: selected_records
 SELECT {columns} FROM records AS r WHERE r.id IN (SELECT value FROM json_each(:ids)) ORDER BY r.row;
 
 -- name: selected_entities
-SELECT DISTINCT e.scope, e.name, e.type FROM mentions AS m JOIN entities AS e ON e.id = m.entity
-WHERE m.record_id IN (SELECT value FROM json_each(:ids)) ORDER BY e.scope, e.name_key, e.type;
+SELECT e.scope, e.name, e.type FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+WHERE m.record_id IN (SELECT value FROM json_each(:ids))
+GROUP BY e.id ORDER BY e.scope, e.name_key, e.type;
 
 -- name: leaves
 -- Whether a record leaves with its namespace.
@@ -66,26 +67,26 @@ WHERE r.record_id = ? ORDER BY r.change, s.name_key, s.type, r.type, t.name_key,
 -- name: leaving_grounds
 -- Those that leave too; of an erased record nothing but its id is left. One that is again as it was seen has no change.
 SELECT
-    g.ground_id, g.found, g.vouched, g.seen, g.state, iif(g.seen = g.state, g.vouched, g.change) AS change,
-    iif(g.seen = g.state, 0.0, g.changed_at) AS changed_at
+    g.ground_id, g.found, g.vouched, g.seen, g.state, CASE WHEN g.seen = g.state THEN g.vouched ELSE g.change END AS change,
+    CASE WHEN g.seen = g.state THEN 0.0 ELSE g.changed_at END AS changed_at
 FROM grounds AS g
 LEFT JOIN records AS r ON r.id = g.ground_id
-WHERE g.record_id = :id AND NOT g.dropped
-    AND (:namespace IS NULL OR coalesce(r.namespace = :namespace AND r.visibility <> 'user', 1))
+WHERE g.record_id = :id AND g.dropped = 0
+    AND (CAST(:namespace AS TEXT) IS NULL OR coalesce(r.namespace = :namespace AND r.visibility <> 'user', TRUE))
 ORDER BY g.ground_id;
 
 -- name: leaving_tombstones
 SELECT id, scope FROM tombstones
-WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
+WHERE CAST(:namespace AS TEXT) IS NULL OR scope = 'shared/' || :namespace
     OR scope LIKE 'private/%' AND substr(scope, 9 + instr(substr(scope, 9), '/')) = :namespace
 ORDER BY change, id;
 
 -- name: leaving_compactions
-SELECT * FROM compactions WHERE :namespace IS NULL OR namespace = :namespace
+SELECT * FROM compactions WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace
 ORDER BY namespace, agent, session_id, number;
 
 -- name: leaving_replacements
-SELECT * FROM replacements WHERE :namespace IS NULL OR namespace = :namespace ORDER BY row;
+SELECT * FROM replacements WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY row;
 
 -- name: leaving_covers
 SELECT record_id FROM covered WHERE replacement = ? ORDER BY length(record_id), record_id;
@@ -96,7 +97,7 @@ SELECT id FROM replacements WHERE replaced_by = ? ORDER BY row;
 -- name: leaving_undone_summaries
 SELECT u.record_id, u.source_id FROM undone_summaries AS u
     JOIN records AS r ON r.id = u.record_id JOIN records AS s ON s.id = u.source_id
-WHERE :namespace IS NULL
+WHERE CAST(:namespace AS TEXT) IS NULL
     OR r.namespace = :namespace AND r.visibility <> 'user' AND s.namespace = :namespace AND s.visibility <> 'user'
 ORDER BY r.row, length(u.source_id), u.source_id;
 
@@ -146,3 +147,9 @@ INSERT INTO undone_summaries (record_id, source_id) VALUES (:record_id, :source_
 
 -- name: raise_sequence
 UPDATE sequence SET value = max(value, ?);
+
+-- name: newest_row
+SELECT coalesce(max(row), 0) FROM records;
+
+-- name: enter_confirmation
+INSERT INTO confirmations (record_id, session_id) VALUES (?, ?);

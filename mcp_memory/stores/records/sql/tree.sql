@@ -21,7 +21,7 @@ SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 -- name: tasks_above
 -- Those named, and all above them.
 WITH RECURSIVE near (id) AS (
-    SELECT value FROM json_each(:ids)
+    SELECT id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
     UNION SELECT t.parent_id FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.parent_id IS NOT NULL
 )
 SELECT t.* FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.namespace = :namespace ORDER BY t.id;
@@ -29,7 +29,7 @@ SELECT t.* FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.namespace =
 -- name: tasks_open
 -- Those named, those that have not ended, and all above them.
 WITH RECURSIVE near (id) AS (
-    SELECT value FROM json_each(:ids)
+    SELECT id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids))
     UNION SELECT id FROM tasks WHERE namespace = :namespace AND status NOT IN ('complete', 'failed', 'abandoned')
     UNION SELECT t.parent_id FROM near CROSS JOIN tasks AS t ON t.id = near.id WHERE t.parent_id IS NOT NULL
 )
@@ -71,7 +71,8 @@ SELECT id FROM within WHERE branch;
 SELECT session_id, task_id FROM places WHERE namespace = ? AND agent = ?;
 
 -- name: put_place
-INSERT OR REPLACE INTO places (namespace, agent, session_id, task_id) VALUES (?, ?, ?, ?);
+INSERT INTO places (namespace, agent, session_id, task_id) VALUES (?, ?, ?, ?)
+ON CONFLICT (namespace, agent, session_id) DO UPDATE SET task_id = excluded.task_id;
 
 -- name: delete_place
 DELETE FROM places WHERE namespace = ? AND agent = ? AND session_id = ?;
@@ -87,18 +88,19 @@ UNION SELECT agent FROM task_changes WHERE task_id = ?4 AND agent <> ?2
 UNION SELECT '' FROM task_changes WHERE task_id = ?4 AND by_agent <> ?2;
 
 -- name: task_changes
-SELECT c.*, t.goal, iif(t.status = c.became, t.result, NULL) AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
+SELECT c.*, t.goal, CASE WHEN t.status = c.became THEN t.result END AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
 WHERE c.namespace = ?1 AND c.task_id IN (SELECT value FROM json_each(?2))
 ORDER BY c.change DESC LIMIT ?3;
 
 -- name: put_move
-INSERT OR REPLACE INTO moves (namespace, agent, session_id, change, at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO moves (namespace, agent, session_id, change, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (namespace, agent, session_id) DO UPDATE SET change = excluded.change, at = excluded.at;
 
 -- name: last_moves
 SELECT session_id, at FROM moves WHERE namespace = ? AND agent = ?;
 
 -- name: task_news
-SELECT c.*, t.goal, iif(t.status = c.became, t.result, NULL) AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
+SELECT c.*, t.goal, CASE WHEN t.status = c.became THEN t.result END AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
 WHERE c.namespace = ?1 AND c.agent = ?2 AND NOT (c.by_agent = ?2 AND c.by_place = ?3)
     AND c.change > coalesce(
         (SELECT change FROM moves WHERE namespace = ?1 AND agent = ?2 AND session_id = ?3),
@@ -109,7 +111,7 @@ ORDER BY c.change;
 
 -- name: meet_session
 INSERT INTO sessions (namespace, id, agent, started_at, last_at) VALUES (:namespace, :id, :agent, :at, :at)
-ON CONFLICT (namespace, id) DO UPDATE SET last_at = max(last_at, excluded.last_at);
+ON CONFLICT (namespace, id) DO UPDATE SET last_at = max(sessions.last_at, excluded.last_at);
 
 -- name: put_entity
 INSERT INTO entities (change, scope, name, name_key, type) VALUES (:change, :scope, :name, :name_key, :type)
@@ -124,14 +126,14 @@ SELECT id FROM entities WHERE scope = :scope AND name_key = :name_key ORDER BY i
 -- Properties that a record says later are added to those it has said.
 INSERT INTO mentions (entity, record_id, properties, found) VALUES (?, ?, ?, ?)
 ON CONFLICT (entity, record_id) DO UPDATE
-SET properties = json_patch(properties, excluded.properties), found = min(found, excluded.found);
+SET properties = json_patch(mentions.properties, excluded.properties), found = min(mentions.found, excluded.found);
 
 -- name: add_alias
-INSERT OR IGNORE INTO aliases (entity, record_id, name_key) VALUES (?, ?, ?);
+INSERT INTO aliases (entity, record_id, name_key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: drop_found
 -- What was found in a record's former text.
-DELETE FROM mentions WHERE record_id = ? AND found;
+DELETE FROM mentions WHERE record_id = ? AND found <> 0;
 
 -- name: mentioned
 SELECT DISTINCT entity FROM mentions WHERE record_id IN (SELECT value FROM json_each(?));
@@ -152,11 +154,12 @@ UPDATE relations SET source = :new WHERE source = :old AND record_id = :record_i
 UPDATE relations SET target = :new WHERE target = :old AND record_id = :record_id;
 
 -- name: put_relation
-INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, type, target, record_id) DO UPDATE SET change = excluded.change, weight = excluded.weight;
 
 -- name: drop_unmentioned_entities
 -- Of those that lost a mention; looking at all of them would take as long as the store is large.
-DELETE FROM entities WHERE id IN (SELECT value FROM json_each(?))
+DELETE FROM entities WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
 -- name: count_orphans
@@ -179,7 +182,7 @@ WHERE r.record_id = ? ORDER BY r.change;
 SELECT e.name_key, e.name, e.type, m.properties, m.found, r.id
 FROM entities AS e CROSS JOIN mentions AS m ON m.entity = e.id CROSS JOIN records AS r ON r.id = m.record_id
 WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND e.name_key IN (SELECT value FROM json_each(:keys))
-    AND (NOT m.found OR m.record_id IN (SELECT value FROM json_each(:found_by)))
+    AND (m.found = 0 OR m.record_id IN (SELECT value FROM json_each(:found_by)))
     AND r.superseded_by IS NULL AND {where_found}
 ORDER BY r.occurred_at, r.row, e.name_key, e.type;
 
@@ -208,10 +211,10 @@ SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE chan
 SELECT value FROM meta WHERE name = ?;
 
 -- name: put_meta
-INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
+INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: add_meta
-INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?);
+INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: drop_meta
 -- Only where it still has the value that was dealt with.
@@ -225,7 +228,7 @@ SELECT r.status, count(*) FROM records AS r WHERE {where} GROUP BY r.status ORDE
 
 -- name: count_promoted
 -- What began as noted and was confirmed since.
-SELECT count(*) FROM records AS r WHERE {where} AND json_extract(r.details, '$.noted_first');
+SELECT count(*) FROM records AS r WHERE {where} AND json_type(r.details, '$.noted_first') = 'true';
 
 -- name: count_sessions
 SELECT count(DISTINCT r.session_id) FROM records AS r WHERE {where};

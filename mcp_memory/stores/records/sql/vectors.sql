@@ -1,19 +1,24 @@
 -- Queries over vectors, all per embedder. A row of no windows says that the embedder refuses the record's text.
 
 -- name: put_vectors
-INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
-FROM records WHERE id = :id;
+INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
+FROM records WHERE id = :id
+ON CONFLICT (row, embedder) DO UPDATE SET windows = excluded.windows, vector = excluded.vector;
 
 -- name: put_vectors_if_unchanged
 -- For reindex: a record that changed meanwhile is left for the next round.
-INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
-FROM records WHERE id = :id AND change = :change;
+INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
+FROM records WHERE id = :id AND change = :change
+ON CONFLICT (row, embedder) DO UPDATE SET windows = excluded.windows, vector = excluded.vector;
 
 -- name: await_vectors
-INSERT OR IGNORE INTO unembedded (row) SELECT row FROM records WHERE id = ?;
+INSERT INTO unembedded (row) SELECT row FROM records WHERE id = ? ON CONFLICT DO NOTHING;
 
 -- name: have_vectors
 DELETE FROM unembedded WHERE row = (SELECT row FROM records WHERE id = ?);
+
+-- name: none_awaits_vectors
+DELETE FROM unembedded;
 
 -- name: awaiting_vectors
 SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row ORDER BY u.row LIMIT ?;
@@ -24,9 +29,10 @@ WHERE r.row IN (SELECT row FROM unembedded) ORDER BY r.row LIMIT :limit;
 
 -- name: await_refused
 -- Of the store's embedder, or before the first vector; those of the next one are found when it is adopted.
-INSERT OR IGNORE INTO unembedded (row) SELECT row FROM vectors
+INSERT INTO unembedded (row) SELECT row FROM vectors
 WHERE embedder = :embedder AND windows = 0
-    AND :embedder = coalesce((SELECT value FROM meta WHERE name = 'embedder'), :embedder);
+    AND :embedder = coalesce((SELECT value FROM meta WHERE name = 'embedder'), :embedder)
+ON CONFLICT DO NOTHING;
 
 -- name: delete_vectors
 DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
@@ -50,7 +56,7 @@ SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows 
 -- name: count_awaiting
 -- In all scopes, or in those named; without branches that are hidden.
 SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
-WHERE (:scopes IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
+WHERE (CAST(:scopes AS TEXT) IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
     AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)));
 
 -- name: count_refused

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
-from mcp_memory.stores.vectors.chroma.open_index import IndexStatus
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, IndexStatus
 from mcp_memory.stores.vectors.chroma.worker_client import Link
 
 if TYPE_CHECKING:

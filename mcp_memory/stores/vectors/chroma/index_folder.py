@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.bounded_files import file_identity
 from mcp_memory.stores.vectors.chroma.location import FORMAT, IndexFailure, IndexPlace
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 STATE_FILE = "state.json"
 _GONE_POLL_SECONDS = 0.02
@@ -61,7 +62,7 @@ class FolderState:
 class HeldFolder:
     """The index's directory, which belongs to this process until it is released."""
 
-    def __init__(self, path: Path, lock: FileLock) -> None:
+    def __init__(self, path: Path, lock: "FileLock") -> None:
         self.path = path
         self._lock = lock
         self._identity: tuple[int, int] | None = None
@@ -150,8 +151,10 @@ class IndexFolder:
         shutil.rmtree(self.copy, ignore_errors=True)
         return HeldFolder(self.directory, lock)
 
-    def lock(self) -> FileLock | None:
+    def lock(self) -> "FileLock | None":
         """Return the index's kernel lock; None where another process has it. Raises IndexFailure where none works."""
+        from filelock import FileLock, Timeout  # Slow to load; below many vectors there is no index.
+
         file = self._root / "index.lock"
         with translated_system_errors():
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)

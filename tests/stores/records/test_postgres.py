@@ -1,0 +1,256 @@
+"""What is PostgreSQL's own: every statement is one of its, and no server loses or doubles a write when another dies."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, schema_postgres, sql_files
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from mcp_memory.stores.records.where_clause import where_clauses
+from tests.contract.conftest import BLANK, unit_vectors
+from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, steps
+from tests.postgres import new_database
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+EVERY_FIELD = RecordFilter(
+    scopes=("shared/here", "private/ann/here"), kinds=frozenset({"fact", "event"}), tags=frozenset({"a"}),
+    all_tags=frozenset({"a", "b"}), without_tags=frozenset({"c"}), entities=frozenset({"Ann"}),
+    entity_types=frozenset({"person"}), session_id="s1", own_of="ann", pinned=True, noted_in="ann/s1",
+    exclude=frozenset({"m1"}), only=frozenset({"m2"}),
+)  # fmt: skip
+
+
+@pytest.fixture
+def address() -> str:
+    return new_database()
+
+
+@pytest.fixture
+def servers(address: str) -> Iterator[list[PostgresRecordStore]]:
+    """Three servers over one database."""
+    stores = [PostgresRecordStore(address, "model", lambda: 1000.0) for _ in range(3)]
+    yield stores
+    for store in stores:
+        store.close()
+
+
+def put(store: PostgresRecordStore, text: str) -> str:
+    with store.write() as transaction:
+        record = replace(BLANK, id=transaction.next_id(RECORD), text=text, summary=text, micro=text)
+        transaction.insert(record, unit_vectors(1), (), ())
+    return record.id
+
+
+def texts_in(store: PostgresRecordStore) -> list[str]:
+    where = RecordFilter(scopes=("shared/here",))
+    return sorted(record.text for record in store.list(where, "created", 1_000))
+
+
+def _prepared(sql: str) -> str:
+    """Return the statement with places for its parameters, as PREPARE takes it."""
+    places: dict[str, str] = {}
+
+    def place_of(named: re.Match[str]) -> str:
+        return places.setdefault(named[1] or f"next {len(places)}", f"${len(places) + 1}")
+
+    numbered = re.sub(r"%(?:\((\w+)\))?s", place_of, sql)
+    return re.sub(r"json_each\((\$\d+)\)", r"json_each(\1::text)", numbered.replace("%%", "%"))
+
+
+def test_postgres_knows_every_statement(address: str) -> None:
+    """M1.2: each one is prepared, with every field of a filter in it."""
+    parts = {**where_clauses(EVERY_FIELD)[0], "order": "r.row DESC", "index": "", "changed": "", "of_changed": ""}
+    refused: list[str] = []
+    with psycopg.connect(address, autocommit=True) as connection:
+        for name in sql_files.names():
+            sql = _prepared(sql_files.postgres_statement(name, tuple(parts.items())))
+            if re.match(r"(?i)\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", sql):
+                try:
+                    connection.execute(f"PREPARE it AS {sql}".encode())
+                    connection.execute("DEALLOCATE it")
+                except psycopg.Error as error:
+                    refused.append(f"{name}: {error}")
+    assert not refused
+
+
+def test_both_databases_have_the_same_columns(address: str, tmp_path: Path) -> None:
+    """A migration of one is a migration of both."""
+    SqliteRecordStore(tmp_path, "model").close()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file:
+        ours = {
+            (table, column)
+            for (table,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+            for (column,) in file.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+        }
+    with psycopg.connect(address) as connection:
+        theirs = connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+        ).fetchall()
+    assert {each for each in theirs if each[0] not in ("commits", "files", "schema")} == ours
+
+
+@given(history=steps)
+@settings(max_examples=10)
+def test_any_memory_moves_to_postgres_and_back_as_the_same_bytes(
+    history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """M2.2: in both directions."""
+    folder = tmp_path_factory.mktemp("any")
+    with (
+        closing(SqliteRecordStore(folder / "one", "model", lambda: 9.5)) as one,
+        closing(PostgresRecordStore(new_database(), "model", lambda: 77.0)) as two,
+        closing(SqliteRecordStore(folder / "three", "model", lambda: 78.0)) as three,
+    ):
+        make(one, history)
+        written = leave(one)
+        enter(two, written)
+        assert leave(two) == written
+        assert [leave(two, each) for each in NAMESPACES] == [leave(one, each) for each in NAMESPACES]
+        assert two.stale_terms() == []
+        enter(three, leave(two))
+        assert leave(three) == written
+
+
+@given(history=steps)
+@settings(max_examples=10)
+def test_a_memory_made_in_postgres_is_the_one_that_sqlite_makes(
+    history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """M1.2: the same calls leave the same bytes."""
+    folder = tmp_path_factory.mktemp("any")
+    with (
+        closing(SqliteRecordStore(folder, "model", lambda: 9.5)) as one,
+        closing(PostgresRecordStore(new_database(), "model", lambda: 9.5)) as two,
+    ):
+        make(one, history)
+        make(two, history)
+        assert leave(two) == leave(one)
+
+
+def test_what_one_server_stores_the_others_read_at_once(servers: list[PostgresRecordStore]) -> None:
+    """M2.1: in the order of their changes, none skipped."""
+    made = [put(servers[number % 3], f"text {number}") for number in range(9)]
+    for store in servers:
+        assert texts_in(store) == sorted(f"text {number}" for number in range(9))
+        assert [change.id for change in store.changes(0)] == made
+
+
+def test_writes_of_many_servers_follow_each_other(servers: list[PostgresRecordStore]) -> None:
+    """No number is given twice, and a reader that follows the changes misses none."""
+    seen: set[str] = set()
+    is_done = threading.Event()
+
+    def follow() -> None:
+        newest = 0
+        while True:
+            was_done = is_done.is_set()
+            for change in servers[0].changes(newest):
+                seen.add(change.id)
+                newest = max(newest, change.change)
+            if was_done:
+                return
+
+    with ThreadPoolExecutor(9) as pool:
+        following = pool.submit(follow)
+        made = [
+            each.result() for each in [pool.submit(put, servers[number % 3], f"text {number}") for number in range(48)]
+        ]
+        is_done.set()
+        following.result()
+    assert len(set(made)) == 48
+    assert seen == set(made)
+
+
+def test_a_write_whose_answer_is_lost_is_stored_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M2.1: the server ends this connection just after its commit, or just before: the caller hears what holds."""
+    store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    execute = psycopg.Connection.execute
+    dies: list[str] = []
+
+    def dying(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        if dies and "COMMIT" in str(query):
+            when = dies.pop()
+            if when == "after":
+                execute(self, query, *given, **named)
+            self.close()
+            raise psycopg.OperationalError("the connection is lost")
+        return execute(self, query, *given, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", dying)
+    dies.append("after")
+    put(store, "stored")
+    dies.append("before")
+    with pytest.raises(StoreBusy, match="nothing was stored"):
+        put(store, "not stored")
+    assert texts_in(store) == ["stored"]
+    store.close()
+
+
+def test_a_server_goes_on_when_its_connections_are_ended(servers: list[PostgresRecordStore], address: str) -> None:
+    """M2.1: as by a failover, between two calls."""
+    put(servers[0], "before")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    put(servers[0], "after")
+    assert [texts_in(store) for store in servers] == [["after", "before"]] * 3
+
+
+def test_a_write_waits_no_longer_than_it_may(servers: list[PostgresRecordStore]) -> None:
+    """C6.1: what is in the way is named, and nothing is stored."""
+    with (
+        servers[0].write(),
+        pytest.raises(StoreBusy, match="busy with other servers"),
+        servers[1].write(patiently=False),
+    ):
+        raise AssertionError("it holds the lock")
+
+
+def test_servers_that_create_a_memory_together_make_one() -> None:
+    address = new_database(is_empty=True)
+    with ThreadPoolExecutor(4) as pool:
+        opening = [pool.submit(PostgresRecordStore, address, "model", lambda: 1000.0) for _ in range(4)]
+        stores = [each.result() for each in opening]
+    put(stores[0], "one")
+    assert [texts_in(store) for store in stores] == [["one"]] * 4
+    for store in stores:
+        store.close()
+
+
+def test_a_newer_schema_is_used_until_it_says_that_older_versions_may_not(address: str) -> None:
+    """Expand, deploy, contract: servers of two versions are at work side by side."""
+    known = len(schema_postgres.migrations())
+    store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("UPDATE schema SET number = %s", (known + 1,))
+        put(store, "on the expanded schema")
+        connection.execute("UPDATE schema SET oldest = %s", (known + 1,))
+    with pytest.raises(SchemaTooNew, match="update mcp-memory"):
+        put(store, "too late")
+    with pytest.raises(SchemaTooNew):
+        PostgresRecordStore(address, "model")
+    store.close()
+
+
+def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(StoreUnavailable, match="MCP_MEMORY_DATABASE_URL") as refused:
+        PostgresRecordStore("postgresql://ann:geheim@127.0.0.1:9/none", "model")
+    assert "geheim" not in str(refused.value)
