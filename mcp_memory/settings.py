@@ -41,7 +41,9 @@ from mcp_memory.errors import InvalidRequest
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")  # what an HTTP header can hold
-_FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "database_url", "migrate_url", "url", "token"})
+_FROM_ENVIRONMENT_ONLY = frozenset(
+    "chroma_headers chroma_api_key database_url migrate_url url token oauth_introspection_secret".split()
+)
 """Settings that a file may not hold: files are copied, shown and committed."""
 _SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)  # e.g. "api_key", "authToken"
 
@@ -52,6 +54,10 @@ EmbedderName: TypeAlias = Literal[
     "perplexity", "roboflow", "sentence_transformer", "text2vec", "together_ai", "voyageai",
 ]  # fmt: skip
 """Our own models, or one of Chroma's embedding functions: listed here, since asking Chroma takes a second."""
+SignatureAlgorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA",
+]  # fmt: skip
+"""Signatures by a private key. With a shared secret a server that checks tokens could also make them."""
 _OF_OURS = ("minilm", "e5", "minilm+e5")
 _SEMANTIC_STORES = ("auto", "chroma", "exact", "cloud")
 _REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")
@@ -111,6 +117,17 @@ def _check_endpoint(value: str) -> str:
     if url.scheme not in ("http", "https") or not url.hostname or is_more:
         raise ValueError("must be http:// or https://, host and path; keys come from the environment alone")
     return value
+
+
+def _check_trusted(value: str) -> str:
+    """Refuse an address that anybody on the way could answer for."""
+    url = urlsplit(_check_endpoint(value))
+    if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise ValueError("must begin with https://; http:// is for this machine alone")
+    return value
+
+
+_TrustedUrl = Annotated[str, AfterValidator(_check_trusted)]
 
 
 def _check_sendable(value: SecretStr) -> SecretStr:
@@ -301,6 +318,28 @@ class Settings(BaseSettings):
     """Calls that work at once in `serve --http`; the others wait for their turn."""
     http_waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Calls that may wait in it; further ones are told that the server is busy."""
+    oauth_issuer: _TrustedUrl | None = None
+    """The OAuth server whose tokens `serve --http --oauth` takes, as its tokens write it in `iss` (docs/http.md)."""
+    oauth_audience: _TrustedUrl | None = None
+    """The address of this server as clients write it, with `/mcp`; a token must name it in `aud`."""
+    oauth_algorithms: Annotated[
+        list[SignatureAlgorithm], Field(min_length=1), NoDecode, BeforeValidator(_split_commas)
+    ] = ["RS256", "PS256", "ES256", "ES384", "Ed25519"]
+    """The signatures that are taken, separated by commas; any of RS, PS and ES with 256, 384 or 512, `Ed25519`,
+    `EdDSA`; by default `RS256,PS256,ES256,ES384,Ed25519`."""
+    oauth_person_claim: _Name = "sub"
+    """The claim that names the person; take one that nobody may choose or change for themselves."""
+    oauth_agent_claim: _Name | None = None
+    """The claim that names the client, from which its agent's name is made; by default `azp`, else `client_id`."""
+    oauth_grants_claim: _Name = "groups"
+    """The claim that lists `mem:<namespace>:<right>`; dots lead into it (`realm_access.roles`), and a text is read as
+    words (`scope`)."""
+    oauth_introspection_url: _TrustedUrl | None = None
+    """The endpoint that is asked about tokens of the issuer that are no JWT; by default they are refused."""
+    oauth_introspection_client: _Name | None = None
+    """The name that this server has at that endpoint."""
+    oauth_introspection_secret: _Sendable | None = None
+    """Its secret there; environment only."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
     """Most minutes between two runs in which a server ages and judges records (docs/lifecycle.md); 0 leaves it to
     `mcp-memory maintain`."""
@@ -389,7 +428,9 @@ OF_SEAT: Final = frozenset(
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(
     "data_dir log_level idle_minutes url token http_connections http_connections_per_address"
-    " http_head_seconds http_transfer_seconds http_idle_seconds http_calls http_waiting_calls".split()
+    " http_head_seconds http_transfer_seconds http_idle_seconds http_calls http_waiting_calls"
+    " oauth_issuer oauth_audience oauth_algorithms oauth_person_claim oauth_agent_claim oauth_grants_claim"
+    " oauth_introspection_url oauth_introspection_client oauth_introspection_secret".split()
 )
 """Settings of the process that reads them alone."""
 

@@ -15,11 +15,14 @@ from mcp_memory.entrypoints.commands.options import AsJson, over_settings, setti
 from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
+    from mcp_memory.entrypoints.http.issued_tokens import Issuer
     from mcp_memory.settings import Settings
 
 STOP_SECONDS = 20.0
 
-_OF_HTTP_ALONE = {name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous")}
+_OF_HTTP_ALONE = {
+    name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous", "oauth")
+}
 
 
 @with_options("url", "data_dir", "namespace", "agent")
@@ -38,6 +41,9 @@ def serve(
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Let this machine in without a token even if tokens exist.")
     ] = False,
+    oauth: Annotated[
+        bool, typer.Option("--oauth", help="Take tokens of the OAuth issuer of the settings too; all need a token.")
+    ] = False,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
     settings = settings_chosen(chosen)
@@ -46,12 +52,32 @@ def serve(
         from mcp_memory.entrypoints.http.server import Listening
         from mcp_memory.entrypoints.http.server import serve as serve_http
 
-        allowed = tuple(allowed_host or ())
-        serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
+        issuer = open_issuer(settings, anonymous) if oauth else None
+        allowed = (*(allowed_host or ()), *((issuer.host,) if issuer else ()))
+        listening = Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous, issuer=issuer)
+        serve_http(settings, listening)
     else:
         from mcp_memory.entrypoints.owner import client_start
 
         client_start.serve(chosen)
+
+
+def open_issuer(settings: "Settings", anonymous: bool) -> "Issuer":
+    """Return what takes the tokens of the settings' issuer.
+
+    Raises InvalidRequest for settings that name none, where the extra is not installed, and beside `--anonymous`.
+    """
+    if anonymous:
+        raise InvalidRequest("--oauth asks every client for a token, --anonymous asks none; leave one of them out.")
+    try:
+        from mcp_memory.entrypoints.http.issued_tokens import issuer_for
+    except ModuleNotFoundError as error:
+        if error.name != "joserfc":
+            raise
+        raise InvalidRequest(
+            "--oauth needs the extra `oauth`: install mcp-memory-stack[oauth], or leave --oauth out."
+        ) from error
+    return issuer_for(settings)
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:

@@ -26,10 +26,22 @@ _RETRY: Final = {"Retry-After": "5"}
 
 
 class Refused(Exception):
-    """A request that is not served: the text is for its sender, `code` and `id` are those of the protocol's error."""
+    """A request that is not served: the text is for its sender, `code` and `id` are those of the protocol's error.
 
-    def __init__(self, status: int, why: str, code: int = INVALID_REQUEST, some_id: RequestId = None) -> None:
+    A 401 says by its `challenge` how to come in.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        why: str,
+        code: int = INVALID_REQUEST,
+        some_id: RequestId = None,
+        *,
+        challenge: str = "Bearer",
+    ) -> None:
         super().__init__(why)
+        self.challenge = challenge
         self.status = status
         self.code = code
         self.id = some_id
@@ -109,7 +121,8 @@ class Exchange:
 
     async def refuse(self, refused: Refused) -> None:
         """Answer with an error of the protocol, which clients show, or with the sentence alone."""
-        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else _RETRY if refused.status == 503 else {}
+        by_status = {401: {"WWW-Authenticate": refused.challenge}, 503: _RETRY}
+        headers = by_status.get(refused.status, {})
         if self.scope["path"] == PATH:
             error = {"code": refused.code, "message": str(refused)}
             body = json.dumps({"jsonrpc": "2.0", "id": refused.id, "error": error})

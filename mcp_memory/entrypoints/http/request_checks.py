@@ -34,12 +34,15 @@ from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.services.access.access_tokens import PREFIX
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from mcp_memory.domain.model.scopes import Right
     from mcp_memory.entrypoints.http.connections import Limits
+    from mcp_memory.entrypoints.http.issued_tokens import Issuer
     from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage
     from mcp_memory.ports.access import Token
     from mcp_memory.services.access.access_tokens import AccessTokens
@@ -86,12 +89,13 @@ class Authenticator:
     """Admits senders with a valid token. Thread-safe.
 
     `is_loopback` says that only this machine reaches the server: then nobody needs a token if none was ever made, or if
-    `anonymous` is set.
+    `anonymous` is set. With an `issuer` everybody needs a token, of the memory or of the issuer.
     """
 
     tokens: AccessTokens
     is_loopback: bool
     anonymous: bool
+    issuer: Issuer | None = None
 
     def admit(self, headers: Mapping[str, str]) -> Admitted:
         """Find out who sent a request with these headers, whose names are lower case.
@@ -106,23 +110,19 @@ class Authenticator:
             raise Refused(400, f"{CALL_HEADER} must be 1 to 100 printable characters of ASCII, without spaces.")
         if not secret:
             if not self.is_open(headers):
-                raise Refused(401, "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one.")
+                why = "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one."
+                raise Refused(401, why, challenge=self._challenge())
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
             visitor = RequestSender(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
             return Admitted(visitor=replace(visitor, call=call and f"http/{call}"), token=None)
-        token = self.tokens.recognise(secret)
-        if token is None:
-            raise Refused(
-                401, "This token is unknown, was revoked or has expired; ask the server's operator for a new one."
-            )
+        token, rights = self._recognised(secret)
         try:
             namespace = self.tokens.namespace(token, wanted)
         except InvalidRequest as error:
             raise Refused(403, str(error)) from error
-        visitor = RequestSender(
-            grant=token.grant, namespace=namespace, session=_label(headers, token), is_window=is_window
-        )
+        grant = replace(token.grant, right=rights.get(namespace, token.grant.right))
+        visitor = RequestSender(grant=grant, namespace=namespace, session=_label(headers, token), is_window=is_window)
         return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}"), token=token)
 
     def is_open(self, headers: Mapping[str, str]) -> bool:
@@ -131,7 +131,25 @@ class Authenticator:
         Raises StoreUnavailable.
         """
         is_near = self.is_loopback and not any(name in headers for name in _FORWARDED)
-        return is_near and (self.anonymous or not self.tokens.are_asked_for())
+        return self.issuer is None and is_near and (self.anonymous or not self.tokens.are_asked_for())
+
+    @property
+    def metadata_path(self) -> str:
+        """The path that tells clients of the issuer; "" where there is none."""
+        return self.issuer.metadata_path if self.issuer else ""
+
+    def _recognised(self, secret: str) -> tuple[Token, Mapping[str, Right]]:
+        """Return the token with this secret, and its right in each namespace where they differ. Raises Refused."""
+        if self.issuer and not secret.startswith(PREFIX):
+            return self.issuer.recognise(secret)
+        token = self.tokens.recognise(secret)
+        if token is None:
+            why = "This token is unknown, was revoked or has expired; ask the server's operator for a new one."
+            raise Refused(401, why, challenge=self._challenge("invalid_token"))
+        return token, {}
+
+    def _challenge(self, error: str = "") -> str:
+        return self.issuer.challenge(error) if self.issuer else "Bearer"
 
 
 def transport_security(host: str, allowed: Sequence[str]) -> TransportSecuritySettings:
@@ -214,6 +232,7 @@ class RequestGate:
         self._transfer_seconds = limits.transfer_seconds
         self._most_calls = limits.calls + limits.waiting_calls
         self._readers = CapacityLimiter(READERS)
+        self._readers_of_issuer = CapacityLimiter(READERS)
         self._inside = Counter[str]()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -245,7 +264,7 @@ class RequestGate:
         scope = exchange.scope
         if exchange.has_two_lengths:
             raise Refused(400, _TWO_LENGTHS)
-        if scope["path"] == HEALTH_PATH:
+        if scope["path"] in (HEALTH_PATH, self._authenticator.metadata_path):
             return await self._app(scope, exchange.receive, exchange.send)
         if scope["path"].startswith(WELL_KNOWN):
             raise Refused(404, "Not Found")
@@ -309,8 +328,10 @@ class RequestGate:
         if len(request.headers.get(VERSION_HEADER, "")) > MAX_ECHO_CHARS:  # The library would repeat it.
             raise Refused(400, f"The header {VERSION_HEADER} is too long; name a version of the protocol.")
         headers = {name.lower(): value for name, value in request.headers.items()}
+        is_own = _secret(headers).startswith(PREFIX)  # An issuer that answers slowly holds up no other token.
+        limiter = self._readers if is_own else self._readers_of_issuer
         try:
-            return await to_thread.run_sync(self._authenticator.admit, headers, limiter=self._readers)
+            return await to_thread.run_sync(self._authenticator.admit, headers, limiter=limiter)
         except StoreUnavailable as error:
             logger.warning("Tokens cannot be read: %s", error)
             raise Refused(503, _UNREADABLE) from error

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
+    from mcp_memory.entrypoints.http.issued_tokens import Issuer
     from mcp_memory.entrypoints.http.request_checks import RequestGate
     from mcp_memory.entrypoints.page.sign_in import OneTimeLink
     from mcp_memory.entrypoints.server.identity import RequestSender
@@ -58,7 +59,8 @@ class Listening:
     """The address to listen at, and for whom: `allowed_hosts` are names under which a proxy is reached.
 
     `anonymous` lets this machine in without a token also where there are tokens. With a `link` the page alone
-    is served, to the browser that comes by it.
+    is served, to the browser that comes by it. With an `issuer` its tokens are taken beside those of the memory, and
+    nobody comes in without one.
     """
 
     host: str = "127.0.0.1"
@@ -66,6 +68,7 @@ class Listening:
     allowed_hosts: tuple[str, ...] = ()
     anonymous: bool = False
     link: OneTimeLink | None = None
+    issuer: Issuer | None = None
 
 
 def announce(address: str) -> None:
@@ -170,8 +173,11 @@ def _make(
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
     security = transport_security(listening.host, listening.allowed_hosts)
-    web = Starlette() if listening.link else _protocol(app, security)
-    authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
+    issuer = listening.issuer
+    web = Starlette() if listening.link else _protocol(app, security, issuer)
+    authenticator = Authenticator(
+        tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous, issuer=issuer
+    )
     doors = Doors(app, PageSessions(), authenticator.is_open, listening.link)
     site = Site(app, doors, limits.transfer_seconds)
     web.router.routes.extend(site.routes())
@@ -191,7 +197,8 @@ def _make(
         lifespan="on",
     )
     # The page alone needs what a search takes; beside tools, the first message sees to that.
-    return gate, Server(config, limits), [site.warm, *([app.warm] if listening.link else [])]
+    needed = [*([app.warm] if listening.link else []), *([issuer.warm] if issuer else [])]
+    return gate, Server(config, limits), [site.warm, *needed]
 
 
 def _warm_up(told: threading.Event, steps: Sequence[Callable[[], object]]) -> None:
@@ -205,8 +212,8 @@ def _warm_up(told: threading.Event, steps: Sequence[Callable[[], object]]) -> No
         log_defect("Warm-up", error)
 
 
-def _protocol(app: App, security: TransportSecuritySettings) -> Starlette:
-    """Return what answers the protocol, and the pages for hooks and for monitoring."""
+def _protocol(app: App, security: TransportSecuritySettings, issuer: Issuer | None) -> Starlette:
+    """Return what answers the protocol, the pages for hooks and for monitoring, and where to find an issuer."""
     from mcp_memory.entrypoints.http.hook_page import make_hook_page
     from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
     from mcp_memory.entrypoints.http.request_checks import Identify
@@ -217,7 +224,7 @@ def _protocol(app: App, security: TransportSecuritySettings) -> Starlette:
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
     )
-    web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
+    web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app), *(issuer.routes() if issuer else [])])
     return web
 
 
@@ -248,7 +255,7 @@ def address_of(listener: socket.socket) -> str:
 
 def _check_closed(app: App, listening: Listening, *, is_loopback: bool) -> None:
     """Raise InvalidRequest where others than this machine could come in without a token."""
-    if is_loopback or (app.tokens.are_asked_for() and not listening.anonymous):
+    if listening.issuer or is_loopback or (app.tokens.are_asked_for() and not listening.anonymous):
         return
     if listening.anonymous:
         raise InvalidRequest("--anonymous lets in this machine only: it works with neither another host nor a proxy.")

@@ -21,6 +21,10 @@ SECRET_BYTES = 32
 ID_DIGITS = 16
 LATEST_EXPIRY: Instant = 253_402_300_799.0
 """The last second of the year 9999, the last that can be shown."""
+OF_ISSUER = "oauth:"
+"""Begins the name of an agent that came with a token of an OAuth issuer: `oauth:<client>:<person>`."""
+CLIENT_CHARACTERS = 24
+_NOT_OF_CLIENT = re.compile(r"[^A-Za-z0-9._-]+")  # e.g. the slashes of https://claude.ai/client
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a name
 
 
@@ -105,7 +109,21 @@ class AccessTokens:
 
     def person_of(self, agent: str) -> str:
         """Return the person an agent works for; "" is the owner of the memory. Raises StoreUnavailable."""
+        if agent.startswith(OF_ISSUER):
+            return agent.split(":", 2)[-1]
         return self._store.person_of(agent)
+
+
+def agent_of_issuer(client: str, person: str) -> str:
+    """Return the name of the agent that is a client of an OAuth issuer at work for a person.
+
+    Private records belong to an agent, and many people use one client: so the person is part of the name. A client's
+    name that is long or holds other signs than `A-Za-z0-9._-` is cut, with a digest at its end.
+    """
+    short = _NOT_OF_CLIENT.sub("-", client.removeprefix("https://"))[:CLIENT_CHARACTERS]
+    if short != client:
+        short = f"{short}-{_digest(client)[:8]}"
+    return f"{OF_ISSUER}{short}:{person}"
 
 
 def _digest(secret: str) -> str:
@@ -114,6 +132,8 @@ def _digest(secret: str) -> str:
 
 
 def _check(name: str, grant: Grant) -> None:
+    if grant.agent.startswith(OF_ISSUER):
+        raise InvalidRequest(f"Names that begin with {OF_ISSUER} are those of an issuer's clients; choose another.")
     if not grant.namespaces:
         raise InvalidRequest("Name at least one namespace; the first is the token's default.")
     for what, value in (("name", name), ("agent", grant.agent), ("person", grant.person)):
