@@ -148,7 +148,8 @@ class Clients:
             with connection:
                 connection.sendall(refusal(self._stays))
         elif is_later:
-            self._windows.tell(LATER)
+            if self._windows:  # Else no window is here to be told.
+                self._windows.tell(LATER)
             self._should_end.set()
             arrival.send_on()
         elif kind == "hook":
