@@ -25,6 +25,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -71,7 +72,12 @@ class HttpClient:
 
     def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         """The structured answer, {} where it is prose. Raises RuntimeError with the message of a failed call."""
-        result = self._post("tools/call", {"name": tool, "arguments": arguments})
+        return self.call_once("", tool, **arguments)
+
+    def call_once(self, key: str, tool: str, **arguments: object) -> dict[str, Any]:
+        """As `call`, for a call that is repeated under the same key where its answer was lost."""
+        more = {"mcp-memory-call": key} if key else {}
+        result = self._post("tools/call", {"name": tool, "arguments": arguments}, more)
         if result.get("isError"):
             raise RuntimeError(result["content"][0]["text"])
         return result.get("structuredContent", {})
@@ -79,8 +85,10 @@ class HttpClient:
     def close(self) -> None:
         self._connection.close()
 
-    def _post(self, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        headers = dict(self._headers)
+    def _post(
+        self, method: str, params: Mapping[str, Any] | None, more: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        headers = {**self._headers, **more}
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             self._number += 1

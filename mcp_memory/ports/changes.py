@@ -52,6 +52,11 @@ class Snapshot(Protocol):
     @property
     def revision(self) -> int: ...
 
+    @property
+    def last_write(self) -> str:
+        """The mark of the write that made the revision; "" where no other history can take this one's place."""
+        ...
+
     def reading(self) -> AbstractContextManager[int]:
         """Make every read in this context, and in copies of it, see the snapshot.
 
@@ -98,6 +103,13 @@ class ChangeFeed(Protocol):
         A changed record without vectors by the embedder, or one without words, has None there; words are as
         `domain.text.words.packed_terms` has them. Erased records are in "erasures"
         alone. "scopes" are counts of all records, whatever changed.
+        """
+        ...
+
+    def has_write(self, mark: str) -> bool:
+        """Return False where the write of that mark was lost, as by a standby that took over without it.
+
+        What was read since may be gone, and its change numbers may have been given again.
         """
         ...
 

@@ -31,6 +31,21 @@ class DerivedIndex(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A revision, and the mark of the write that made it: another history may have given its number again."""
+
+    revision: int
+    last_write: str
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> _Place:
+        return _Place(snapshot.revision, snapshot.last_write)
+
+
+_NOWHERE = _Place(0, "")
+
+
 @dataclass(slots=True)
 class _Moment:
     """The indexes' current snapshot, and the number of requests that read it; `number` counts the snapshots taken."""
@@ -52,7 +67,7 @@ class Follower:
         self.records = records
         self.stored_embedder: str | None = None
         """The embedder of the truth's vectors, at the revision of the indexes."""
-        self._applied: dict[DerivedIndex, int] = {}
+        self._applied: dict[DerivedIndex, _Place] = {}
         self._newest: _Moment | None = None
         self._taken = self._requests = 0
         self._turn = threading.Condition()
@@ -69,10 +84,10 @@ class Follower:
             yield held[1].snapshot.revision
             return
         with self.snapshot() as revision:
-            if index not in self._applied:
+            if index not in self._applied and (held := _held.get()):
                 with self._joining:
                     if index not in self._applied:
-                        self._tell({index: 0}, revision)
+                        self._tell({index: _NOWHERE}, _Place.of(held[1].snapshot))
             yield revision
 
     @contextmanager
@@ -117,13 +132,14 @@ class Follower:
         """Take a snapshot at which every index is current; None where requests of an older revision must end first."""
         snapshot = self.records.pin()
         try:
-            behind = {index: applied for index, applied in self._applied.items() if applied != snapshot.revision}
-            if self._requests and self._newest and self._newest.snapshot.revision != snapshot.revision:
+            now = _Place.of(snapshot)
+            behind = {index: applied for index, applied in self._applied.items() if applied != now}
+            if self._requests and self._newest and _Place.of(self._newest.snapshot) != now:
                 snapshot.close()
                 return None
             if behind:
                 with snapshot.reading():
-                    self._tell(behind, snapshot.revision)
+                    self._tell(behind, now)
         except BaseException:
             snapshot.close()
             raise
@@ -131,7 +147,7 @@ class Follower:
         self._newest = _Moment(snapshot=snapshot, number=self._taken)
         return self._newest
 
-    def _tell(self, behind: Mapping[DerivedIndex, int], revision: int) -> None:
+    def _tell(self, behind: Mapping[DerivedIndex, _Place], now: _Place) -> None:
         """Bring indexes, each from the change that it has applied, to the snapshot that is being read.
 
         One that fails may hold half of it, so the next request that reads it loads it again.
@@ -142,18 +158,21 @@ class Follower:
             with self._turn:
                 self._applied.pop(index, None)
             if near[applied]:
-                index.follow(self.records, applied)
+                index.follow(self.records, applied.revision)
             else:
                 with _no_collections():
                     index.follow(self.records, 0)
             with self._turn:
-                self._applied[index] = revision
+                self._applied[index] = now
 
-    def _is_near(self, applied: int) -> bool:
-        """Return True where telling what changed since costs less than loading all; False where nothing was applied."""
-        if not applied:
+    def _is_near(self, applied: _Place) -> bool:
+        """Return True where telling what changed since costs less than loading all.
+
+        False where nothing was applied, or a write that has been lost.
+        """
+        if not applied.revision or not self.records.has_write(applied.last_write):
             return False
-        changed = self.records.count_changed(applied)
+        changed = self.records.count_changed(applied.revision)
         return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all()
 
 

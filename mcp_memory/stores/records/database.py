@@ -70,10 +70,11 @@ class DatabaseSnapshot:
     cannot vacuum what is deleted.
     """
 
-    def __init__(self, database: Database, connection: Any, revision: int) -> None:
+    def __init__(self, database: Database, connection: Any, revision: int, last_write: str = "") -> None:
         self.database = database
         self.connection = connection
         self.revision = revision
+        self.last_write = last_write
         self.turn = threading.RLock()
         self.read: dict[tuple[str, ...], dict[str, Any]] = {}
         """The records that were read of it by id, by the scopes that were read."""
@@ -138,6 +139,10 @@ class Database(ABC):
     @abstractmethod
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
+
+    def has_write(self, mark: str) -> bool:
+        """Return False where a write that a snapshot saw is not in the present history; a file has one history."""
+        return True
 
     @abstractmethod
     def release(self, connection: Any) -> None:

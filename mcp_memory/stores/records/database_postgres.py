@@ -36,8 +36,15 @@ from mcp_memory.stores.records.sql_files import postgres_statement
 READ_PATIENCE_SECONDS = 10.0
 CONNECTIONS = 10
 """Most connections of one server; a request reads over one, and an idle one is closed after some minutes."""
+CONNECTING_SECONDS = 0.5
+"""The pool tries to connect for so long; each call that needs a connection asks it again: a standby may be ready."""
 MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 """The time that marks of commits are kept, and the share of writes that delete older ones."""
+_NEWEST = "SELECT q.value, s.oldest FROM sequence AS q, schema AS s"
+_NEWEST_AND_MARK = (
+    "SELECT q.value, s.oldest, (SELECT c.mark FROM commits AS c WHERE c.change = q.value ORDER BY c.at LIMIT 1) AS mark"
+    " FROM sequence AS q, schema AS s"
+)
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
@@ -100,7 +107,9 @@ class PostgresDatabase(Database):
             url,
             min_size=0,
             max_size=CONNECTIONS,
-            timeout=READ_PATIENCE_SECONDS,
+            timeout=CONNECTING_SECONDS,
+            # By itself a pool waits for one second, two, four and so on before it tries again to connect.
+            reconnect_timeout=CONNECTING_SECONDS,
             open=False,
             # No prepared statements: a pooler hands connections on, and a plan made for one scope serves none other.
             kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": _named_rows},
@@ -164,14 +173,21 @@ class PostgresDatabase(Database):
         return _again(self._pin, READ_PATIENCE_SECONDS)
 
     def _pin(self) -> DatabaseSnapshot:
-        connection = self._pool.getconn()
+        connection = self._borrow()
         try:
             connection.execute(_READ_ONLY)
-            revision = _checked(connection, "SELECT q.value, s.oldest FROM sequence AS q, schema AS s")
-            return DatabaseSnapshot(self, PostgresConnection(connection), revision)
+            newest = _checked(connection, _NEWEST_AND_MARK)
+            return DatabaseSnapshot(self, PostgresConnection(connection), newest["value"], newest["mark"] or "")
         except BaseException:
             self._return(connection)
             raise
+
+    def has_write(self, mark: str) -> bool:
+        def ask() -> bool:
+            with self.read() as connection:
+                return _has_mark(connection.raw, mark)
+
+        return _again(ask, READ_PATIENCE_SECONDS)
 
     def release(self, connection: PostgresConnection) -> None:
         self._return(connection.raw)
@@ -201,14 +217,14 @@ class PostgresDatabase(Database):
     def _begin(self, deadline: float, *, durable: bool) -> psycopg.Connection[Any]:
         """Return a connection in a transaction that holds the lock of writes."""
         left = max(deadline - time.monotonic(), 0.001)
-        connection = self._pool.getconn(timeout=max(left, READ_PATIENCE_SECONDS))
+        connection = self._borrow(max(left, READ_PATIENCE_SECONDS))
         try:
             begin = (
                 f"BEGIN; SET LOCAL lock_timeout = '{max(int(left * 1000), 1)}ms';"
                 f" SET LOCAL synchronous_commit = {'on' if durable else 'off'}"
             )
             connection.execute(begin.encode())
-            _checked(connection, "SELECT q.value, s.oldest FROM sequence AS q, schema AS s FOR UPDATE OF q")
+            _checked(connection, f"{_NEWEST} FOR UPDATE OF q")
         except BaseException:
             self._return(connection)
             raise
@@ -217,9 +233,10 @@ class PostgresDatabase(Database):
     def _commit(self, connection: psycopg.Connection[Any], deadline: float) -> None:
         """Commit, and where the answer is lost with the server, find out at the next one whether it was done."""
         mark, now = secrets.token_hex(16), time.time()
-        noted = f"INSERT INTO commits (mark, at) VALUES ('{mark}', {now}); "  # noqa: S608 - made here; one journey
-        if random.random() < FORGETTING:
-            noted += f"DELETE FROM commits WHERE at < {now - MARKS_KEPT_SECONDS}; "  # noqa: S608
+        # One journey, of values that are made here.
+        noted = f"INSERT INTO commits (mark, at, change) SELECT '{mark}', {now}, value FROM sequence; "  # noqa: S608
+        if random.random() < FORGETTING:  # Indexes are at the newest change, whenever it was made.
+            noted += f"DELETE FROM commits USING sequence WHERE at < {now - MARKS_KEPT_SECONDS} AND change < value; "  # noqa: S608
         try:
             connection.execute(f"{noted}COMMIT".encode())
         except _LOST as error:
@@ -230,16 +247,19 @@ class PostgresDatabase(Database):
         def ask() -> bool:
             connection = self._begin(deadline, durable=False)  # Waits until the lost transaction has ended.
             try:
-                found = connection.execute("SELECT 1 FROM commits WHERE mark = %s", (mark,)).fetchone()
-                return found is not None
+                return _has_mark(connection, mark)
             finally:
                 self._return(connection)
 
         return _again(ask, deadline - time.monotonic())
 
+    def _borrow(self, patience: float = READ_PATIENCE_SECONDS) -> psycopg.Connection[Any]:
+        """Take a connection from the pool. Raises StoreBusy where there is none for so long."""
+        return _again(self._pool.getconn, patience)
+
     @contextmanager
     def _lent(self) -> Generator[psycopg.Connection[Any]]:
-        connection = self._pool.getconn()
+        connection = self._borrow()
         try:
             yield connection
         finally:
@@ -253,12 +273,16 @@ class PostgresDatabase(Database):
         self._pool.putconn(connection)
 
 
-def _checked(connection: psycopg.Connection[Any], sql: str) -> int:
+def _has_mark(connection: psycopg.Connection[Any], mark: str) -> bool:
+    return connection.execute("SELECT 1 FROM commits WHERE mark = %s", (mark,)).fetchone() is not None
+
+
+def _checked(connection: psycopg.Connection[Any], sql: str) -> PostgresRow:
     """Return the newest change. Raises SchemaTooNew where this version does not know the schema any more."""
     row = connection.execute(sql.encode()).fetchone()
     assert row is not None, "Both tables have one row."
     schema_postgres.refuse_newer(row["oldest"])
-    return row["value"]
+    return row
 
 
 def _value(found: psycopg.Cursor[Any]) -> Any:

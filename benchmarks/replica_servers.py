@@ -1,0 +1,85 @@
+"""Servers over HTTP that share one PostgreSQL database, and an index that follows it beside them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.durability import NAMESPACE, environment
+from benchmarks.postgres_clusters import free_port
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.changes import ChangeFeed
+from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+
+PATIENCE_SECONDS = 60.0
+
+
+class Replica:
+    """A server over HTTP on a port that it keeps, with a folder of its own and the memory in the database."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.environment = environment(folder) | {"MCP_MEMORY_DATABASE_URL": database}
+        self._log = folder.with_suffix(".log")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it can read the memory."""
+        command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", str(self.port)]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10):
+                return
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise RuntimeError(f"A server did not start: {self._log.read_text('utf-8')[-500:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE_SECONDS)
+
+    def make_token(self) -> str:
+        """Return the secret of a token that all clients use."""
+        command = [sys.executable, "-m", "mcp_memory", "tokens", "add", "all", "--agent", "all", "--json"]
+        given = [*command, "--namespace", NAMESPACE, "--right", "write"]
+        made = subprocess.run(given, env=self.environment, capture_output=True, check=True)
+        return json.loads(made.stdout)["secret"]
+
+
+@dataclass(eq=False)
+class FollowedIds:
+    """An index of nothing but the ids of records."""
+
+    ids: set[str] = field(default_factory=set[str])
+
+    def follow(self, truth: ChangeFeed, since: int) -> None:
+        if not since:
+            self.ids.clear()
+        for columns in truth.index_rows("places", since):
+            self.ids.update(columns["id"])
+
+
+def watch(address: str, index: FollowedIds, is_settled: threading.Event) -> None:
+    """Move the index with the memory, as a server does, until everything is settled."""
+    with closing(PostgresRecordStore(address, "")) as store:
+        follower = Follower(store)
+        while True:
+            was_settled = is_settled.is_set()
+            with suppress(StoreUnavailable):
+                with follower.reading(index):
+                    pass
+                if was_settled:
+                    return
+            time.sleep(0.05)

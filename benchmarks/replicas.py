@@ -1,0 +1,353 @@
+"""Servers on one PostgreSQL, killed at random; then its primary, killed with a standby beside it: what is lost?
+
+    python -m benchmarks.replicas [--servers 2] [--clients 4] [--rounds 5] [--least 0] [--texts 1] [--seed 0]
+    python -m benchmarks.replicas --failover sync|async [--rounds 5] ...
+
+`--clients` of each server store one call after the other, `--texts` of them in a call, at a server that is drawn
+anew each time. A call without an answer is repeated at another one, under the same key. What was acknowledged is
+asked of another server at once, by a word that only this text holds; each round also stores a sentence that another
+server is asked for in other words.
+
+A round kills a server (SIGKILL) and starts it again; or it kills the primary and all its children, promotes the
+standby, and makes a new standby of what the primary was. `async` holds the standby back for a moment before, so that
+something is lost, and shows that this was never what replication had confirmed. Ends with 1 where anything acknowledged
+was lost that may not be, stored twice, missing from an index that follows, or not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import math
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from benchmarks.durability import NAMESPACE, show, side_by_side
+from benchmarks.load import NEWER, HttpClient
+from benchmarks.postgres_clusters import Cluster, address_of
+from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, watch
+from benchmarks.texts import memories
+
+BETWEEN_SECONDS = 0.5
+"""At most so long goes well, from one fault to the next."""
+HELD_BACK_SECONDS = 1.0
+SHOWN = 10
+MEANINGS = (
+    ("The kitten dozes on the windowsill all afternoon.", "where does the young cat nap?"),
+    ("Our bakery burns oak logs in its oven.", "what wood heats the place where bread is made?"),
+    ("Grandfather plays the cello on Sunday evenings.", "which string instrument does grandpa practise?"),
+    ("The ferry to the island departs at dawn.", "when does the boat leave?"),
+    ("Snow closed the mountain pass in January.", "why could nobody drive over the alps in winter?"),
+    ("The dentist moved her practice above the pharmacy.", "where do I get my teeth checked now?"),
+    ("Marta is allergic to peanuts.", "which nuts make somebody ill?"),
+    ("The violin lesson costs forty euros.", "price of music teaching"),
+    ("The lighthouse keeper grows tomatoes.", "which vegetables does the man by the sea plant?"),
+)
+"""Sentences, and questions in other words."""
+
+
+@dataclass
+class Seen:
+    """What clients were told."""
+
+    acknowledged: dict[str, str] = field(default_factory=dict[str, str])
+    """The id by the word that only this text holds."""
+    rounds: int = 0
+    sought: Counter[str] = field(default_factory=Counter[str])
+    """Texts that another server was asked for, "by word" and "by meaning"."""
+    not_found: list[str] = field(default_factory=list[str])
+    repeated: Counter[str] = field(default_factory=Counter[str])
+    """Calls that were sent again, by what was told or went wrong."""
+    done_before: int = 0
+    seconds: list[float] = field(default_factory=list[float])
+    """Of each write, all its repetitions included."""
+    failed: list[str] = field(default_factory=list[str])
+    times: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """When the request was sent that was answered, and when its answer was there, by the word."""
+    unconfirmed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    """From when on a standby may lack what was acknowledged, until the primary was killed."""
+    is_over: threading.Event = field(default_factory=threading.Event)
+    is_settled: threading.Event = field(default_factory=threading.Event)
+    """Set once no client waits for an answer any more."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def may_be_lost(self, word: str) -> bool:
+        """Return True where the primary may have answered for it what the standby had not confirmed."""
+        sent, answered = self.times[word]
+        return any(sent < killed and answered > since for since, killed in self.unconfirmed)
+
+
+class Caller:
+    """A client that calls any of the servers. One thread at a time."""
+
+    def __init__(self, urls: Sequence[str], secret: str, seen: Seen, seed: int) -> None:
+        self._urls = urls
+        self._secret = secret
+        self._seen = seen
+        self._rng = random.Random(seed)
+        self._open: dict[str, HttpClient] = {}
+        self._sent = 0.0
+
+    def call(self, key: str, tool: str, besides: str = "", **arguments: object) -> tuple[dict[str, Any], str]:
+        """Return the answer and who gave it; a call without one is repeated elsewhere. Raises RuntimeError at last."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            self._sent = time.monotonic()
+            url = self._rng.choice([each for each in self._urls if each != besides] or self._urls)
+            try:
+                client = self._open.get(url) or self._open.setdefault(url, HttpClient(url, self._secret, NEWER))
+                return client.call_once(key, tool, **arguments), url
+            except (RuntimeError, OSError, http.client.HTTPException) as error:
+                if (gone := self._open.pop(url, None)) is not None:
+                    gone.close()
+                with self._seen.lock:
+                    self._seen.repeated[str(error) if isinstance(error, RuntimeError) else "no answer"] += 1
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{tool}: no server answered") from error
+            time.sleep(0.02)
+
+    def store(self, key: str, texts: Mapping[str, str]) -> str:
+        """Store the texts by their words in one call; return the server that acknowledged it."""
+        began = time.monotonic()
+        answer, url = self.call(key, "remember", items=[{"text": text} for text in texts.values()])
+        ids = answer.get("made") or [record["id"] for record in answer["records"]]
+        with self._seen.lock:
+            self._seen.seconds.append(time.monotonic() - began)
+            self._seen.done_before += "made" in answer
+            self._seen.times.update(dict.fromkeys(texts, (self._sent, time.monotonic())))
+            self._seen.acknowledged.update(zip(texts, ids, strict=True))
+        return url
+
+    def seek(self, query: str, word: str, besides: str, how: str) -> None:
+        """Ask another server for what was stored."""
+        answer, _ = self.call("", "recall", besides, query=query, limit=SHOWN, detail="micro")
+        found = {result["id"] for result in answer["results"]}
+        with self._seen.lock:
+            self._seen.sought[how] += 1
+            if self._seen.acknowledged[word] not in found:
+                self._seen.not_found.append(f"{how} ({answer.get('degraded') or 'nothing degraded'}): {word}")
+
+    def close(self) -> None:
+        for client in self._open.values():
+            client.close()
+
+
+def work(caller: Caller, name: str, texts: Sequence[str], in_a_call: int, seen: Seen) -> None:
+    """Store and seek until it is over."""
+    with closing(caller):
+        for turn in itertools.count():
+            if seen.is_over.is_set():
+                return
+            words = [f"{name}x{turn}x{number}" for number in range(in_a_call)]
+            told = {word: f"Note {word}: {texts[hash(word) % len(texts)]}" for word in words}
+            try:
+                url = caller.store(words[0], told)
+                for word in words:
+                    caller.seek(word, word, url, "by word")
+            except RuntimeError as error:
+                with seen.lock:
+                    seen.failed.append(str(error))
+
+
+class Faults:
+    """The rounds: each is one fault, once all clients have been answered since the last."""
+
+    def __init__(
+        self, replicas: Sequence[Replica], clusters: list[Cluster], caller: Caller, seen: Seen, seconds: float
+    ) -> None:
+        self.until = time.monotonic() + seconds
+        self.replicas = replicas
+        self.clusters = clusters
+        self.caller = caller
+        self.seen = seen
+        self.promoted_seconds: list[float] = []
+        self.primary = 0
+
+    def run(self, rounds: int, least: int, failover: str, rng: random.Random) -> None:
+        """Make so many rounds, spread over as many texts as shall be acknowledged."""
+        try:
+            for number in range(1, rounds + 1):
+                self._wait(max(least * number // rounds, len(self.seen.acknowledged) + 2 * len(self.replicas)))
+                self._ask_by_meaning(number)
+                time.sleep(rng.uniform(0, BETWEEN_SECONDS))
+                if failover:
+                    self._fail_over(is_synchronous=failover == "sync")
+                else:
+                    replica = rng.choice(self.replicas)
+                    replica.kill()
+                    replica.start()
+                self.seen.rounds += 1
+            self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
+        except (RuntimeError, OSError, psycopg.Error) as error:
+            self.seen.failed.append(f"round {self.seen.rounds + 1}: {error}")
+        finally:
+            self.caller.close()
+            self.seen.is_over.set()
+
+    def _wait(self, acknowledged: int) -> None:
+        while len(self.seen.acknowledged) < acknowledged and time.monotonic() < self.until:
+            before, until = len(self.seen.acknowledged), time.monotonic() + 2 * PATIENCE_SECONDS
+            while len(self.seen.acknowledged) == before:
+                if time.monotonic() > until:
+                    raise RuntimeError("nothing is acknowledged any more")
+                time.sleep(0.01)
+
+    def _ask_by_meaning(self, number: int) -> None:
+        text, question = MEANINGS[number % len(MEANINGS)]
+        word = f"m{number}"
+        url = self.caller.store(word, {word: f"Note {word}: {text}"})
+        self.caller.seek(question, word, url, "by meaning")
+
+    def _fail_over(self, *, is_synchronous: bool) -> None:
+        """Kill the primary, promote the standby, and make a standby of the other."""
+        old, new = self.clusters[self.primary], self.clusters[1 - self.primary]
+        self.primary = 1 - self.primary
+        if not is_synchronous:
+            self._hold_back(old)
+        began = time.monotonic()
+        old.kill()
+        new.promote()
+        self.promoted_seconds.append(time.monotonic() - began)
+        self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
+        old.follow(new)
+        old.start()
+        new.wait_for_standby(synchronous=is_synchronous)
+
+    def _hold_back(self, old: Cluster) -> None:
+        """Stop what sends to the standby, once this has all that was acknowledged until now; what comes may be lost."""
+        since = time.monotonic()
+        ((place,),) = old.ask("SELECT pg_current_wal_insert_lsn()")
+        while not old.ask(f"SELECT 1 FROM pg_stat_replication WHERE flush_lsn >= '{place}'"):  # noqa: S608
+            time.sleep(0.01)
+        ((sender,),) = old.ask("SELECT pid FROM pg_stat_replication")
+        psutil.Process(sender).suspend()
+        time.sleep(HELD_BACK_SECONDS)
+        old.kill()
+        self.seen.unconfirmed.append((since, time.monotonic()))
+
+
+def stored(cluster: Cluster) -> Mapping[str, str]:
+    """Return the word of each record, by its id."""
+    rows = cluster.ask(f"SELECT id, text FROM records WHERE namespace = '{NAMESPACE}'")  # noqa: S608
+    return {record_id: text.split()[1].rstrip(":") for record_id, text in rows}
+
+
+def run(
+    folder: Path,
+    servers: int,
+    clients: int,
+    rounds: int,
+    least: int,
+    texts: int,
+    seed: int,
+    failover: str,
+    seconds: float = math.inf,
+) -> bool:
+    """True where nothing was lost that may not be, twice, skipped or not found; prints the table."""
+    rng, seen, followed = random.Random(seed), Seen(), FollowedIds()
+    clusters = [Cluster(folder / name) for name in ("one", "two")][: 2 if failover else 1]
+    began = time.monotonic()
+    replicas: list[Replica] = []
+    try:
+        clusters[0].create()
+        clusters[0].start()
+        if failover:
+            clusters[1].follow(clusters[0])
+            clusters[1].start()
+            clusters[0].wait_for_standby(synchronous=failover == "sync")
+        address = address_of(clusters)
+        replicas = [Replica(folder / f"server{number}", address) for number in range(servers)]
+        replicas[0].start()
+        secret = replicas[0].make_token()
+        side_by_side([replica.start for replica in replicas[1:]])
+        urls, told = [replica.url for replica in replicas], [item.text for item in memories(2_000, seed)]
+        callers = [Caller(urls, secret, seen, seed + number) for number in range(servers * clients + 1)]
+        faults = Faults(replicas, clusters, callers[0], seen, seconds)
+        follower = threading.Thread(target=watch, args=(address, followed, seen.is_settled))
+        follower.start()
+        side_by_side(
+            [
+                lambda: faults.run(rounds, least, failover, rng),
+                *(lambda n=n, c=c: work(c, f"c{n}", told, texts, seen) for n, c in enumerate(callers[1:])),
+            ]
+        )
+        seen.is_settled.set()
+        follower.join()
+        return _shown(seen, clusters[faults.primary], followed, faults, time.monotonic() - began)
+    finally:
+        seen.is_over.set()
+        seen.is_settled.set()
+        for each in (*replicas, *clusters):
+            each.kill()
+
+
+def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, seconds: float) -> bool:
+    records = stored(primary)
+    kept = Counter(records.values())
+    lost = [word for word in seen.acknowledged if word not in kept]
+    lost_confirmed = [word for word in lost if not seen.may_be_lost(word)]
+    twice = [word for word, times in kept.items() if times > 1]
+    missed = records.keys() ^ followed.ids
+    seen.not_found = [each for each in seen.not_found if each.split()[-1] in kept]
+    show(
+        [
+            ("rounds", seen.rounds),
+            ("acknowledged", len(seen.acknowledged)),
+            ("acknowledged and lost", len(lost)),
+            ("of these confirmed by a standby", len(lost_confirmed)),
+            ("stored twice", len(twice)),
+            ("missing from a follower's index, or too many", len(missed)),
+            *((f"asked another server, {how}", times) for how, times in seen.sought.items()),
+            *((f"not found, {how}", sum(each.startswith(how) for each in seen.not_found)) for how in seen.sought),
+            ("calls repeated; known as done", f"{seen.repeated.total()}; {seen.done_before}"),
+            ("calls given up", len(seen.failed)),
+            ("longest write, s", f"{max(seen.seconds, default=0):.2f}"),
+            ("median write, s", f"{sorted(seen.seconds)[len(seen.seconds) // 2]:.3f}"),
+            ("longest promotion, s", f"{max(faults.promoted_seconds, default=0):.2f}"),
+            ("load; all, s", f"{os.getloadavg()[0]:.1f}; {seconds:.0f}"),
+        ]
+    )
+    for told, times in seen.repeated.most_common(6):
+        print(f"  {times} x {told}")
+    for each in [*seen.failed[:5], *seen.not_found[:20]]:
+        print("  ", each)
+    return not (lost_confirmed or twice or missed or seen.not_found or seen.failed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.replicas", description="What is lost when servers die?")
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--clients", type=int, default=4, help="on each server")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--least", type=int, default=0, help="texts that are acknowledged, at least")
+    parser.add_argument("--texts", type=int, default=1, help="in a call")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which rounds wait for no more texts")
+    parser.add_argument("--failover", choices=("", "sync", "async"), default="")
+    chosen = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="replicas-"))
+    folder.chmod(0o755)  # PostgreSQL may run as another user.
+    try:
+        held = run(folder, **vars(chosen))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(0 if held else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Servers that share one PostgreSQL database, and the database, killed while clients store (docs/postgres.md)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from benchmarks import replicas
+from benchmarks.postgres_clusters import Cluster
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from tests.contract.conftest import BLANK, unit_vectors
+
+OUTAGE_SECONDS, AFTERWARDS_SECONDS = 3.2, 2.2
+"""By itself a pool would try to connect after 0, 1, 3 and 7 seconds."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that PostgreSQL's user may enter, which pytest's own are not."""
+    with TemporaryDirectory(prefix="replicas-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.parametrize(
+    ("servers", "clients", "rounds", "least", "texts"),
+    [(2, 1, 1, 0, 1), pytest.param(4, 8, 20, 20_000, 5, marks=pytest.mark.long)],
+)
+def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(
+    folder: Path, servers: int, clients: int, rounds: int, least: int, texts: int
+) -> None:
+    """M2.1: and another server finds it at once."""
+    assert replicas.run(folder, servers, clients, rounds, least, texts, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("failover", "rounds"),
+    [
+        ("sync", 1),
+        pytest.param("sync", 10, marks=pytest.mark.long),
+        pytest.param("async", 3, marks=pytest.mark.long),
+    ],
+)
+def test_nothing_that_a_standby_confirmed_is_lost_with_the_primary(folder: Path, failover: str, rounds: int) -> None:
+    """M2.1: and no server is touched."""
+    assert replicas.run(folder, 1, 2, rounds, 0, 1, 0, failover)
+
+
+def test_a_write_goes_on_soon_after_a_long_outage(folder: Path) -> None:
+    """M2.1: it asks again and again, and does not wait twice as long each time."""
+    cluster = Cluster(folder / "one")
+    cluster.create()
+    cluster.start()
+    returned: list[float] = []
+
+    def return_later() -> None:
+        time.sleep(OUTAGE_SECONDS)
+        cluster.start()
+        returned.append(time.monotonic())
+
+    try:
+        with closing(PostgresRecordStore(cluster.url, "model")) as store:
+            _put(store)
+            cluster.kill()
+            returning = threading.Thread(target=return_later)
+            returning.start()
+            _put(store)
+            ended = time.monotonic()
+            returning.join()
+            assert ended - returned[0] < AFTERWARDS_SECONDS
+            assert store.count_all() == 2
+    finally:
+        cluster.kill()
+
+
+def _put(store: PostgresRecordStore) -> None:
+    with store.write() as transaction:
+        record = replace(BLANK, id=transaction.next_id(RECORD))
+        transaction.insert(record, unit_vectors(1), (), ())
