@@ -110,6 +110,8 @@ def _is_uncounted(item: pytest.Item) -> bool:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Keep the branches; fail where a process that owns a test's memory outlives the tests."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if started := sys.modules.get("tests.postgres"):
+        started.stop()
     if BRANCHES is not None:
         BRANCHES.stop()
         BRANCHES.save()

