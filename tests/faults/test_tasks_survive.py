@@ -82,8 +82,8 @@ def test_the_tree_and_ones_place_in_it_survive_a_kill(
     told: list[list[str]] = [json.loads(climber.stdout.readline()) for _ in range(33)]
     climber.send_signal(signal.SIGKILL)
     # Read on by the same reader: `communicate` would pass over the lines that it has taken from the pipe already.
-    rest = climber.stdout.read()
-    climber.wait()
+    with climber:
+        rest = climber.stdout.read()
     told += [json.loads(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     store = SqliteRecordStore(tmp_path, "none")
     tasks = {task.id: task for task in store.tasks("test")}

@@ -88,8 +88,8 @@ _GUESSED = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re
 _PASTED = re.compile(r"^[ \t]*+(?:[➜❯$%]|'/|\w++@[\w.-]++[: ])", re.MULTILINE)
 # "Traceback (most recent call last)", "TypeError: no", "---> 16 print(x)", "    at handle (app.js:3:9)": an error
 _TRACED = re.compile(
-    r"^\s*+(?:Traceback \(|File \"[^\n\"]{1,300}\", line \d|at \S{1,200} \(|-{1,9}> ?\d"
-    r"|(?:\w{1,40}\.){0,5}\w{0,40}(?:Error|Exception): )",
+    r"^[ \t]*+(?:Traceback \(|File \"[^\n\"]{1,300}\", line \d|at \S{1,200} \(|-{1,9}> ?\d"
+    r"|[\w.]{1,240}+(?:(?<=Error)|(?<=Exception)): )",
     re.MULTILINE,
 )
 # "Current Balance\n0.00 USDC\nVault\n2SuRKJ...ZJa5x6\nProgram": the labels and values of a page

@@ -18,22 +18,20 @@ ENTERED = "entered"
 _PART = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 _OTHER = "-- postgres\n"
-_RULES = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"--[^\n]*", ""),
-        # What SQLite's planner is told, e.g. "INDEXED BY records_by_kind": PostgreSQL goes by its statistics.
-        (r"INDEXED BY \w+|NOT INDEXED", ""),
-        (r"\bCROSS JOIN\b(?! LATERAL)", "JOIN"),
-        # Flags that are conditions, as SQLite's partial indexes have them, e.g. "WHERE branch".
-        (r"\bWHERE (g\.settled_in|branch)\b", r"WHERE \1 <> 0"),
-        (r"\bAND r\.pinned\b(?! *[<=>])", "AND r.pinned <> 0"),
-        (r"length\(CAST\(((?:[^()]|\([^()]*\))*) AS BLOB\)\)", r"octet_length(\1)"),
-        (r"%", "%%"),
-        (r"(?<![:\w]):(\w+)", r"%(\1)s"),  # e.g. ":scope"
-        (r"\?(\d+)", r"%(p\1)s"),  # e.g. "?4"
-        (r"\?", "%s"),
-    )
+_RULES = (
+    (re.compile(r"--[^\n]*"), ""),
+    # What SQLite's planner is told, e.g. "INDEXED BY records_by_kind": PostgreSQL goes by its statistics.
+    (re.compile(r"INDEXED BY \w+|NOT INDEXED"), ""),
+    (re.compile(r"\bCROSS JOIN\b(?! LATERAL)"), "JOIN"),  # e.g. "near CROSS JOIN tasks AS t ON t.id = near.id"
+    # Flags that are conditions, as SQLite's partial indexes have them, e.g. "WHERE branch".
+    (re.compile(r"\bWHERE (g\.settled_in|branch)\b"), r"WHERE \1 <> 0"),
+    (re.compile(r"\bAND r\.pinned\b(?! *[<=>])"), "AND r.pinned <> 0"),
+    # The bytes of a text, e.g. "length(CAST(r.text AS BLOB))".
+    (re.compile(r"length\(CAST\(((?:[^()]|\([^()]*\))*) AS BLOB\)\)"), r"octet_length(\1)"),
+    (re.compile(r"%"), "%%"),
+    (re.compile(r"(?<![:\w]):(\w+)"), r"%(\1)s"),  # e.g. ":scope"
+    (re.compile(r"\?(\d+)"), r"%(p\1)s"),  # e.g. "?4"
+    (re.compile(r"\?"), "%s"),
 )
 """The rules that make a statement of SQLite's one of PostgreSQL's, in this order."""
 
