@@ -23,6 +23,14 @@ DIMENSIONS = 8
 OpenStore = Callable[..., RecordStore]
 AddRecord = Callable[..., Record]
 
+_OF_INDEXES = frozenset({"test_filter_index", "test_graph_store", "test_keyword_store", "test_vector_store"})
+"""Contracts of what is derived from a store by its feed of changes, which the contracts of the store hold."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Prove indexes over one store; tests/stores/records/test_postgres.py compares their answers over the other."""
+    items[:] = [item for item in items if not (item.path.stem in _OF_INDEXES and "postgres" in item.name)]
+
 
 def _address_of(folder: Path) -> str:
     from tests.postgres import new_database

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,10 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 
+from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import ChangeFeed
@@ -25,6 +28,7 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, schema_postgres, sql_files
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
+from tests.conftest import Clock
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, steps
 from tests.postgres import new_database
@@ -293,3 +297,21 @@ def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
     with pytest.raises(StoreUnavailable, match="MCP_MEMORY_DATABASE_URL") as refused:
         PostgresRecordStore("postgresql://ann:geheim@127.0.0.1:9/none", "model")
     assert "geheim" not in str(refused.value)
+
+
+def test_a_memory_answers_as_the_one_in_a_file(open_memory: Callable[..., App], clock: Clock, address: str) -> None:
+    """M1.1: the same records, in the same order, with the same scores; and the same block."""
+    answers: list[tuple[object, ...]] = []
+    begun = clock()
+    for chosen in ({}, {"database_url": address}):
+        clock.now = begun
+        app = open_memory(folder=None, agent="ann", **chosen)
+        me = app.caller("s")
+        for number, subject in enumerate(("gauge", "ferry", "harbour", "tide", "printer") * 4):
+            clock.advance(seconds=60)
+            text = f"The {subject} of pier {number} is checked by Ann at {number} o'clock, because the night was wet."
+            app.remember([NewRecord(text=text, kind="decision" if number % 3 else "fact", tags=(subject,))], me)
+        found = app.recall(RecallRequest(query="who checks the gauge of the pier", limit=8), me)
+        block = app.assemble_context(ContextRequest(query="the ferry at night", max_tokens=400), me)
+        answers.append((found.results, block.report.components, block.text))
+    assert answers[0] == answers[1]
