@@ -46,7 +46,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     server = ServerProcess(folder)
     items = [{"text": f"Build {number} runs on port {8000 + number}. {WORDS}"} for number in range(20)]
     server.call("remember", items=items)
+    owned = server.owner
     server.stop()
+    owned.wait(60)
     with closing(sqlite3.connect(folder / "memory.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return folder

@@ -291,9 +291,13 @@ def is_check(command: str) -> bool:
 
 
 def only_looks(tool: str, arguments: str) -> bool:
-    """Return True for a tool that by its name changes nothing, "get_user", "WebSearch", and for an empty command."""
+    """Return True for a tool that by its name changes nothing, "get_user", "WebSearch", and for an empty command.
+
+    So does one by which a client notes or awaits its own work, "TaskCreate", "Monitor": what is planned is not done.
+    """
     words = {word.lower() for word in split_words(tool)}
-    return not _LOOKING.isdisjoint(words) or (not call_fields(arguments) and not SHELLS.isdisjoint(words))
+    is_own = tool.startswith(("Task", "Monitor"))
+    return is_own or not _LOOKING.isdisjoint(words) or (not call_fields(arguments) and not SHELLS.isdisjoint(words))
 
 
 def _error(result: Entry, line: CallLine, command: str) -> str:

@@ -303,3 +303,13 @@ def test_a_failure_is_over_where_the_same_command_passed() -> None:
     """P1.2: also without an edit between."""
     entries = session(("user", "Check it."), run("make lint", "!a.py:1: E501"), run("make lint", "ok"))
     assert told(entries, "open_items") == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "completed"),
+    [("TaskCreate", False), ("TaskUpdate", False), ("Monitor", False), ("create_task", True), ("cancel_task", True)],
+)
+def test_what_a_client_notes_of_its_own_work_is_not_done(tool: str, completed: bool) -> None:
+    """P1.2: a task that was made is planned, and what is watched is going on."""
+    entries = session(("user", "Go."), (tool, json.dumps({"subject": "Deploy to production"}) + " => ok"))
+    assert bool(told(entries, "completed")) is completed
