@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import NewRecord, Record, Visibility
 from mcp_memory.domain.model.scopes import Caller, Grant, RecordFilter
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.services.access.access_tokens import LATEST_EXPIRY
+from mcp_memory.services.access.access_tokens import LATEST_EXPIRY, agent_of_issuer
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -244,3 +244,14 @@ def test_no_token_is_made_for_a_former_name(app: App, remember: RememberOne) -> 
     for wanted in ("", "test"):
         with pytest.raises(InvalidRequest, match="'test' has another name by now; ask who runs the server"):
             app.tokens.namespace(token, wanted)
+
+
+def test_an_issuers_client_is_another_agent_for_each_person(app: App) -> None:
+    """M3.2: private records belong to an agent, and many people use one client."""
+    assert agent_of_issuer("ide", "ann") == "oauth:ide:ann"
+    assert app.tokens.person_of("oauth:ide:ann") == "ann"
+    long, other = (agent_of_issuer(f"https://ide.example/{name}/{'x' * 200}", "ann") for name in ("a", "b"))
+    assert long != other
+    assert len(long) < 100
+    with pytest.raises(InvalidRequest, match="of an issuer's clients"):
+        app.tokens.add("laptop", replace(GRANT, agent=agent_of_issuer("ide", "ann")))
