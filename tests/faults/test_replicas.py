@@ -30,23 +30,17 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.parametrize(
-    ("servers", "clients", "rounds", "least", "texts"),
-    [(2, 1, 1, 0, 1), pytest.param(4, 8, 20, 20_000, 5, marks=pytest.mark.long)],
-)
-def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(
-    folder: Path, servers: int, clients: int, rounds: int, least: int, texts: int
-) -> None:
-    """M2.1: and another server finds it at once."""
-    assert replicas.run(folder, servers, clients, rounds, least, texts, 0, "")
+def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(folder: Path) -> None:
+    """M2.1: and another server finds it at once. `python -m benchmarks.replicas` does so for as long as one likes."""
+    assert replicas.run(folder, 2, 1, 1, 0, 1, 0, "")
 
 
 @pytest.mark.parametrize(
     ("failover", "rounds"),
     [
         ("sync", 1),
-        pytest.param("sync", 10, marks=pytest.mark.long),
-        pytest.param("async", 3, marks=pytest.mark.long),
+        pytest.param("sync", 3, marks=pytest.mark.long),
+        pytest.param("async", 1, marks=pytest.mark.long),
     ],
 )
 def test_nothing_that_a_standby_confirmed_is_lost_with_the_primary(folder: Path, failover: str, rounds: int) -> None:
