@@ -183,11 +183,8 @@ class PostgresDatabase(Database):
             raise
 
     def has_write(self, mark: str) -> bool:
-        def ask() -> bool:
-            with self.read() as connection:
-                return _has_mark(connection.raw, mark)
-
-        return _again(ask, READ_PATIENCE_SECONDS)
+        with self.read() as connection:
+            return _has_mark(connection.raw, mark)
 
     def release(self, connection: PostgresConnection) -> None:
         self._return(connection.raw)
@@ -278,7 +275,7 @@ def _has_mark(connection: psycopg.Connection[Any], mark: str) -> bool:
 
 
 def _checked(connection: psycopg.Connection[Any], sql: str) -> PostgresRow:
-    """Return the newest change. Raises SchemaTooNew where this version does not know the schema any more."""
+    """Return the row of a query of _NEWEST. Raises SchemaTooNew where this version may not use the schema any more."""
     row = connection.execute(sql.encode()).fetchone()
     assert row is not None, "Both tables have one row."
     schema_postgres.refuse_newer(row["oldest"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from functools import cache
-from importlib.resources import files
+from typing import Any
 
 import psycopg
 from psycopg import errors
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
+from mcp_memory.stores.records.sql_files import scripts_in
 
 MIGRATION_SECONDS = 60.0
 # Two servers that create or migrate at once: all but one meet what the other has just made.
@@ -24,12 +24,9 @@ _MET = (
 )
 
 
-@cache
 def migrations() -> tuple[str, ...]:
     """Return the migration scripts in order; the schema's number is the number of those applied."""
-    folder = files(__name__.rpartition(".")[0]) / "migrations_postgres"
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    return tuple(script.read_text("utf-8") for script in scripts)
+    return scripts_in("migrations_postgres")
 
 
 def refuse_newer(oldest: int) -> None:
@@ -69,10 +66,10 @@ def migrate(url: str) -> None:
         time.sleep(random.uniform(0.05, 0.2))
 
 
-def _number(connection: psycopg.Connection[tuple[object, ...]]) -> int:
+def _number(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
     if connection.execute("SELECT to_regclass('schema')").fetchone() == (None,):
         return 0
     row = connection.execute("SELECT number, oldest FROM schema FOR UPDATE").fetchone()
     number, oldest = row or (0, 0)
-    refuse_newer(int(str(oldest)))
-    return int(str(number))
+    refuse_newer(oldest)
+    return number

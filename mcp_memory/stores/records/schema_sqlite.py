@@ -1,22 +1,17 @@
 """The schema of the SQLite file: its numbered migrations, and what tells one version's file from another's."""
 
 import sqlite3
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
-from mcp_memory.stores.records.sql_files import MIGRATED, statement
+from mcp_memory.stores.records.sql_files import MIGRATED, scripts_in, statement
 
 APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
 
 
-@cache
 def migrations() -> tuple[str, ...]:
     """Return the migration scripts in order; the schema version is the number of those applied."""
-    folder = files(__name__.rpartition(".")[0]) / "migrations"
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    return tuple(script.read_text("utf-8") for script in scripts)
+    return scripts_in("migrations")
 
 
 def check_schema(connection: sqlite3.Connection) -> int:

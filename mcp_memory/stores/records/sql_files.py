@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from mcp_memory.stores.records.rows import RECORD_PARTS
 
@@ -77,12 +78,23 @@ def _joined(name: str, *, is_postgres: bool = False) -> str:
 
 
 @cache
+def scripts_in(folder: str) -> tuple[str, ...]:
+    """Return the numbered scripts of a folder beside `sql/`, in their order."""
+    entries = (entry for entry in _beside(folder).iterdir() if entry.name.endswith(".sql"))
+    return tuple(entry.read_text("utf-8") for entry in sorted(entries, key=lambda entry: entry.name))
+
+
+@cache
 def _all_statements() -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
-    for entry in (files(__name__.rpartition(".")[0]) / "sql").iterdir():
+    for entry in _beside("sql").iterdir():
         parts = _NAME.split(entry.read_text("utf-8"))
         for name, body in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise KeyError(f"{entry.name} names a statement {name!r}, as another one is named.")
             found[name] = [each.strip() for each in body.split(_OTHER)]
     return found
+
+
+def _beside(folder: str) -> Traversable:
+    return files(__name__.rpartition(".")[0]) / folder
