@@ -70,9 +70,8 @@ class ChangedFiles:
         for path in [*paths_gone(command, self._found)]:
             self._found[path].is_gone, self._found[path].source = True, source
         self._put_back(paths_put_back(command, self._found))
-        known = tuple(
-            each for each in self._found.values() if not each.is_new or each.committed
-        )  # A new file git leaves alone.
+        # A new file git leaves alone.
+        known = tuple(each for each in self._found.values() if not each.is_new or each.committed)
         is_stashed = stashes(command)
         if is_stashed:
             self._aside = known

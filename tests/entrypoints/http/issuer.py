@@ -3,7 +3,6 @@
 import base64
 import json
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Generator, Mapping
@@ -20,11 +19,6 @@ from joserfc.registry import Header
 SigningKey = RSAKey | ECKey | OKPKey
 CLIENT, SECRET = "memory server", "s3cret:/ of it"
 """Of the memory's server at the endpoint of introspection; they hold what must be encoded."""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def rsa(key_id: str) -> RSAKey:

@@ -20,6 +20,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from pydantic import AnyUrl
 
 from mcp_memory.entrypoints.http.issuer_requests import PAUSE_SECONDS
+from tests.chroma import free_port
 from tests.entrypoints.http.conftest import (
     ERAS,
     PATIENCE_SECONDS,
@@ -35,7 +36,7 @@ from tests.entrypoints.http.conftest import (
     text_of,
     web,
 )
-from tests.entrypoints.http.issuer import CLIENT, SECRET, LoopbackIssuer, free_port, issuing, rsa
+from tests.entrypoints.http.issuer import CLIENT, SECRET, LoopbackIssuer, issuing, rsa
 
 RECALL = {"name": "recall", "arguments": {"query": "anything"}}
 

@@ -10,6 +10,7 @@ import pytest
 from mcp_memory.entrypoints.cli.serve import open_issuer
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
+from tests.chroma import free_port
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
@@ -19,7 +20,7 @@ from tests.entrypoints.http.conftest import (
     make_token,
     web,
 )
-from tests.entrypoints.http.issuer import free_port, issuing
+from tests.entrypoints.http.issuer import issuing
 from tests.forked import run_forked
 
 
