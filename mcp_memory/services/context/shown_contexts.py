@@ -114,7 +114,7 @@ class FollowUps:
     def built(self, key: Hashable, places: _Places) -> Built | None:
         """Return the block kept under this key within the last half minute, where the caller's partitions are there."""
         with self._lock:
-            at, kept_at, built = self._cached.get(key, (0.0, {}, None))
+            at, kept_at, built = self._cached.get(key, (0.0, None, None))
             is_fresh = kept_at == places and 0 <= self._clock() - at <= CACHED_SECONDS
             return built if is_fresh else None
 
