@@ -30,6 +30,15 @@ from mcp_memory.stores.records.database import (
     Database,
     DatabaseSnapshot,
     Parameters,
+    Query,
+)
+from mcp_memory.stores.records.postgres_journeys import (
+    Foresight,
+    WholeQuery,
+    begun_with,
+    found_at_once,
+    given,
+    noted_at_once,
 )
 from mcp_memory.stores.records.sql_files import postgres_statement
 
@@ -61,21 +70,21 @@ class PostgresConnection:
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
+        return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
         with self.raw.cursor() as cursor:
-            cursor.executemany(sql.encode(), [_given(sql, row) for row in rows])
+            cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
+        return _value(self.raw.execute(sql.encode(), given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
         with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
-            cursor.execute(sql.encode(), _given(sql, parameters))
+            cursor.execute(sql.encode(), given(sql, parameters))
             yield from cursor
 
     def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
@@ -103,6 +112,7 @@ class PostgresDatabase(Database):
         """
         self._url = url
         self._own = threading.local()
+        self._foresight = Foresight()
         schema_postgres.migrate(migrate_url or url)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             url,
@@ -143,6 +153,10 @@ class PostgresDatabase(Database):
 
     def rows(self, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
         if (snapshot := self.pinned()) is not None:
+            query = WholeQuery.of(name, parameters, parts)
+            if query.key in snapshot.ahead:
+                return snapshot.ahead[query.key]
+            self._foresight.meet(query)
             with _translated(), snapshot.turn:
                 return snapshot.connection.run(name, parameters, **parts).fetchall()
 
@@ -170,15 +184,29 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def pin(self) -> DatabaseSnapshot:
-        return _again(self._pin, READ_PATIENCE_SECONDS)
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
+        snapshot = self.pinned()
+        if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
+            with _translated(), snapshot.turn:
+                snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
 
-    def _pin(self) -> DatabaseSnapshot:
+    def note(self, name: str, rows: Sequence[Parameters]) -> None:
+        with _translated(), self._lent() as connection:
+            noted_at_once(connection, [WholeQuery.of(name, row, {}) for row in rows])
+
+    def pin(self, *foreseen: Query) -> DatabaseSnapshot:
+        asked = [WholeQuery.of(*query, {}) for query in foreseen]
+        return _again(lambda: self._pin(asked), READ_PATIENCE_SECONDS)
+
+    def _pin(self, foreseen: Sequence[WholeQuery]) -> DatabaseSnapshot:
         connection = self._borrow()
         try:
-            connection.execute(_READ_ONLY)
-            newest = _checked(connection, _NEWEST_AND_MARK)
-            return DatabaseSnapshot(self, PostgresConnection(connection), newest["value"], newest["mark"] or "")
+            (newest,), ahead = begun_with(connection, f"{_READ_ONLY}; {_NEWEST_AND_MARK}", foreseen)
+            schema_postgres.refuse_newer(newest["oldest"])
+            pinned = PostgresConnection(connection)
+            snapshot = DatabaseSnapshot(self, pinned, newest["value"], newest["mark"] or "")
+            snapshot.ahead.update(ahead)
+            return snapshot
         except BaseException:
             self._return(connection)
             raise
@@ -293,13 +321,6 @@ def _value(found: psycopg.Cursor[Any]) -> Any:
     return row[0] if row else None
 
 
-def _given(sql: str, parameters: Parameters) -> Parameters:
-    """Return the parameters by the names of numbered placeholders, e.g. `p4` for `?4`."""
-    if "%(p1)s" in sql and not isinstance(parameters, Mapping):
-        return {f"p{place}": value for place, value in enumerate(parameters, start=1)}
-    return parameters
-
-
 def _again(attempt: Callable[[], _Got], patience: float) -> _Got:
     """Repeat an attempt that changes nothing while the database cannot be reached, as while a standby takes over."""
     deadline = time.monotonic() + patience
@@ -367,6 +388,10 @@ class _TextDumper(StrDumper):
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
+
+    def quote(self, obj: str) -> Buffer:
+        """Say that it is a text where it is written into a statement: "json_each" is also a function of others."""
+        return bytes(super().quote(obj)) + b"::text"
 
 
 class _FlagDumper(Int8Dumper):

@@ -18,6 +18,9 @@ SELECT value FROM sequence;
 -- name: put_newest_change
 UPDATE sequence SET value = ?;
 
+-- name: newest_erasure
+SELECT coalesce(max(change), 0) FROM tombstones;
+
 -- name: every_tombstone
 SELECT id FROM tombstones;
 
