@@ -60,15 +60,22 @@ class Replica:
 
 @dataclass(eq=False)
 class FollowedIds:
-    """An index of nothing but the ids of records."""
+    """An index of nothing but the ids of records, of one partition."""
 
+    bytes = 0
     ids: set[str] = field(default_factory=set[str])
 
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        if not since:
-            self.ids.clear()
-        for columns in truth.index_rows("places", since):
+    def new_part(self) -> FollowedIds:
+        self.ids.clear()
+        return self
+
+    def forget(self, part: FollowedIds) -> None:
+        """Nothing is made of a part."""
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        for columns in truth.index_rows("places", since, partition=partition):
             self.ids.update(columns["id"])
+        return len(self.ids)
 
 
 def watch(address: str, index: FollowedIds, is_settled: threading.Event) -> None:
@@ -78,7 +85,7 @@ def watch(address: str, index: FollowedIds, is_settled: threading.Event) -> None
         while True:
             was_settled = is_settled.is_set()
             with suppress(StoreUnavailable):
-                with follower.reading(index):
+                with follower.reading(index, [f"shared/{NAMESPACE}"]):
                     pass
                 if was_settled:
                     return

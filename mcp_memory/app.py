@@ -274,15 +274,15 @@ class App(Wiring):
 
     def alike_goals(self, stack: Stack, caller: Caller) -> Sequence[Task]:
         """Return tasks elsewhere whose goals mean what the current one's does, the open ones first."""
-        with self.call_priority.ahead(), self.follower.snapshot():
+        with self.call_priority.ahead(), self.follower.snapshot(caller.scopes):
             return self.alike_tasks(stack, caller) if stack.current else ()
 
-    def one_revision(self) -> AbstractContextManager[int]:
-        """Answer every read in this context of the newest revision, which it yields. Write nothing inside.
+    def one_revision(self, *readers: Caller) -> AbstractContextManager[int]:
+        """Answer every read of these in this context of the newest revision, which it yields. Write nothing inside.
 
         Raises StoreUnavailable, at the end too: discard what you read.
         """
-        return self.follower.snapshot()
+        return self.follower.snapshot([scope for reader in readers for scope in reader.scopes])
 
     def revision(self) -> int:
         """Return the number of the newest change, inside `one_revision` that one. Raises StoreUnavailable."""
@@ -483,7 +483,7 @@ class App(Wiring):
         scopes, vector = self.caller().scopes, None
         with contextlib.suppress(StoreUnavailable):  # Every call reports it, with the remedy.
             vector = self._embedder.embed_query("warm")
-        with self.follower.snapshot():  # As one request, which reads what the indexes' files lack once.
+        with self.follower.snapshot(scopes):  # As one request, which reads what is missing once.
             with contextlib.suppress(StoreUnavailable):
                 if vector is not None:
                     self.index.search(vector, scopes, 1)

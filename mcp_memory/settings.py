@@ -256,6 +256,9 @@ class Settings(BaseSettings):
     """Days after its `valid_until` until a record is retired (docs/validity.md); by default it stays, shown as past."""
     file_max_mb: Annotated[float, Field(ge=0, le=1_000)] = 10.0
     """The largest image or document of a conversation that is kept, in megabytes; 0 keeps none."""
+    index_max_mb: Annotated[float, Field(ge=1, le=1_000_000)] = 1_024.0
+    """Megabytes of indexes in memory, some 4.7 kB a record; beyond, namespaces that nobody has asked for the longest
+    are dropped, and loaded again when they are asked for."""
     redact_secrets: bool = True
     """Removes keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"

@@ -144,9 +144,7 @@ class Wiring:
     @made_once
     def follower(self) -> Follower:
         """Holds every request, and every index in memory, at one revision."""
-        from mcp_memory.stores.follower import Follower
-
-        return Follower(self.records)
+        return self._new_follower()
 
     @made_once
     def graph(self) -> GraphStore:
@@ -178,10 +176,9 @@ class Wiring:
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored index; starts none."""
-        from mcp_memory.stores.follower import Follower
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
-        exact = self._exact(Follower(self.records))  # Its own follower: it looks at the index, holds no request.
+        exact = self._exact(self._new_follower())  # Its own follower: it looks at the index, holds no request.
         return ChromaExaminer(self.records, exact, self._place())
 
     @made_once
@@ -617,6 +614,11 @@ class Wiring:
         self.index.erase(record_ids)
         self._assemble.forget()
         self.attachments.sweep()
+
+    def _new_follower(self) -> Follower:
+        from mcp_memory.stores.follower import Follower
+
+        return Follower(self.records, int(self.settings.index_max_mb * (1 << 20)))
 
     def _exact(self, follower: Follower) -> ExactVectorStore:
         from mcp_memory.stores.records.transaction import embedder_mismatch

@@ -8,7 +8,7 @@ from mcp_memory.stores.follower import Follower
 
 
 class ReloadingFollower(Follower):
-    """Before the second request, the fourth, the eighth and so on, every index is loaded from the truth.
+    """Before the second request, the fourth, the eighth and so on, every partition is evicted.
 
     So its answers are those of arrays that were loaded, with much or little that changed since.
     """
@@ -17,9 +17,8 @@ class ReloadingFollower(Follower):
         super().__init__(records)
         self._asked = 0
 
-    def _enter(self) -> Any:
-        with self._turn:
-            self._asked += 1
-            if not self._requests and self._asked.bit_count() == 1:
-                self._applied.clear()  # As if no request had read them yet.
-        return super()._enter()
+    def _enter(self, partitions: Any) -> Any:
+        self._asked += 1
+        if self._asked.bit_count() == 1:
+            self.forget()
+        return super()._enter(partitions)

@@ -87,10 +87,12 @@ class Snapshot(Protocol):
 class Snapshots(Protocol):
     """Gives each request one revision of the truth and of every index derived from it."""
 
-    def snapshot(self) -> AbstractContextManager[int]:
+    def snapshot(self, scopes: Collection[str] = ()) -> AbstractContextManager[int]:
         """Read truth and indexes as of the newest revision in this context, and in copies of it; yields the revision.
 
-        Inside another snapshot it is that one. Write nothing inside. Raises StoreUnavailable, at the end too.
+        Name the scopes that the indexes are to be asked for: while others read one of these as it was before, this
+        waits. One that is not named may be loaded for this request alone. Inside another snapshot it is that one. Write
+        nothing inside. Raises StoreUnavailable, at the end too.
         """
         ...
 
@@ -98,8 +100,11 @@ class Snapshots(Protocol):
 class ChangeFeed(Protocol):
     """Reads the truth as of one moment, and the changes since another."""
 
-    def pin(self) -> Snapshot:
-        """Return the truth as it is now, readable until you close it. Raises StoreUnavailable."""
+    def pin(self, partitions: Collection[str] = ()) -> Snapshot:
+        """Return the truth as it is now, readable until you close it. Raises StoreUnavailable.
+
+        Name the partitions whose revisions you ask for next.
+        """
         ...
 
     def snapshot(self) -> AbstractContextManager[int]:
@@ -133,7 +138,9 @@ class ChangeFeed(Protocol):
 
         "" means all partitions. A changed record without vectors by the embedder, or one without words, has None there;
         words are as `domain.text.words.packed_terms` has them. Erased records are in "erasures" alone, and there, for a
-        partition, is what went to another one. "scopes" are counts of all records, whatever changed.
+        partition, is what went to another one. "scopes" are counts of all records, whatever changed. What
+        belongs to records or counts them, as "vectors" and "mentions", may be of others too, where a partition is most
+        of the memory and all of it is asked for.
         """
         ...
 
@@ -156,8 +163,16 @@ class ChangeFeed(Protocol):
         """Yield every record that changed after `since`, in order of change, with its vectors by the embedder."""
         ...
 
-    def task_links(self, since: int) -> Sequence[TaskLink]:
-        """Return the tasks that changed after `since`, in the order they were made."""
+    def task_links(self, since: int, partition: str = "") -> Sequence[TaskLink]:
+        """Return the tasks that changed after `since`, in the order they were made; "" means of all partitions."""
+        ...
+
+    def partitions(self, least: int) -> Sequence[str]:
+        """Return the partitions that hold so many records at least."""
+        ...
+
+    def newest_erasure(self) -> int:
+        """Return the change number of the newest erasure; 0 where nothing was ever erased."""
         ...
 
     def embedder_id(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -420,6 +420,13 @@ class MemoryReader(
     Protocol,
 ):
     """Reads records, their statements and versions, tasks, exclusions and changes."""
+
+    def ahead(self, *reads: Callable[[], object]) -> None:
+        """Make one journey of what these read, where the truth is far, within a snapshot: it is read again from here.
+
+        No read may depend on what another one finds; calling them has no effect but that.
+        """
+        ...
 
     def tasks(self, namespace: str) -> Sequence[Task]:
         """Return all tasks of the namespace in the order they were made, for a view of the whole tree."""

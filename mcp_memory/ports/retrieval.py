@@ -53,19 +53,24 @@ class FilterIndex(Protocol):
         """Return outlines of the records with these ids that exist in these scopes, whatever their status."""
         ...
 
-    def noted_elsewhere(self, session: str) -> frozenset[str]:
-        """Return the ids of what is noted in any session but this one, a `session_key`."""
+    def noted_elsewhere(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
+        """Return the ids of what is noted in any session but this one, a `session_key`; at least in the scopes."""
         ...
 
-    def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
+    def newest(
+        self, among: RecordSet, scopes: Sequence[str], limit: int, before: Position | None = None
+    ) -> Sequence[str]:
         """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored.
 
-        With `before`, those that come after that place in the list.
+        `scopes` are those of the records. With `before`, those that come after that place in the list.
         """
         ...
 
-    def counts(self, among: RecordSet, facet: Facet, most: int) -> Mapping[str, int]:
-        """Return the `most` common values of a field among them, the most common first, ties by the value."""
+    def counts(self, among: RecordSet, scopes: Sequence[str], facet: Facet, most: int) -> Mapping[str, int]:
+        """Return the `most` common values of a field among them, the most common first, ties by the value.
+
+        `scopes` are those of the records.
+        """
         ...
 
     def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:
@@ -134,10 +139,10 @@ class KeywordStore(Protocol):
         """Return the information of all terms together: the score bound of a record that has them all."""
         ...
 
-    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
+    def neighbours(self, record_ids: Collection[str], scopes: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """For each of these that has live turns directly before or after it in its session, return those among these.
 
-        The others are left out.
+        `scopes` are those of the records. The others are left out.
         """
         ...
 

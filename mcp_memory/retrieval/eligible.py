@@ -23,7 +23,7 @@ def eligible(where: RecordFilter, records: RecordReader, filters: FilterIndex) -
     """Resolve a selective filter to the records that pass; any other leaves the choice to the store's scopes."""
     # Open branches hold few records, as do other sessions' notes: excluding those is cheaper than listing all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
-    noted = filters.noted_elsewhere(where.noted_in) if where.noted_in else frozenset[str]()
+    noted = filters.noted_elsewhere(where.noted_in, where.scopes) if where.noted_in else frozenset[str]()
     exclude = where.exclude | hidden | noted
     if not where.is_selective:
         return Eligible(only=None, exclude=exclude)

@@ -29,7 +29,7 @@ class TimeSpanSource:
         if query.span is None:
             return {}
         within = self._filters.passing(narrowed(where, query.span))
-        return dict.fromkeys(self._filters.newest(within, limit), self._information(within, where))
+        return dict.fromkeys(self._filters.newest(within, where.scopes, limit), self._information(within, where))
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         if query.span is None or not record_ids:

@@ -1,8 +1,8 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
-Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities, what is an agent's own, and columns without an array are read from the truth: few filters name them,
-and an entity's links are many; so are the lines that a session's log has in common with another one's.
+Each field of a filter has one array in each partition, with a slot for each record; a filter takes a few operations
+on whole arrays. Entities, what is an agent's own, and columns without an array are read from the truth: few filters
+name them, and an entity's links are many; so are the lines that a session's log has in common with another one's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_memory.domain.retrieval.turns import PLAIN, Turn, read_turn
 from mcp_memory.ports.changes import ChangeFeed, Columns
 from mcp_memory.ports.retrieval import Facet, Outline, Position
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.record_numbers import Flags, Numbers, grown, held_against, numbers_of
+from mcp_memory.stores.record_numbers import NONE, Flags, Numbers, RecordSlots, grown, held_against, numbers_of
 
 _NONE = 0
 """The code of no value."""
@@ -48,6 +48,12 @@ _OUTLINED: Mapping[str, type[np.generic]] = {
     "valid_until": np.float64,
 }
 """The number of what replaced a record, 0 for nothing; the form of a turn; what is said; instants, NaN for none."""
+Slots = NDArray[np.int32]
+Instants = NDArray[np.float64]
+_NONE_OF_ALL = (np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.float64))
+"""No numbers, instants and values, as of no partition."""
+_TEXT_BYTES = 200
+"""Bytes of a text with its code, about."""
 _FEW = 16
 """Up to this many values, one comparison each is faster than a look-up for every record."""
 
@@ -57,102 +63,138 @@ class BitmapFilterIndex:
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
-        self._columns = _Columns()
-        self._noted: dict[str, frozenset[str]] = {}
-        """The ids of what is noted elsewhere, by the session that was asked about since the last change."""
+
+    def new_part(self) -> FilterPart:
+        return FilterPart()
+
+    def forget(self, part: FilterPart) -> None:
+        """Nothing: what is kept of a part is in it."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
             return where.passing
-        with self._follower.reading(self):
-            flags = self._columns.passing(where)
-            if where.session_id:
-                also = self._follower.records.also_told_in(where.session_id)
-                flags &= self._columns.in_session(where.session_id, also)
+        with self._follower.reading(self, where.scopes) as parts:
+            also = self._follower.records.also_told_in(where.session_id) if where.session_id else ()
+            found = [part.passing(where, also) for part in parts.values()]
             if not _UNINDEXED.isdisjoint(where.in_use):
                 passing = RecordSet.of(self._follower.records.matching_ids(where))
-                flags &= held_against(passing, np.arange(len(flags)))
+                found = [numbers[held_against(passing, numbers)] for numbers in found]
+            newest = max((part.newest for part in parts.values()), default=0)
+        flags = np.zeros(newest + 2, np.bool_)
+        for numbers in found:
+            flags[numbers] = True
         return RecordSet(flags.tobytes())
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        with self._follower.reading(self):
-            return self._columns.outlines(list(record_ids), scopes)
+        asked = list(record_ids)
+        with self._follower.reading(self, tuple(scopes)) as parts:
+            found = [part.outlines(asked, scopes) for part in parts.values()]
+        every = {record_id: outline for each in found for record_id, outline in each.items()}
+        return {record_id: every[record_id] for record_id in asked if record_id in every}
 
-    def noted_elsewhere(self, session: str) -> frozenset[str]:
-        with self._follower.reading(self):
-            if session not in self._noted:  # Each source of a recall asks.
-                numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
-                self._noted[session] = frozenset(make_id(RECORD, number) for number in numbers)
-            return self._noted[session]
+    def noted_elsewhere(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
+        with self._follower.reading(self, scopes) as parts:
+            found = [noted for part in parts.values() if (noted := part.noted_elsewhere(session))]
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
-    def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
-        numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
-        with self._follower.reading(self):
-            newest = self._columns.newest(numbers, limit, before)
-        return [make_id(RECORD, number) for number in newest]
+    def newest(
+        self, among: RecordSet, scopes: Sequence[str], limit: int, before: Position | None = None
+    ) -> Sequence[str]:
+        with self._follower.reading(self, scopes) as parts:
+            found = [part.occurred(among, before) for part in parts.values()]
+        numbers, occurred = map(np.concatenate, zip(_NONE_OF_ALL[:2], *found, strict=True))
+        return _highest(numbers, occurred, occurred, limit)
 
-    def counts(self, among: RecordSet, facet: Facet, most: int) -> Mapping[str, int]:
-        numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
-        with self._follower.reading(self):
-            return self._columns.counts(numbers, facet, most)
+    def counts(self, among: RecordSet, scopes: Sequence[str], facet: Facet, most: int) -> Mapping[str, int]:
+        counted = Counter[str]()
+        with self._follower.reading(self, scopes) as parts:
+            for part in parts.values():
+                counted.update(part.counts(among, facet))
+        order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        return {text: count for text, count in order[:most] if count}
 
     def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:
-        with self._follower.reading(self):
-            numbers = np.flatnonzero(np.frombuffer(self.passing(where).flags, np.bool_))
-            best = self._columns.balanced(numbers, limit, at, decay_hours)
-        return [make_id(RECORD, number) for number in best]
-
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        self._noted.clear()
-        if not since:
-            self._columns = _Columns()
-        for columns in truth.index_rows("columns", since):
-            self._columns.put(numbers_of(columns["id"]), columns)
-        for columns in truth.index_rows("erasures", since) if since else ():
-            self._columns.remove(numbers_of(columns["id"]))
+        with self._follower.reading(self, where.scopes) as parts:
+            among = self.passing(where)
+            found = [part.balanced(among, at, decay_hours) for part in parts.values()]
+        numbers, occurred, values = map(np.concatenate, zip(_NONE_OF_ALL, *found, strict=True))
+        return _highest(numbers, occurred, values, limit)
 
 
-class _Columns:
-    """One array for each field of a filter, by the record's number; texts as codes.
+class FilterPart:
+    """The columns of one partition that filters compare: an array for each field, by the record's slot; texts as codes.
 
-    A number without a record has no scope; the one after the newest never has one.
+    A slot without a record has no scope.
     """
 
     def __init__(self) -> None:
+        self._slots = RecordSlots()
         self._codes: dict[str | None, int] = {None: _NONE}
         self._names: list[str | None] = [None]
         """The text of each code."""
-        self._tag_records, self._tag_codes = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        """The number of a record and, in the same place, the code of a tag of it; _NONE for one that was taken away."""
+        self._tag_records, self._tag_codes = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        """The slot of a record and, in the same place, the code of a tag of it; _NONE for one that was taken away."""
         self._tag_places = 0
         """The places that are taken."""
-        self._size = 1
-        self._texts = {name: np.zeros(1, np.int32) for name in _TEXTS}
-        self._outlined = {name: np.zeros(1, type_) for name, type_ in _OUTLINED.items()}
+        self._texts = {name: np.zeros(0, np.int32) for name in _TEXTS}
+        self._outlined = {name: np.zeros(0, type_) for name, type_ in _OUTLINED.items()}
         """The columns that only outlines need."""
-        self._occurred = np.zeros(1, np.float64)
-        self._importance = np.zeros(1, np.float64)
-        self._live = np.zeros(1, np.bool_)
-        self._pinned = np.zeros(1, np.bool_)
-        self._is_tagged = np.zeros(1, np.bool_)
+        self._occurred = np.zeros(0, np.float64)
+        self._importance = np.zeros(0, np.float64)
+        self._live = np.zeros(0, np.bool_)
+        self._pinned = np.zeros(0, np.bool_)
+        self._is_tagged = np.zeros(0, np.bool_)
+        self._noted: dict[str, frozenset[str]] = {}
+        """The ids of what is noted elsewhere, by the session that was asked about since the last change."""
 
-    def put(self, numbers: Numbers, columns: Columns) -> None:
+    @property
+    def bytes(self) -> int:
+        columns = [*self._texts.values(), *self._outlined.values(), self._tag_records, self._tag_codes]
+        columns += [self._occurred, self._importance, self._live, self._pinned, self._is_tagged]
+        return self._slots.bytes + sum(column.nbytes for column in columns) + _TEXT_BYTES * len(self._names)
+
+    @property
+    def newest(self) -> int:
+        """The highest number of a record; 0 where there is none."""
+        return int(self._numbers.max(initial=0))
+
+    @property
+    def _numbers(self) -> Numbers:
+        return self._slots.numbers[: self._slots.count]
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        self._noted.clear()
+        read = 0
+        for columns in truth.index_rows("columns", since, partition=partition):
+            self._put(numbers_of(columns["id"]), columns)
+            read += len(columns["id"])
+        for columns in truth.index_rows("erasures", since, partition=partition) if since else ():
+            self._remove(numbers_of(columns["id"]))
+        return read
+
+    def _put(self, numbers: Numbers, columns: Columns) -> None:
         """Set the values of these records."""
-        self._make_room(int(numbers.max()))
+        slots = self._slots.add(numbers)
+        self._make_room(self._slots.count)
         for name, column in self._texts.items():
-            column[numbers] = self._coded(columns[name])
-        self._occurred[numbers], self._importance[numbers] = columns["occurred_at"], columns["importance"]
-        self._live[numbers], self._pinned[numbers] = columns["is_live"], columns["pinned"]
-        self._outline(numbers, columns)
-        self._tag(numbers, columns["tags"])
+            column[slots] = self._coded(columns[name])
+        self._occurred[slots], self._importance[slots] = columns["occurred_at"], columns["importance"]
+        self._live[slots], self._pinned[slots] = columns["is_live"], columns["pinned"]
+        self._outline(slots, columns)
+        self._tag(slots, columns["tags"])
 
-    def remove(self, numbers: Numbers) -> None:
-        """Empty these numbers: without a scope nothing finds them."""
-        there = numbers[numbers < self._size]
+    def _remove(self, numbers: Numbers) -> None:
+        """Empty the slots of these records: without a scope nothing finds them."""
+        slots = self._known(numbers)
         for column in self._texts.values():
-            column[there] = _NONE
-        self._live[there] = False
-        self._tag(there, ["[]"] * len(there))
+            column[slots] = _NONE
+        self._live[slots] = False
+        self._tag(slots, ["[]"] * len(slots))
+
+    def _known(self, numbers: Numbers) -> Slots:
+        """Return the slots of those that have one."""
+        slots = self._slots.find(numbers)
+        return slots[slots != NONE]
 
     def _coded(self, texts: Sequence[str | None]) -> Sequence[int]:
         """Return the code of each text, a new one for those that have none."""
@@ -162,29 +204,29 @@ class _Columns:
             self._names.append(text)
         return [codes[text] for text in texts]
 
-    def _outline(self, numbers: Numbers, columns: Columns) -> None:
+    def _outline(self, slots: Slots, columns: Columns) -> None:
         outlined, said = self._outlined, zip(columns["role"], columns["speaker"], columns["opening"], strict=True)
         forms = [read_turn(*each) if any(each) else PLAIN for each in said]
-        outlined["only_asks"][numbers] = [form.only_asks for form in forms]
-        outlined["words"][numbers] = [digest_of(each) for each in columns["normal_hash"]]
-        outlined["besides"][numbers] = [*_besides(columns)]
-        outlined["is_assistant"][numbers] = [form.is_assistant for form in forms]
-        outlined["is_brief"][numbers] = [form.is_brief for form in forms]
-        outlined["questions"][numbers] = [form.questions for form in forms]
-        outlined["successor"][numbers] = [number_of(each) if each else _NONE for each in columns["superseded_by"]]
+        outlined["only_asks"][slots] = [form.only_asks for form in forms]
+        outlined["words"][slots] = [digest_of(each) for each in columns["normal_hash"]]
+        outlined["besides"][slots] = [*_besides(columns)]
+        outlined["is_assistant"][slots] = [form.is_assistant for form in forms]
+        outlined["is_brief"][slots] = [form.is_brief for form in forms]
+        outlined["questions"][slots] = [form.questions for form in forms]
+        outlined["successor"][slots] = [number_of(each) if each else _NONE for each in columns["superseded_by"]]
         for name in ("valid_from", "valid_until"):
-            outlined[name][numbers] = np.array(columns[name], np.float64)  # None becomes NaN.
+            outlined[name][slots] = np.array(columns[name], np.float64)  # None becomes NaN.
 
-    def _tag(self, numbers: Numbers, lists: Sequence[str]) -> None:
+    def _tag(self, slots: Slots, lists: Sequence[str]) -> None:
         """Replace the tags of these records; `lists` are JSON, and the same few again and again."""
-        if (known := numbers[self._is_tagged[numbers]]).size:
+        if (known := slots[self._is_tagged[slots]]).size:
             self._tag_codes[np.isin(self._tag_records, known)] = _NONE
         codes_of = {each: self._coded([*dict.fromkeys(json.loads(each))]) for each in set(lists)}
         codes = [code for each in lists for code in codes_of[each]]
         counts = [len(codes_of[each]) for each in lists]
-        self._is_tagged[numbers] = np.array(counts, np.bool_)
+        self._is_tagged[slots] = np.array(counts, np.bool_)
         start, end = self._room_for_tags(len(codes))
-        self._tag_records[start:end], self._tag_codes[start:end] = np.repeat(numbers, counts), codes
+        self._tag_records[start:end], self._tag_codes[start:end] = np.repeat(slots, counts), codes
 
     def _room_for_tags(self, more: int) -> tuple[int, int]:
         """Take so many places; where there are too few, first leave out tags that were taken away."""
@@ -199,10 +241,13 @@ class _Columns:
 
     def outlines(self, record_ids: Sequence[str], scopes: Collection[str]) -> dict[str, Outline]:
         """Return the outlines of the known ones among these that are in the scopes."""
-        numbers = np.minimum(np.fromiter(map(number_of, record_ids), np.int64, len(record_ids)), self._size - 1)
+        slots = self._slots.find(np.fromiter(map(number_of, record_ids), np.int64, len(record_ids)))
         wanted = {self._codes[scope] for scope in scopes if scope in self._codes}
-        there = [place for place, code in enumerate(self._texts["scope"][numbers].tolist()) if code in wanted]
-        rows = numbers[there]
+        if not wanted:
+            return {}
+        scoped: list[int] = np.where(slots == NONE, _NONE, self._texts["scope"][slots]).tolist()
+        there = [place for place, code in enumerate(scoped) if code in wanted]
+        rows = slots[there]
         codes: dict[str, list[int]] = {name: self._texts[name][rows].tolist() for name in _OUTLINE_TEXTS}
         texts: dict[str, list[Any]] = {name: [self._names[code] for code in some] for name, some in codes.items()}
         told: dict[str, list[Any]] = {name: column[rows].tolist() for name, column in self._outlined.items()}
@@ -221,30 +266,37 @@ class _Columns:
         )
         return dict(zip([record_ids[place] for place in there], outlines, strict=True))
 
-    def passing(self, where: RecordFilter) -> Flags:
-        """Apply all of a filter but what is unindexed; return a flag for each number, and one more."""
+    def passing(self, where: RecordFilter, also: Collection[str]) -> Numbers:
+        """Apply all of a filter but what is unindexed; return the numbers that pass.
+
+        `also` are records that its session has in common with another one.
+        """
         flags = self._any_of("scope", where.scopes)
         for condition in (*self._of_columns(where), *self._of_sets(where)):
             flags &= condition
-        return flags
+        if where.session_id:
+            told = self._any_of("session_id", [where.session_id])
+            told[self._known(numbers_of(list(also)))] = True
+            flags &= told
+        return self._numbers[flags]
 
     def _of_columns(self, where: RecordFilter) -> Iterator[Flags]:
         if not where.include_inactive:
-            yield self._live[: self._size]
+            yield self._live[: self._slots.count]
         for name in _BY_COLUMN.keys() & where.in_use:
             yield self._compared(_BY_COLUMN[name], getattr(where, name))
 
     def _compared(self, compares: Compares, wanted: Any) -> Flags:
         if compares.how == "from":
-            return self._occurred[: self._size] >= wanted
+            return self._occurred[: self._slots.count] >= wanted
         if compares.how == "before":
-            return self._occurred[: self._size] < wanted
+            return self._occurred[: self._slots.count] < wanted
         among = self._any_of(compares.column, [wanted] if compares.how == "equal" else wanted)
         return ~among if compares.how == "none of" else among
 
     def _of_sets(self, where: RecordFilter) -> Iterator[Flags]:
         if where.pinned:
-            yield self._pinned[: self._size]
+            yield self._pinned[: self._slots.count]
         if where.tags:
             yield self._tagged(where.tags)
         for tag in where.all_tags:
@@ -260,81 +312,82 @@ class _Columns:
         if where.exclude:
             yield ~self._these(where.exclude)
 
-    def in_session(self, session_id: str, also: Collection[str]) -> Flags:
-        flags, numbers = self._any_of("session_id", [session_id]), numbers_of(list(also))
-        flags[numbers[numbers < self._size]] = True
-        return flags
+    def noted_elsewhere(self, session: str) -> frozenset[str]:
+        """Return the ids of what is noted in another session."""
+        if session not in self._noted:  # Each source of a recall asks.
+            numbers: list[int] = self._numbers[~self._any_of("noted_in", [None, session])].tolist()
+            self._noted[session] = frozenset(make_id(RECORD, number) for number in numbers)
+        return self._noted[session]
 
-    def noted_elsewhere(self, session: str) -> NDArray[np.int64]:
-        return np.flatnonzero(~self._any_of("noted_in", [None, session]))
-
-    def newest(self, numbers: NDArray[np.int64], limit: int, before: Position | None = None) -> list[int]:
-        """Return at most `limit` of the numbers, newest `occurred_at` first, then the latest stored."""
+    def occurred(self, among: RecordSet, before: Position | None) -> tuple[Numbers, Instants]:
+        """Return the numbers of those of the records that are here, and when they occurred."""
+        there = np.flatnonzero(held_against(among, self._numbers))
+        numbers, occurred = self._numbers[there], self._occurred[there]
         if before:
-            at, occurred = before[0], self._occurred[numbers]
-            numbers = numbers[(occurred < at) | ((occurred == at) & (numbers < number_of(before[1])))]
-        return self._highest(numbers, self._occurred[numbers], limit)
+            is_before = (occurred < before[0]) | ((occurred == before[0]) & (numbers < number_of(before[1])))
+            return numbers[is_before], occurred[is_before]
+        return numbers, occurred
 
-    def balanced(self, numbers: NDArray[np.int64], limit: int, at: Instant, decay_hours: float) -> list[int]:
-        """Return at most `limit` of the numbers, by importance over age; one of the future is as young as can be."""
-        age = np.maximum(at - self._occurred[numbers], 0.0) / (3_600 * decay_hours)
-        return self._highest(numbers, self._importance[numbers] / (1.0 + age), limit)
+    def balanced(self, among: RecordSet, at: Instant, decay_hours: float) -> tuple[Numbers, Instants, Instants]:
+        """Return the numbers of those of the records that are here, when they occurred, and importance over age.
 
-    def counts(self, numbers: NDArray[np.int64], facet: Facet, most: int) -> dict[str, int]:
-        """Count the values of a facet among the numbers; return the `most` common ones, ties by the value."""
-        counted = Counter[str]()
+        One of the future is as young as can be.
+        """
+        there = np.flatnonzero(held_against(among, self._numbers))
+        occurred = self._occurred[there]
+        age = np.maximum(at - occurred, 0.0) / (3_600 * decay_hours)
+        return self._numbers[there], occurred, self._importance[there] / (1.0 + age)
+
+    def counts(self, among: RecordSet, facet: Facet) -> dict[str, int]:
+        """Count the values of a facet among those of the records that are here."""
+        there = held_against(among, self._numbers)
         if facet == "tag":
-            there = np.zeros(self._size, np.bool_)
-            there[numbers] = True
-            codes = self._tag_codes[there[self._tag_records]]
+            places = self._tag_places
+            codes = self._tag_codes[:places][there[self._tag_records[:places]]]
         else:
-            codes = self._texts[facet][numbers]
+            codes = self._texts[facet][: self._slots.count][there]
         texts, by_code = self._names, np.bincount(codes)
-        counted.update({str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE})
-        order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-        return {text: count for text, count in order[:most] if count}
-
-    def _highest(self, numbers: NDArray[np.int64], values: NDArray[np.float64], limit: int) -> list[int]:
-        """Return at most `limit` of the numbers, highest value first, ties by newest, then by the latest stored."""
-        if 0 < limit < len(numbers):  # Sort only those that may be returned, with all ties.
-            high = values >= np.partition(values, -limit)[-limit]
-            numbers, values = numbers[high], values[high]
-        order = np.lexsort((numbers, self._occurred[numbers], values))[::-1][:limit]
-        highest: list[int] = numbers[order].tolist()
-        return highest
+        return {str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE}
 
     def _any_of(self, name: str, wanted: Collection[str | None]) -> Flags:
         codes = [self._codes[text] for text in wanted if text in self._codes]
-        column = self._texts[name][: self._size]
+        column = self._texts[name][: self._slots.count]
         if len(codes) > _FEW:
             is_wanted = np.zeros(len(self._codes), np.bool_)
             is_wanted[codes] = True
             return is_wanted[column]
-        flags = np.zeros(self._size, np.bool_)
+        flags = np.zeros(self._slots.count, np.bool_)
         for code in codes:
             flags |= column == code
         return flags
 
     def _tagged(self, tags: Collection[str]) -> Flags:
-        flags = np.zeros(self._size, np.bool_)
+        flags = np.zeros(self._slots.count, np.bool_)
         for tag in tags:
             if (code := self._codes.get(tag)) is not None:
                 flags[self._tag_records[self._tag_codes == code]] = True
         return flags
 
     def _these(self, record_ids: Collection[str]) -> Flags:
-        flags = np.zeros(self._size, np.bool_)
-        flags[[number for number in map(number_of, record_ids) if number < self._size]] = True
+        flags = np.zeros(self._slots.count, np.bool_)
+        flags[self._known(np.fromiter(map(number_of, record_ids), np.int64, len(record_ids)))] = True
         return flags
 
-    def _make_room(self, number: int) -> None:
-        """Have a place for that number and the one after it."""
-        self._size = size = max(self._size, number + 2)
+    def _make_room(self, size: int) -> None:
         self._texts = {name: grown(column, size) for name, column in self._texts.items()}
         self._outlined = {name: grown(column, size) for name, column in self._outlined.items()}
         self._occurred, self._live = grown(self._occurred, size), grown(self._live, size)
         self._pinned, self._importance = grown(self._pinned, size), grown(self._importance, size)
         self._is_tagged = grown(self._is_tagged, size)
+
+
+def _highest(numbers: Numbers, occurred: Instants, values: Instants, limit: int) -> list[str]:
+    """Return ids of at most `limit` of the numbers, highest value first, ties by newest, then by the latest stored."""
+    if 0 < limit < len(numbers):  # Sort only those that may be returned, with all ties.
+        high = values >= np.partition(values, -limit)[-limit]
+        numbers, occurred, values = numbers[high], occurred[high], values[high]
+    highest: list[int] = numbers[np.lexsort((numbers, occurred, values))[::-1][:limit]].tolist()
+    return [make_id(RECORD, number) for number in highest]
 
 
 @lru_cache(1_024)  # Most turns have one of a few forms.

@@ -1,167 +1,357 @@
-"""Moves the indexes that are derived from the truth along its change sequence, all at once, between requests."""
+"""Holds what the indexes need of the memory, partition by partition, each at the revision of the requests that read it.
+
+A partition is loaded when a request first reads it, follows the truth when one reads it again, and makes room for
+others once all of them take more than a budget.
+"""
 
 from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
+from mcp_memory.domain.model.scopes import partition_of
+from mcp_memory.freed_memory import give_back_memory
 from mcp_memory.ports.changes import ChangeFeed, Place, Snapshot
 from mcp_memory.ports.records import MemoryReader
 
 MOST_FOLLOWED, ONE_BY_ONE = 1_000, 5
-"""An index is loaded again where more records changed than these, and than a fifth of all.
+"""A partition is loaded again where more of its records changed than these, and than a fifth of all.
 
 One by one, records cost five times as much as all at once.
 """
+DEFAULT_BYTES = 1 << 30
+"""The budget of all partitions in memory, some 230,000 records."""
+_MEASURED_APART_SECONDS = 10.0
+"""A partition that is only read is measured again so often: what is kept of its graph grows."""
+_GIVEN_BACK_BYTES = 64 << 20
+"""Evicted bytes from which on memory is returned to the system, which takes milliseconds."""
+_NOWHERE = Place(0)
 
 
-class DerivedIndex(Protocol):
-    """An index that is derived from the truth, and follows it."""
+class Part(Protocol):
+    """The part of an index that belongs to one partition. One thread changes it while nobody reads it."""
 
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        """Apply what changed after `since`; for 0, begin again with all of it. No request reads meanwhile.
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, about."""
+        ...
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        """Apply what changed in the partition after `since`; 0, for an empty part, means all. Return the rows read.
 
         Applying a change again has no effect.
         """
         ...
 
 
-_NOWHERE = Place(0)
+_Part_co = TypeVar("_Part_co", bound=Part, covariant=True)
+_Part = TypeVar("_Part", bound=Part)
 
 
-@dataclass(slots=True)
+class DerivedIndex(Protocol[_Part_co]):
+    """An index that is derived from the truth: it makes its parts, and the follower keeps them."""
+
+    def new_part(self) -> _Part_co:
+        """Return an empty part."""
+        ...
+
+    def forget(self, part: Any) -> None:
+        """Forget what was made of a part: it is about to change, or to be evicted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfFigures:
+    """Counts of what is in memory now, and of loads, evictions and rows since the start."""
+
+    partitions: int = 0
+    bytes: int = 0
+    loads: int = 0
+    evictions: int = 0
+    caught_up: int = 0
+    """Rows that were read to follow, without those of loads."""
+
+
+@dataclass(slots=True, eq=False)
+class _Shelf:
+    """A partition in memory: each index's part, with the place that it has applied."""
+
+    place: Place
+    """The place at which requests read it at present."""
+    parts: dict[DerivedIndex[Any], tuple[Part, Place]] = field(
+        default_factory=dict[DerivedIndex[Any], tuple[Part, Place]]
+    )
+    requests: int = 0
+    bytes: int = 0
+    measured_at: float = 0.0
+    loading: threading.Lock = field(default_factory=threading.Lock)
+
+    def measure(self) -> None:
+        self.bytes = sum(part.bytes for part, _ in [*self.parts.values()])
+        self.measured_at = time.monotonic()
+
+    def is_for(self, place: Place) -> bool:
+        """Return True where a request at that place may read it: it can be brought there, and nobody reads another."""
+        return (
+            self.place == place
+            if self.requests
+            else all(at.revision <= place.revision for _, at in self.parts.values())
+        )
+
+
+@dataclass(slots=True, eq=False)
 class _Moment:
-    """The indexes' current snapshot, and the number of requests that read it; `number` counts the snapshots taken."""
+    """A snapshot, the number of requests that read it, and places of partitions; `number` counts the snapshots."""
 
     snapshot: Snapshot
     number: int
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
     requests: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request, with the partitions that it holds, and the parts that it read by index and scopes."""
+
+    follower: Follower
+    moment: _Moment
+    shelves: dict[str, _Shelf] = field(default_factory=dict[str, _Shelf])
+    read: dict[tuple[DerivedIndex[Any], tuple[str, ...]], Mapping[str, Any]] = field(
+        default_factory=dict[tuple[DerivedIndex[Any], tuple[str, ...]], Mapping[str, Any]]
+    )
 
 
 class Follower:
     """Implements `Snapshots`: each request has one revision, in the truth and in every index. Thread-safe.
 
-    The first request that finds a newer revision updates every index; it waits for unfinished requests of an earlier
-    revision. Requests that waited share the snapshot taken meanwhile, so that none of them waits twice, however much is
-    written.
+    A partition is at one place at a time. A request that names a partition which others read at an earlier place waits
+    for these; those that waited share the snapshot taken meanwhile, so that not each of them moves it on. One partition
+    never waits for another, nor for its loading. A partition that a request did not name when it began, and that others
+    read at a place of their own, it loads for itself.
     """
 
-    def __init__(self, records: MemoryReader) -> None:
+    def __init__(self, records: MemoryReader, most_bytes: int = DEFAULT_BYTES) -> None:
         self.records = records
-        self.stored_embedder: str | None = None
-        """The embedder of the truth's vectors, at the revision of the indexes."""
-        self._applied: dict[DerivedIndex, Place] = {}
+        self._most_bytes = most_bytes
+        self._shelves: dict[str, _Shelf] = {}
+        """By partition, the one that was asked for last at the end."""
         self._newest: _Moment | None = None
-        self._taken = self._requests = 0
+        self._taken = self._loads = self._evictions = self._caught_up = self._evicted_bytes = 0
+        self._waiting: list[Collection[str]] = []
         self._turn = threading.Condition()
-        self._joining = threading.Lock()
 
     @contextmanager
-    def reading(self, index: DerivedIndex) -> Generator[int]:
-        """Hold the request as `snapshot` does, and the index with it.
-
-        The first request that reads an index loads it whole. From then on the index moves with the others.
-        """
+    def reading(self, index: DerivedIndex[_Part], scopes: Sequence[str]) -> Generator[Mapping[str, _Part]]:
+        """Hold the request as `snapshot` does; yield the index's part of each partition of the scopes."""
         held = _held.get()
-        if held is not None and held[0] is self and index in self._applied:  # Thirty times in a recall.
-            yield held[1].snapshot.revision
+        if held is not None and held.follower is self:  # Thirty times in a recall.
+            yield self._parts(held, index, tuple(scopes))
             return
-        with self.snapshot() as revision:
-            if index not in self._applied and (held := _held.get()):
-                with self._joining:
-                    if index not in self._applied:
-                        self._tell({index: _NOWHERE}, _place_of(held[1].snapshot))
-            yield revision
+        with self.snapshot(scopes), self.reading(index, scopes) as parts:
+            yield parts
 
     @contextmanager
-    def snapshot(self) -> Generator[int]:
+    def snapshot(self, scopes: Collection[str] = ()) -> Generator[int]:
         held = _held.get()
-        if held is not None and held[0] is self:
-            yield held[1].snapshot.revision
+        if held is not None and held.follower is self:
+            yield held.moment.snapshot.revision
             return
-        moment = self._enter()
-        token = _held.set((self, moment))
+        request = self._enter({partition_of(scope) for scope in scopes})
+        token = _held.set(request)
         try:
-            with moment.snapshot.reading() as revision:
+            with request.moment.snapshot.reading() as revision:
                 yield revision
         finally:
             _held.reset(token)
-            self._leave(moment)
+            self._leave(request)
 
-    def _enter(self) -> _Moment:
+    def figures(self) -> ShelfFigures:
+        """Return what is in memory, and what was loaded and evicted."""
+        with self._turn:
+            return ShelfFigures(
+                partitions=len(self._shelves),
+                bytes=sum(shelf.bytes for shelf in self._shelves.values()),
+                loads=self._loads,
+                evictions=self._evictions,
+                caught_up=self._caught_up,
+            )
+
+    def forget(self) -> None:
+        """Evict every partition that no request reads: the next one loads it again."""
+        self._evict(0)
+
+    def _enter(self, partitions: Collection[str]) -> _Request:
         with self._turn:
             taken_before = self._taken
-            while (moment := self._shared(taken_before) or self._taken_now()) is None:
-                self._turn.wait()
-            moment.requests += 1
-            self._requests += 1
-            return moment
+            request = self._admitted(partitions)
+            if request is None:
+                self._waiting.append(partitions)
+                try:
+                    while request is None:
+                        self._turn.wait()
+                        request = self._joined(taken_before, partitions) or self._admitted(partitions)
+                finally:
+                    self._waiting.remove(partitions)
+            return request
 
-    def _leave(self, moment: _Moment) -> None:
+    def _leave(self, request: _Request) -> None:
+        now = time.monotonic()
         with self._turn:
-            moment.requests -= 1
-            self._requests -= 1
-            if not moment.requests:
-                moment.snapshot.close()
-            if not self._requests:
-                self._turn.notify_all()
+            for partition, shelf in request.shelves.items():
+                if now > shelf.measured_at + _MEASURED_APART_SECONDS:
+                    shelf.measure()
+                shelf.requests -= 1
+                if not shelf.requests and self._shelves.get(partition) is shelf:
+                    self._turn.notify_all()
+            self._release(request.moment)
 
-    def _shared(self, taken_before: int) -> _Moment | None:
-        """Return the newest snapshot, if it was taken while this request waited and a request still reads it."""
+    def _release(self, moment: _Moment) -> None:
+        moment.requests -= 1
+        if not moment.requests:
+            moment.snapshot.close()
+
+    def _joined(self, taken_before: int, partitions: Collection[str]) -> _Request | None:
+        """Join the newest snapshot, if it was taken while this request waited, is still read, and can be read by it."""
         newest = self._newest
-        return newest if newest and newest.requests and newest.number > taken_before else None
+        if newest and newest.requests and newest.number > taken_before and newest.places.keys() >= set(partitions):
+            return self._held_at(newest, partitions)
+        return None
 
-    def _taken_now(self) -> _Moment | None:
-        """Take a snapshot at which every index is current; None where requests of an older revision must end first."""
-        snapshot = self.records.pin()
+    def _admitted(self, partitions: Collection[str]) -> _Request | None:
+        """Take a snapshot; None where requests at other places must end first."""
+        known = {*partitions}.union(*self._waiting)
+        snapshot = self.records.pin(known)
         try:
-            now = _place_of(snapshot)
-            behind = {index: applied for index, applied in self._applied.items() if applied != now}
-            if self._requests and self._newest and _place_of(self._newest.snapshot) != now:
-                snapshot.close()
-                return None
-            if behind:
-                with snapshot.reading():
-                    self._tell(behind, now)
+            self._taken += 1
+            moment = _Moment(snapshot=snapshot, number=self._taken)
+            self._ask(moment, known)
+            request = self._held_at(moment, partitions)
         except BaseException:
             snapshot.close()
             raise
-        self._taken += 1
-        self._newest = _Moment(snapshot=snapshot, number=self._taken)
-        return self._newest
+        if request is None:
+            snapshot.close()
+        else:
+            self._newest = moment
+        return request
 
-    def _tell(self, behind: Mapping[DerivedIndex, Place], now: Place) -> None:
-        """Bring indexes, each from the change that it has applied, to the snapshot that is being read.
+    def _held_at(self, moment: _Moment, partitions: Collection[str]) -> _Request | None:
+        for partition in partitions:
+            shelf = self._shelves.get(partition)
+            if shelf and not shelf.is_for(moment.places[partition]) and (shelf.requests or moment.requests):
+                return None
+        moment.requests += 1
+        request = _Request(self, moment)
+        for partition in partitions:
+            self._hold(request, partition)
+        return request
 
-        One that fails may hold half of it, so the next request that reads it loads it again.
+    def _hold(self, request: _Request, partition: str) -> _Shelf:
+        place = request.moment.places[partition]
+        shelf = self._shelves.pop(partition, None) or _Shelf(place)
+        self._shelves[partition] = request.shelves[partition] = shelf
+        shelf.place = place
+        shelf.requests += 1
+        return shelf
+
+    def _ask(self, moment: _Moment, partitions: Collection[str]) -> None:
+        """Learn the places of partitions at a moment."""
+        if unknown := [partition for partition in partitions if partition not in moment.places]:
+            with moment.snapshot.reading():
+                found = self.records.revisions(unknown)
+            moment.places.update({partition: found.get(partition, _NOWHERE) for partition in unknown})
+
+    def _parts(self, request: _Request, index: DerivedIndex[_Part], scopes: tuple[str, ...]) -> Mapping[str, _Part]:
+        read = request.read.get((index, scopes))
+        if read is None:
+            partitions = dict.fromkeys(map(partition_of, scopes))
+            self._ask(request.moment, partitions)
+            read = {each: self._part(index, each, self._shelf(request, each)) for each in partitions}
+            request.read[index, scopes] = read
+        return read
+
+    def _shelf(self, request: _Request, partition: str) -> _Shelf:
+        """Return a partition for a request, of its own where others read it at another place."""
+        with self._turn:
+            if (shelf := request.shelves.get(partition)) is not None:
+                return shelf
+            place, shelf = request.moment.places[partition], self._shelves.get(partition)
+            if shelf is None or shelf.is_for(place):
+                return self._hold(request, partition)
+            shelf = request.shelves[partition] = _Shelf(place, requests=1)
+            return shelf
+
+    def _part(self, index: DerivedIndex[_Part], partition: str, shelf: _Shelf) -> _Part:
+        """Return an index's part of a partition, brought to the shelf's place; one thread does so, others wait."""
+        part, applied = shelf.parts.get(index, (None, _NOWHERE))
+        if part is None or applied != shelf.place:
+            with shelf.loading:
+                part, applied = shelf.parts.pop(index, (None, _NOWHERE))
+                if part is None or applied != shelf.place:
+                    part = self._brought(index, partition, part, applied, shelf.place)
+                shelf.parts[index] = part, shelf.place
+                shelf.measure()
+            self._evict(self._most_bytes)
+        return part  # pyright: ignore[reportReturnType] - what the index itself has made
+
+    def _brought(
+        self, index: DerivedIndex[_Part], partition: str, part: Part | None, applied: Place, place: Place
+    ) -> Part:
+        """Follow the truth from one place to another; one part that is far behind begins again.
+
+        A part that fails may hold half of it, so it is dropped.
         """
-        self.stored_embedder = self.records.embedder_id()
-        near = {applied: self._is_near(applied) for applied in set(behind.values())}
-        for index, applied in behind.items():
+        if part is not None and self._is_near(partition, applied, place):
+            index.forget(part)
+            read = part.follow(self.records, applied.revision, partition)
             with self._turn:
-                self._applied.pop(index, None)
-            if near[applied]:
-                index.follow(self.records, applied.revision)
-            else:
-                with _no_collections():
-                    index.follow(self.records, 0)
-            with self._turn:
-                self._applied[index] = now
+                self._caught_up += read
+            return part
+        part = index.new_part()
+        if place.revision:
+            with _no_collections():
+                part.follow(self.records, 0, partition)
+        with self._turn:
+            self._loads += 1
+        return part
 
-    def _is_near(self, applied: Place) -> bool:
+    def _is_near(self, partition: str, applied: Place, place: Place) -> bool:
         """Return True where telling what changed since costs less than loading all.
 
-        False where nothing was applied, or a write that has been lost.
+        False where nothing was applied, or what is no more: a write that has been lost, or one later than this moment.
         """
-        if not applied.revision or not self.records.has_write(applied.last_write):
+        if not 0 < applied.revision <= place.revision or not self.records.has_write(applied.last_write):
             return False
-        changed = self.records.count_changed(applied.revision)
-        return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all()
+        changed = self.records.count_changed(applied.revision, partition)
+        return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all(partition)
+
+    def _evict(self, most_bytes: int) -> None:
+        """Drop the partitions that nobody has asked for the longest, until the others take no more than that."""
+        dropped = list[_Shelf]()  # Their memory is freed outside of the lock.
+        with self._turn:
+            left = sum(shelf.bytes for shelf in self._shelves.values())
+            for partition, shelf in [*self._shelves.items()] if left > most_bytes or not most_bytes else ():
+                if left <= most_bytes and most_bytes:
+                    break
+                if not shelf.requests:
+                    dropped.append(self._shelves.pop(partition))
+                    left -= shelf.bytes
+            self._evictions += len(dropped)
+            self._evicted_bytes += sum(shelf.bytes for shelf in dropped)
+            is_much = self._evicted_bytes >= _GIVEN_BACK_BYTES
+            self._evicted_bytes *= not is_much
+        for shelf in dropped:
+            for index, (part, _) in shelf.parts.items():
+                index.forget(part)
+        del dropped
+        if is_much:
+            give_back_memory()
 
 
 @contextmanager
@@ -176,8 +366,4 @@ def _no_collections() -> Generator[None]:
             gc.enable()
 
 
-def _place_of(snapshot: Snapshot) -> Place:
-    return Place(snapshot.revision, snapshot.last_write)
-
-
-_held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)
+_held: ContextVar[_Request | None] = ContextVar("_held", default=None)

@@ -1,4 +1,4 @@
-"""Arrays that are indexed by the number in a record's id, as filters, keywords, vectors and the graph hold them."""
+"""Arrays that are indexed by the number in a record's id, or by its slot in a part of an index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from mcp_memory.domain.model.ids import ALPHABET, WIDTH, RecordSet, number_of
 
 NONE = -1
-"""The shelf and the row of an unknown record."""
+"""The slot, the shelf and the row of an unknown record."""
+MOST_SPREAD, LEAST_TABLE = 16, 1_024
+"""A table over all numbers is kept up to so many numbers a record; any part may have one of the other length."""
 _Value = TypeVar("_Value", bound=np.generic)
 
 Flags = NDArray[np.bool_]
@@ -75,16 +77,99 @@ def grown(column: NDArray[_Value], length: int) -> NDArray[_Value]:
     return longer
 
 
+class RecordSlots:
+    """Numbers the records of a part of an index: each has a slot, counted from 0, for as long as the part exists.
+
+    The slots are found by a table over all numbers, or, where few of these are the part's, in a sorted list of its own.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.numbers = np.zeros(0, np.int64)
+        """The number of the record in each slot; then zeros."""
+        self._table: NDArray[np.int32] | None = np.zeros(0, np.int32)
+        """By number, the slot plus one; 0 for none."""
+        self._sorted: tuple[Numbers, NDArray[np.int32]] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
+        """The numbers in order and their slots, where there is no table."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        found = sum(each.nbytes for each in self._sorted) if self._table is None else self._table.nbytes
+        return found + self.numbers.nbytes
+
+    def find(self, numbers: Numbers) -> NDArray[np.int32]:
+        """Return the slot of each number, NONE for those that have none."""
+        if self._table is not None:
+            return entries(self._table, numbers)
+        known, slots = self._sorted
+        if not len(known):
+            return np.full(len(numbers), NONE, np.int32)
+        at = known.searchsorted(numbers)
+        at[at == len(known)] = 0
+        return np.where(known[at] == numbers, slots[at], np.int32(NONE))
+
+    def find_one(self, number: int) -> int:
+        """Return the slot of one number, or NONE."""
+        if self._table is not None:
+            return self._table.item(number) - 1 if number < len(self._table) else NONE
+        known, slots = self._sorted
+        at = int(known.searchsorted(number))
+        return slots.item(at) if at < len(known) and known[at] == number else NONE
+
+    def add(self, numbers: Numbers) -> NDArray[np.int32]:
+        """Return the slot of each of these different numbers, the next ones for those that have none."""
+        slots = self.find(numbers)
+        is_new = slots == NONE
+        new = numbers[is_new]
+        if len(new):
+            slots[is_new] = np.arange(self.count, self.count + len(new), dtype=np.int32)
+            self.numbers = grown(self.numbers, self.count + len(new))
+            self.numbers[self.count : self.count + len(new)] = new
+            self.count += len(new)
+            self._index(new, slots[is_new])
+        return slots
+
+    def _index(self, new: Numbers, slots: NDArray[np.int32]) -> None:
+        end, most = int(new.max()) + 1, self.count * MOST_SPREAD + LEAST_TABLE
+        if self._table is None:
+            known, before = self._sorted
+            end = max(end, int(known[-1]) + 1)
+            if 2 * end <= most:  # Many have come since: half, so that it is not made and dropped in turns.
+                self._table = np.zeros(end, np.int32)
+                self._table[self.numbers[: self.count]] = np.arange(1, self.count + 1)
+                self._sorted = (known[:0], before[:0])
+                return
+        elif end <= max(most, len(self._table)):
+            self._table = grown(self._table, end)
+            self._table[new] = slots + 1
+            return
+        else:
+            self._table = None
+            new, slots = self.numbers[: self.count], np.arange(self.count, dtype=np.int32)
+            known, before = new[:0], slots[:0]
+        # Nearly always newer than all: a sort of two runs takes linear time.
+        both, every = np.concatenate([known, new]), np.concatenate([before, slots])
+        order = np.argsort(both, kind="stable")
+        self._sorted = (both[order], every[order])
+
+
 class RecordRows:
     """The shelf of each record, and its row there. A shelf is the part of an index that belongs to one scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: RecordSlots | None = None) -> None:
         self._scopes: list[str] = []
         self._shelf_of: dict[str, int] = {}
-        self._shelves = np.zeros(0, np.int32)
-        """By number, the shelf plus one; 0 for none."""
-        self._rows = np.zeros(0, np.int32)
+        self._slots = slots or RecordSlots()
+        self._shelves = np.zeros(1, np.int32)
+        """By slot, the shelf plus one; 0 for none, as in the place after the last slot."""
+        self._rows = np.zeros(1, np.int32)
         """Likewise the row."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        return self._slots.bytes + self._shelves.nbytes + self._rows.nbytes
 
     def shelf(self, scope: str) -> int:
         """Return the number of a scope's shelf, a new one where it has none."""
@@ -95,34 +180,37 @@ class RecordRows:
 
     def scope_of(self, number: int) -> str | None:
         """Return the scope on whose shelf a record is; None for a record on none."""
-        shelf = self._shelves.item(number) if number < len(self._shelves) else 0
+        shelf = self._shelves.item(self._slots.find_one(number))
         return self._scopes[shelf - 1] if shelf else None
 
     def scopes_of(self, record_ids: Collection[str]) -> list[str | None]:
         """Return the same for each of these records."""
         scopes = [*self._scopes, None]  # The last one, -1: no scope.
-        shelves: list[int] = entries(self._shelves, _numbers(record_ids)).tolist()
-        return [scopes[shelf] for shelf in shelves]
+        shelves: list[int] = self._shelves[self._slots.find(_numbers(record_ids))].tolist()
+        return [scopes[shelf - 1] for shelf in shelves]
 
     def row(self, number: int, shelf: int) -> int:
         """Return a record's row on a shelf, or NONE."""
-        if number >= len(self._shelves) or self._shelves[number] != shelf + 1:
-            return NONE
-        return self._rows.item(number) - 1
+        slot = self._slots.find_one(number)
+        return self._rows.item(slot) - 1 if self._shelves[slot] == shelf + 1 else NONE
 
     def rows(self, record_ids: Collection[str], shelf: int) -> Numbers:
         """Return each record's row on a shelf, NONE for those that are not there."""
-        numbers = _numbers(record_ids)
-        is_there = entries(self._shelves, numbers) == shelf
-        return np.where(is_there, entries(self._rows, numbers), NONE).astype(np.int64)
+        slots = self._slots.find(_numbers(record_ids))
+        return np.where(self._shelves[slots] == shelf + 1, self._rows[slots] - 1, NONE).astype(np.int64)
 
     def put(self, numbers: Numbers, shelf: int, rows: Numbers) -> None:
         """Give each record its row on a shelf, in place of any other."""
-        length = int(numbers.max(initial=NONE)) + 1
+        slots = self._slots.add(numbers)
+        self.make_room()
+        self._shelves[slots] = shelf + 1
+        self._rows[slots] = rows + 1
+
+    def make_room(self) -> None:
+        """Have a place for each slot, also for those that others have added, and one after them."""
+        length = self._slots.count + 1
         self._shelves, self._rows = grown(self._shelves, length), grown(self._rows, length)
-        self._shelves[numbers] = shelf + 1
-        self._rows[numbers] = rows + 1
 
     def remove(self, number: int) -> None:
         """Forget the place of a record that is on a shelf."""
-        self._shelves[number] = 0
+        self._shelves[self._slots.find_one(number)] = 0

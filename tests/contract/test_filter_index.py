@@ -208,8 +208,12 @@ def test_what_is_noted_elsewhere_is_known_after_every_change(
             noted = replace(BLANK, id=transaction.next_id("r"), status="noted", agent="ann", session_id=session)
             transaction.insert(replace(noted, text=f"n{len(ids)}"), unit_vectors(1), [], [])
             ids.append(noted.id)
-        assert index.noted_elsewhere("ann/s1") == index.noted_elsewhere("ann/s1") == frozenset(ids[1:])
-    assert index.noted_elsewhere("ann/s2") == frozenset(ids[:1])
+        assert (
+            index.noted_elsewhere("ann/s1", [BLANK.scope])
+            == index.noted_elsewhere("ann/s1", [BLANK.scope])
+            == frozenset(ids[1:])
+        )
+    assert index.noted_elsewhere("ann/s2", [BLANK.scope]) == frozenset(ids[:1])
 
 
 @settings(max_examples=30, deadline=None)
@@ -233,13 +237,15 @@ def test_what_passes_is_what_the_truth_lets_pass(
             assert set(filter(index.passing(where).__contains__, known)) == wanted
             assert len(index.passing(where)) == len(wanted)
             limit = data.draw(st.integers(0, 5))
-            assert list(index.newest(index.passing(where), limit)) == list(truth.list_ids(where, "occurred", limit))
+            assert list(index.newest(index.passing(where), where.scopes, limit)) == list(
+                truth.list_ids(where, "occurred", limit)
+            )
             in_order, passing = truth.list(where, "occurred", 1_000), index.passing(where)
             for place, record in enumerate(in_order):
-                after = list(index.newest(passing, 3, (record.occurred_at, record.id)))
+                after = list(index.newest(passing, where.scopes, 3, (record.occurred_at, record.id)))
                 assert after == [each.id for each in in_order[place + 1 : place + 4]]
             for facet in get_args(Facet):
-                assert list(index.counts(passing, facet, 2).items()) == counted(truth, where, facet)[:2]
+                assert list(index.counts(passing, where.scopes, facet, 2).items()) == counted(truth, where, facet)[:2]
             assert list(index.balanced(where, limit, 250.0, 0.1)) == balanced(truth, where, 250.0, 0.1)[:limit]
         truth.close()
         other.close()
@@ -300,8 +306,8 @@ def test_a_tag_counts_once_a_record_however_often_it_is_given(make: Make, store:
     for importance in range(1, 9):
         with store.write() as transaction:
             transaction.update(replace(record, importance=float(importance)))
-        assert index.counts(index.passing(where), "tag", 10) == {"night": 1, "ops": 1}
+        assert index.counts(index.passing(where), where.scopes, "tag", 10) == {"night": 1, "ops": 1}
     with store.write() as transaction:
         transaction.update(replace(record, tags=("night",)))
-    assert index.counts(index.passing(where), "tag", 10) == {"night": 1}
+    assert index.counts(index.passing(where), where.scopes, "tag", 10) == {"night": 1}
     assert len(index.passing(replace(where, tags=frozenset({"ops"})))) == 0

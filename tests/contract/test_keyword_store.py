@@ -133,7 +133,7 @@ def test_what_shares_no_word_is_not_found(keywords: KeywordStore, add: Add) -> N
     assert keywords.search(["port"], [THERE], 10) == {}
     assert keywords.scores(["port"], [HERE], []) == {}
     assert keywords.rarity([], [THERE]) == Rarity(records=0, information=0)
-    assert keywords.neighbours([record.id, "r-unknown"]) == {}
+    assert keywords.neighbours([record.id, "r-unknown"], [HERE]) == {}
     once = keywords.search(["port"], [HERE], 10)
     assert list(once) == [record.id]
     assert keywords.search(["port"], [HERE, HERE], 10) == once
@@ -313,12 +313,12 @@ def test_what_is_excluded_is_not_read_on_into_either(keywords: KeywordStore, add
 def test_turns_close_ranks_when_one_between_them_goes(keywords: KeywordStore, store: RecordStore, add: Add) -> None:
     """R9: what is retired or erased is no longer read on into; what is said differently now, is."""
     first, second, third = (add(text, speaker="Ann") for text in ("alpha", "beta", "gamma"))
-    assert keywords.neighbours([first.id, second.id, third.id]) == {
+    assert keywords.neighbours([first.id, second.id, third.id], [HERE]) == {
         first.id: [second.id],
         second.id: [first.id, third.id],
         third.id: [second.id],
     }
-    assert keywords.neighbours([first.id]) == {first.id: []}, "the one beside it is not asked about"
+    assert keywords.neighbours([first.id], [HERE]) == {first.id: []}, "the one beside it is not asked about"
     with store.write() as transaction:
         transaction.update(replace(second, text="delta"), VECTOR)
     assert set(keywords.search(["delta"], [HERE], 10)) == {first.id, second.id, third.id}
@@ -326,10 +326,10 @@ def test_turns_close_ranks_when_one_between_them_goes(keywords: KeywordStore, st
     with store.write() as transaction:
         transaction.update(replace(second, text="delta", status="retired"))
     assert keywords.search(["delta"], [HERE], 10) == {}
-    assert keywords.neighbours([first.id]) == {}
+    assert keywords.neighbours([first.id], [HERE]) == {}
     with store.write() as transaction:
         transaction.erase([second.id])
-    assert keywords.neighbours([first.id, third.id]) == {first.id: [third.id], third.id: [first.id]}
+    assert keywords.neighbours([first.id, third.id], [HERE]) == {first.id: [third.id], third.id: [first.id]}
     assert set(keywords.search(["gamma"], [HERE], 10)) == {first.id, third.id}
 
 
@@ -472,7 +472,7 @@ def test_search_follows_the_formula_after_any_history(
             told = sorted(each.scores(terms, scopes, known).items(), key=lambda hit: hit[::-1], reverse=True)
             assert_exactly(dict(told), oracle(stored, terms, scopes, known, ()), len(known))
         assert keywords.rarity(terms, scopes) == make(other).rarity(terms, scopes)
-        assert keywords.neighbours(known) == make(other).neighbours(known) == turns_beside(stored)
+        assert keywords.neighbours(known, SCOPES) == make(other).neighbours(known, SCOPES) == turns_beside(stored)
         truth.close()
         other.close()
 

@@ -24,7 +24,8 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
-from mcp_memory.stores.vectors.exact import _BLOCK, ExactVectorStore  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+from mcp_memory.stores.vectors.scope_matrix import BLOCK
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 from tests.reloaded import ReloadingFollower
 
@@ -289,7 +290,7 @@ def test_many_vectors_at_once_find_what_each_finds(open_store: Callable[..., Rec
     """R5: of records with several windows, across the blocks in which rows are read."""
     store = open_store()
     with store.write() as transaction:
-        for seed in range(_BLOCK + 40):
+        for seed in range(BLOCK + 40):
             record = replace(BLANK, id=transaction.next_id("r"), status="retired" if seed % 7 == 0 else "new")
             transaction.insert(record, unit(seed, 1 + seed % 2), (), ())
     vectors = [unit(20_000 + turn)[0] for turn in range(3)]

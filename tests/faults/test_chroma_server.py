@@ -114,7 +114,7 @@ def test_one_process_has_the_server_and_others_answer_exactly(memory: Memory, op
     other.settle()
     other.assert_chroma_answers()
     assert other.store.state().records == 402
-    assert {key.partition("#")[0] for key in server.keys_of(other)} == set(other.exact.live_ids()[SCOPE])
+    assert {key.partition("#")[0] for key in server.keys_of(other)} == set(other.exact.live_ids(SCOPE))
 
 
 def test_what_is_sent_keeps_to_the_limits_of_the_cloud(memory: Memory, proxy: Proxy) -> None:
@@ -163,9 +163,9 @@ def test_a_server_that_goes_and_comes_back(memory: Memory, server: Server, data:
 def test_a_server_killed_while_keys_that_are_there_are_written_again(memory: Memory, server: Server) -> None:
     """O4.1: as in a directory; the mark is on disk before the change."""
     memory.settle()
-    ids = [*memory.exact.live_ids()[SCOPE]]
+    ids = [*memory.exact.live_ids(SCOPE)]
     state = state_of(memory.directory)
-    assert (state["clean"], state["applied"]) == (True, memory.exact.catch_up())
+    assert (state["clean"], state["applied"]) == (True, memory.exact.revision())
     links = len(memory.links)
     with writing_again(memory):
         until(lambda: not state_of(memory.directory)["clean"])
@@ -218,7 +218,7 @@ def test_a_server_that_takes_connections_and_never_answers(
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_erased_record_goes_from_the_server(memory: Memory, server: Server, is_there: bool) -> None:
     """R9: at once where it can be reached, else when it is back."""
-    gone = memory.exact.catch_up() and memory.exact.live_ids()[SCOPE][7]
+    gone = memory.exact.revision() and memory.exact.live_ids(SCOPE)[7]
     assert isinstance(gone, str)
     memory.settle()
     assert any(key.startswith(gone) for key in server.keys_of(memory))
@@ -243,7 +243,7 @@ def test_a_process_that_keeps_no_index_erases_from_the_server(
     What the server holds besides is not in doubt.
     """
     memory.settle()
-    gone = memory.exact.live_ids()[SCOPE][7]
+    gone = memory.exact.live_ids(SCOPE)[7]
     command = opened()
     if not is_held:
         memory.close()

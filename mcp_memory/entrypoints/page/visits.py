@@ -116,7 +116,7 @@ class Visit:
 
     def reads(self) -> None:
         """Answer of the newest revision alone, until `reading` is closed. Write nothing meanwhile."""
-        self.reading.enter_context(self.app.one_revision())
+        self.reading.enter_context(self.app.one_revision(self.caller, self.reader))
 
     @property
     def now(self) -> float:

@@ -123,7 +123,7 @@ class AssembleContext:
         # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
         is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip()).strategy != "recent"
         read = self._read(request.query.strip()) if is_needed else None
-        with self._snapshots.snapshot() as revision:
+        with self._snapshots.snapshot(caller.scopes) as revision:
             places = self._records.revisions(partitions_of(caller.scopes))
             built = self._follow_ups.built(key, places)
             is_cached = built is not None

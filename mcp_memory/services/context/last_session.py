@@ -75,7 +75,7 @@ class LastSessionReader:
             return LastSession()
         # Sessions of two agents may have one name.
         where = replace(question.where, session_id=last.session_id)
-        newest = self._filters.newest(self._filters.passing(where), TURNS_READ)
+        newest = self._filters.newest(self._filters.passing(where), where.scopes, TURNS_READ)
         raw = self._filters.passing(replace(where, kinds=RAW))
         used = readable(self._records, question, [each for each in newest if each in raw])
         used = [each for each in used if each.agent == last.agent]
@@ -96,9 +96,8 @@ class LastSessionReader:
     ) -> Iterator[Record]:
         """Yield what the agent stored, newest first, without what is shown already, `there`."""
         lasting, current = among(where, LASTING_KINDS - NO_NOTES), question.stack.current
-        newest = (
-            self._filters.newest(self._filters.passing(replace(where, kinds=lasting)), TURNS_READ) if lasting else ()
-        )
+        kept = self._filters.passing(replace(where, kinds=lasting)) if lasting else None
+        newest = self._filters.newest(kept, where.scopes, TURNS_READ) if kept is not None else ()
         for each in readable(self._records, question, newest):
             # What it noted elsewhere competes by the goal.
             if each.agent == agent and each.id not in there and (current is None or each.task_id == current.id):

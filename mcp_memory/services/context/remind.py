@@ -141,7 +141,7 @@ class Remind:
             return Reminder()
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         self._embed_choices(read, known, caller)
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot(caller.scopes):
             stack = stack_of(self._records, caller)
             where = self._filter(known, stack, caller)
             found = self._found(read, known, where, caller)
@@ -182,7 +182,7 @@ class Remind:
         said = RecordFilter(scopes=caller.scopes, kinds=SPOKEN)
         if read.query.vector is None or not self._records.count_unembedded(said):
             return
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot(caller.scopes):
             where = replace(self._filter(known, stack_of(self._records, caller), caller), kinds=SPOKEN)
             ranking = self._searcher.rank(read, where, is_unasked=True)
             ids = [hit.id for hit in ranking.hits if "vector" not in hit.raw][:LOOKED_AT]

@@ -140,7 +140,7 @@ class Remember:
         self, drafts: Sequence[RecordDraft], outcomes: Sequence[Remembered], caller: Caller
     ) -> tuple[list[Remembered], Mapping[str, Sequence[str]]]:
         """Add near-duplicates and contradictions to the outcomes; find what the new records stand on, by their ids."""
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot(caller.scopes):
             advised = [self._with_near(*each, caller) for each in zip(drafts, outcomes, strict=True)]
             found = {
                 one.id: self._grounds(draft.item, one.id, caller.in_session(draft.item.session_id))

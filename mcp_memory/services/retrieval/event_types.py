@@ -33,7 +33,7 @@ def of_event_types(where: RecordFilter, asked: Iterable[str], filters: FilterInd
     visible = RecordFilter(scopes=where.scopes, hidden_branches=where.hidden_branches, kinds=_EVENTS)
     visible = replace(visible, include_inactive=True)
     stored: defaultdict[str, list[str]] = defaultdict(list)
-    counted = filters.counts(filters.passing(visible), "event_type", MOST_TYPES)
+    counted = filters.counts(filters.passing(visible), where.scopes, "event_type", MOST_TYPES)
     for each in counted:
         stored[_folded(each)].append(each)
     for folded, each in wanted.items():

@@ -111,7 +111,7 @@ class Recall:
             raise InvalidRequest("valid_at needs a query: what was true then?")
         # Embedding takes long: before the snapshot.
         read = self._searcher.read(request.query) if request.query.strip() else None
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot(caller.scopes):
             seen = newest_of(self._records.revisions(partitions_of(caller.scopes)))
             if request.ids:
                 answer = self._open(request, caller, budget)
@@ -132,6 +132,12 @@ class Recall:
 
     def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
+        self._records.ahead(
+            self._records.open_branches,
+            lambda: self._records.places(caller),
+            lambda: self._records.tasks_near(caller.namespace, (), "open"),
+            lambda: self._records.count_unembedded(RecordFilter(scopes=caller.scopes)),
+        )
         where, then = self._asked(request, caller)
         stack = Stack() if then else standing(self._records, caller)
         _, true_at = self._searcher.moments(None, request.valid_at)
@@ -145,7 +151,14 @@ class Recall:
         relevant = (hit for hit in ranking.bearing if hit.id not in left_out)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
-        records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
+        ids = [hit.id for hit in shown]
+        if not then:
+            self._records.ahead(
+                lambda: self._records.get(ids, caller.scopes),
+                lambda: self._records.predecessors(ids, where),
+                lambda: self._searcher.unsettled(ids, where),
+            )
+        records = self._reader(then).get(ids, caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         asked = [] if then else [*records.values()]
         earlier = earlier_values(asked, where, self._records)
@@ -185,7 +198,7 @@ class Recall:
 
     def _beside_their_sources(self, ids: Collection[str], caller: Caller) -> set[str]:
         """Return those that are only noted and whose source is among the ids: what was said or done stands alone."""
-        noted = self._filters.noted_elsewhere(NO_SESSION).intersection(ids)
+        noted = self._filters.noted_elsewhere(NO_SESSION, caller.scopes).intersection(ids)
         records = self._records.get([*noted], caller.scopes) if noted else dict[str, Record]()
         return {record.id for record in records.values() if record.details.get("source") in ids}
 
@@ -219,9 +232,8 @@ class Recall:
     def _newest(self, before: str, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         """List from a position on, which stays where it is whatever is stored meanwhile; the work is bounded."""
         where, _ = self._asked(request, caller)
-        found = self._filters.newest(
-            self._filters.passing(where), request.limit + 1, _position(before) if before else None
-        )
+        after = _position(before) if before else None
+        found = self._filters.newest(self._filters.passing(where), where.scopes, request.limit + 1, after)
         records = [*self._records.get(found, where.scopes).values()]
         listed = self._listed(records[: request.limit], caller)
         shown = [result_of(each, request.detail, caller, self._clock()) for each in listed]
@@ -234,9 +246,12 @@ class Recall:
 
     def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
         """Count the most common values of each facet among what passes the request's filters, whatever its query."""
-        with self._snapshots.snapshot():
-            passing = self._filters.passing(self._asked(request, caller)[0])
-            return {facet: self._filters.counts(passing, facet, FACET_VALUES) for facet in get_args(Facet)}
+        with self._snapshots.snapshot(caller.scopes):
+            where = self._asked(request, caller)[0]
+            passing = self._filters.passing(where)
+            return {
+                facet: self._filters.counts(passing, where.scopes, facet, FACET_VALUES) for facet in get_args(Facet)
+            }
 
     def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         if is_account(request):

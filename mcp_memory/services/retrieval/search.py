@@ -367,7 +367,7 @@ class Searcher:
             if then:
                 holders = {i: nats for i, nats in background.holders.items() if i not in then.reworded}
                 background = replace(background, holders=holders)
-            neighbours.update(self._keywords.neighbours(outlines))
+            neighbours.update(self._keywords.neighbours(outlines, where.scopes))
         except StoreUnavailable as error:  # Found all the same, only weighed less well.
             degraded.append(f"weighing: {error}")
         reworded = then.reworded if then else frozenset[str]()

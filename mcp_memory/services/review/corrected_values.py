@@ -51,6 +51,9 @@ class Corrections:
 
         It does so until somebody confirms, changes or settles it after the correction.
         """
+        self._records.ahead(
+            lambda: self._records.versions(record_ids), lambda: self._records.predecessors(record_ids, where)
+        )
         versions = self._records.versions(record_ids)
         former = self._former(record_ids, versions, where)
         if not former:

@@ -87,7 +87,7 @@ class NearRecords:
         if not record.holds:
             return ()
         vector = self._embedder.embed(record.searchable_text)[0]
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot((record.scope, *caller.scopes)):
             relations = self._records.links(record.id)[1]
             return self(record, record.scope, vector, caller, (record.id,), relations, corrected).conflicts
 

@@ -13,7 +13,9 @@ from mcp_memory.ports.retrieval import GraphNode
 from mcp_memory.stores.record_numbers import Numbers, run_starts
 
 MAX_KEPT = 100_000
-"""Links that are kept as they were read from arrays, about 100 bytes each."""
+"""Links of a scope that are kept as they were read from arrays."""
+_NODE_BYTES, _LINK_BYTES, _CHANGED_BYTES = 250, 100, 500
+"""Bytes of an entity or a task, of a link that is kept, and of a node that changed, about."""
 
 
 class NodeNumbers:
@@ -23,6 +25,11 @@ class NodeNumbers:
         self._places: dict[GraphNode, int] = {}
         """The place of each entity and task among `_nodes`."""
         self._nodes: list[GraphNode] = []
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, about."""
+        return _NODE_BYTES * len(self._nodes)
 
     def number_all(self, kind: Literal["entity", "task"], names: Sequence[str]) -> Numbers:
         """Return the numbers of nodes of one kind, new ones for those that have none."""
@@ -69,6 +76,11 @@ class LoadedLinks:
     def none(cls, numbers: NodeNumbers) -> LoadedLinks:
         return cls(numbers, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
+    @property
+    def bytes(self) -> int:
+        """The memory that they take."""
+        return self._begins.nbytes + self._ends.nbytes
+
     def ends(self, node: GraphNode) -> Numbers:
         """Return the numbers of a node's neighbours."""
         number = self._numbers.find(node)
@@ -114,6 +126,11 @@ class Links:
         self._room = MAX_KEPT
         self._by_count: dict[int, set[GraphNode]] = {}
         """The changed entities and tasks, by their number of links."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory that they take beside those that were loaded, about."""
+        return _LINK_BYTES * (MAX_KEPT - self._room) + _CHANGED_BYTES * len(self._changed)
 
     def __iter__(self) -> Iterator[GraphNode]:
         yield from (node for node in self._loaded.nodes() if node not in self._changed)

@@ -13,6 +13,8 @@ from mcp_memory.stores.graph.links import Links, LoadedLinks
 ALIAS_WEIGHT = 1.0  # both names mean one thing
 MAX_ALIASES = 20
 """Other names that one record may give an entity; longer lists name other things."""
+_SAID_BYTES = 400
+"""Bytes of a pair of names that a record states, and of a record that states some, about."""
 Pair = tuple[str, str]
 _UNSTATED: Mapping[str, float] = {}
 
@@ -65,6 +67,12 @@ class ScopeGraph:
         self._pairs_of: dict[str, Collection[Pair]] = {}
         self._successors: dict[str, str] = {}
         self._relations_of: dict[str, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes beside the links that were loaded, about."""
+        said = len(self._stated) + len(self._aliases) + len(self._pairs_of) + len(self._successors)
+        return self._links.bytes + _SAID_BYTES * said
 
     def degree(self, node: GraphNode) -> int:
         """Return the number of its neighbours; 0 where it does not exist."""

@@ -1,10 +1,11 @@
-"""The relation graph in memory, updated by the change sequence. It has a graph for each scope, walked as one."""
+"""The relation graph in memory, updated by the change sequence. Each scope has a graph; they are walked as one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import groupby
 from math import fsum
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter, partition_of
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary, Holders
 from mcp_memory.stores.follower import Follower
@@ -21,7 +22,7 @@ from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.paths import all_names, strongest_path, tie_among, topics
 from mcp_memory.stores.graph.scope import LinkedRecord, ScopeGraph, Statements
 from mcp_memory.stores.graph.view import GraphView, Known, RecordPlace
-from mcp_memory.stores.record_numbers import NONE, Numbers, entries, grown, numbers_of
+from mcp_memory.stores.record_numbers import NONE, Numbers, RecordSlots, grown, numbers_of
 
 MAX_VIEWS = 8
 """Views that are kept: those of the callers who asked last."""
@@ -33,17 +34,26 @@ class LinkGraphStore:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._records = follower.records
-        self._graph = _Graph()
-        self._last: tuple[object, Mapping[str, float]] = (None, {})
+        self._last: tuple[GraphView | None, str, Mapping[str, float]] = (None, "", {})
         """The last answer of `mentioned`: a recall asks twice."""
+        self._views: dict[tuple[tuple[GraphPart, ...], frozenset[str], frozenset[str]], GraphView] = {}
+        """By parts, scopes and hidden branches, as long as none of the parts changes."""
+
+    def new_part(self) -> GraphPart:
+        return GraphPart()
+
+    def forget(self, part: GraphPart) -> None:
+        self._last = (None, "", {})
+        for asked in [*self._views]:
+            if part in asked[0]:
+                self._views.pop(asked, None)
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
         with self._view(scopes, hidden) as view:
-            asked = (self._graph, text, frozenset(scopes), frozenset(hidden))
-            last, weights = self._last
-            if last != asked:
+            last, asked, weights = self._last
+            if last is not view or asked != text:
                 weights = view.weights(view.named_in(text))
-                self._last = (asked, weights)
+                self._last = (view, text, weights)
             return weights
 
     def activate(
@@ -147,28 +157,52 @@ class LinkGraphStore:
             return view.summary()
 
     def check(self) -> Sequence[str]:
-        with self._follower.reading(self):
-            return list(self._graph.differences(_Graph.of(self._records)))
+        found = list[str]()
+        scopes = (scope for each in self._records.index_rows("scopes", 0) for scope in each["scope"])
+        for partition, some in groupby(sorted(scopes, key=partition_of), partition_of):
+            with self._follower.reading(self, [*some]) as parts:
+                found += parts[partition].differences(GraphPart.of(self._records, partition))
+        return found
 
     def rebuild(self) -> None:
-        with self._follower.reading(self):
-            self._graph = _Graph.of(self._records)
-
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        self._last = (None, {})
-        if since:
-            self._graph.follow(truth, since)
-        else:
-            self._graph = _Graph.of(truth)
+        self._follower.forget()
 
     @contextmanager
     def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> Generator[GraphView]:
-        with self._follower.reading(self):
-            yield self._graph.seen_from(frozenset(scopes), frozenset(hidden))
+        with self._follower.reading(self, scopes) as parts:
+            every = tuple(parts.values())
+            asked = (every, frozenset(scopes), frozenset(hidden))
+            if (view := self._views.get(asked)) is None:
+                if len(self._views) >= MAX_VIEWS:
+                    self._views.clear()
+                view = self._views[asked] = _viewed(*asked)
+            yield view
 
 
-class _Graph:
-    """All scopes' graphs, and the place of each live record."""
+def _viewed(parts: Sequence[GraphPart], scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
+    graphs = [graph for scope in sorted(scopes) for part in parts if (graph := part.graph(scope)) is not None]
+    inhabited = {place: count for part in parts for place, count in part.population(scopes)}
+    visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
+
+    def place_of(record_id: str) -> RecordPlace | None:
+        number = number_of(record_id)
+        for part in parts:
+            if (place := part.place(number)) is not None:
+                return place
+        return None
+
+    return GraphView(
+        graphs=graphs,
+        hidden=hidden,
+        place_of=place_of,
+        visible=visible,
+        is_whole=len(visible) == len(inhabited),
+        shows=Known(lambda record_id: place_of(record_id) in visible),
+    )
+
+
+class GraphPart:
+    """The graphs of one partition's scopes, and the place of each live record."""
 
     def __init__(self) -> None:
         self._numbers = NodeNumbers()
@@ -177,20 +211,32 @@ class _Graph:
         """The graphs that were asked for, or that state something."""
         self._places: list[RecordPlace] = []
         self._codes: dict[RecordPlace, int] = {}
-        self._of_record = np.zeros(0, np.int32)
-        """The code of each record's place plus one, by the number in its id; 0 for none."""
+        self._slots = RecordSlots()
+        self._of_record = np.zeros(1, np.int32)
+        """The code of each record's place plus one, by its slot; 0 for none, as in the place after the last slot."""
         self._population = Counter[RecordPlace]()
-        self._views: dict[tuple[frozenset[str], frozenset[str]], GraphView] = {}
-        """By scopes and hidden branches, as long as nothing changes."""
+
+    @property
+    def bytes(self) -> int:
+        links = sum(loaded.bytes for loaded in self._loaded.values())
+        graphs = sum(graph.bytes for graph in [*self._scopes.values()])  # Readers add some.
+        return links + graphs + self._slots.bytes + self._of_record.nbytes + self._numbers.bytes
 
     @classmethod
-    def of(cls, truth: ChangeFeed) -> _Graph:
-        """Load the whole truth: the links of a scope are read into arrays, and a graph is made when it is asked for."""
-        graph, pairs = cls(), _Pairs()
-        said = [*graph._load_records(truth, pairs)]
-        graph._load_mentions(truth, pairs)
-        numbers = graph._numbers
-        parts = [task for task in truth.task_links(0) if task.parent_id]
+    def of(cls, truth: ChangeFeed, partition: str) -> GraphPart:
+        part = cls()
+        part.follow(truth, 0, partition)
+        return part
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        return self._move(truth, since, partition) if since else self._load(truth, partition)
+
+    def _load(self, truth: ChangeFeed, partition: str) -> int:
+        """Load all: the links of a scope are read into arrays, and a graph is made when it is asked for."""
+        pairs, numbers = _Pairs(), self._numbers
+        said = [*self._load_records(truth, pairs, partition)]
+        self._load_mentions(truth, pairs, partition)
+        parts = [task for task in truth.task_links(0, partition) if task.parent_id]
         parents = [str(task.parent_id) for task in parts]
         tasks, above = (numbers.number_all("task", ids) for ids in ([task.id for task in parts], parents))
         pairs.add([task.scope for task in parts], tasks, above)
@@ -198,15 +244,15 @@ class _Graph:
             names = [*record.states.weights()] if record.states else []
             ones, others = (numbers.number_all("entity", [pair[end] for pair in names]) for end in (0, 1))
             pairs.add([scope] * len(names), ones, others)
-        graph._loaded = {scope: LoadedLinks.of(numbers, *ends) for scope, ends in pairs.by_scope().items()}
+        self._loaded = {scope: LoadedLinks.of(numbers, *ends) for scope, ends in pairs.by_scope().items()}
         for scope, record in said:
-            graph._scope(scope).note(record)
-        return graph
+            self._scope(scope).note(record)
+        return self._slots.count
 
-    def _load_records(self, truth: ChangeFeed, pairs: _Pairs) -> Iterator[tuple[str, LinkedRecord]]:
+    def _load_records(self, truth: ChangeFeed, pairs: _Pairs, partition: str) -> Iterator[tuple[str, LinkedRecord]]:
         """Place all records, and pair them with their tasks and successors; yield those that say more, and scopes."""
-        states = _statements(truth, 0)
-        for columns in truth.index_rows("places", 0):
+        states = _statements(truth, 0, partition)
+        for columns in truth.index_rows("places", 0, partition=partition):
             rows = [row[:-1] for row in zip(*columns.values(), strict=True) if row[-1]]
             if not rows:
                 continue
@@ -224,41 +270,37 @@ class _Graph:
                 if successor or record_id in states:
                     yield scope, LinkedRecord(record_id, (), None, successor, states.get(record_id))
 
-    def _load_mentions(self, truth: ChangeFeed, pairs: _Pairs) -> None:
+    def _load_mentions(self, truth: ChangeFeed, pairs: _Pairs, partition: str) -> None:
         scopes = [place.scope for place in self._places]
-        for columns in truth.index_rows("mentions", 0):
+        for columns in truth.index_rows("mentions", 0, partition=partition):
             numbers = numbers_of(columns["record_id"])
-            places = entries(self._of_record, numbers)
+            places = self._of_record[self._slots.find(numbers)] + NONE
             there = np.flatnonzero(places != NONE)
             keys: Sequence[str] = columns["name_key"]
             entities = self._numbers.number_all("entity", [keys[row] for row in there.tolist()])
             at: list[int] = places[there].tolist()
             pairs.add([scopes[place] for place in at], numbers[there] << 1, entities)
 
-    def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
-        if (view := self._views.get((scopes, hidden))) is None:
-            if len(self._views) >= MAX_VIEWS:
-                self._views.clear()
-            view = self._views[scopes, hidden] = self._viewed(scopes, hidden)
-        return view
+    def graph(self, scope: str) -> ScopeGraph | None:
+        """Return the graph of a scope; None where it has no links."""
+        return self._scope(scope) if scope in self._scopes or scope in self._loaded else None
 
-    def _viewed(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
-        graphs = [self._scope(scope) for scope in sorted(scopes) if scope in self._scopes or scope in self._loaded]
-        inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
-        visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
-        is_whole = len(visible) == len(inhabited)
-        shows = Known(lambda record_id: self._place(record_id) in visible)
-        return GraphView(
-            graphs=graphs, hidden=hidden, place_of=self._place, visible=visible, is_whole=is_whole, shows=shows
-        )
+    def population(self, scopes: Collection[str]) -> Iterator[tuple[RecordPlace, int]]:
+        """Yield the places in these scopes where there are records, with the number of them."""
+        return ((place, count) for place, count in self._population.items() if count and place.scope in scopes)
 
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        self._views.clear()
-        for task in truth.task_links(since):
+    def place(self, number: int) -> RecordPlace | None:
+        """Return the place of a live record, by its number."""
+        code = self._of_record.item(self._slots.find_one(number))
+        return self._places[code - 1] if code else None
+
+    def _move(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        read = 0
+        for task in truth.task_links(since, partition):
             if task.parent_id:
                 self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
-        states, mentions = _statements(truth, since), _mentions(truth, since)
-        for columns in truth.index_rows("places", since):
+        states, mentions = _statements(truth, since, partition), _mentions(truth, since, partition)
+        for columns in truth.index_rows("places", since, partition=partition):
             for record_id, scope, branch, successor, task, is_linked in zip(*columns.values(), strict=True):
                 self._take_back(record_id)
                 if is_linked:
@@ -266,11 +308,13 @@ class _Graph:
                     self._settle(np.array([number_of(record_id)]), np.array([place], np.int32))
                     near = mentions.get(record_id, ())
                     self._scope(scope).put(LinkedRecord(record_id, near, task, successor, states.get(record_id)))
-        for columns in truth.index_rows("erasures", since):
+            read += len(columns["id"])
+        for columns in truth.index_rows("erasures", since, partition=partition):
             for record_id in columns["id"]:
                 self._take_back(record_id)
+        return read
 
-    def differences(self, other: _Graph) -> Iterator[str]:
+    def differences(self, other: GraphPart) -> Iterator[str]:
         """Yield the differences between both, scope by scope."""
         if elsewhere := set(self._all_places()) ^ set(other._all_places()):
             yield f"{len({record_id for record_id, _ in elsewhere})} records are not where they should be"
@@ -280,7 +324,7 @@ class _Graph:
 
     def _all_places(self) -> Iterator[tuple[str, RecordPlace]]:
         there = np.flatnonzero(self._of_record)
-        for number, code in zip(there.tolist(), self._of_record[there].tolist(), strict=True):
+        for number, code in zip(self._slots.numbers[there].tolist(), self._of_record[there].tolist(), strict=True):
             yield make_id(RECORD, number), self._places[code - 1]
 
     def _names(self) -> Set[str]:
@@ -288,11 +332,6 @@ class _Graph:
 
     def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
         return self._scope(scope).all_links() if scope in self._names() else frozenset()
-
-    def _place(self, record_id: str) -> RecordPlace | None:
-        number = number_of(record_id)
-        code = self._of_record.item(number) if number < len(self._of_record) else 0
-        return self._places[code - 1] if code else None
 
     def _code(self, place: RecordPlace) -> int:
         """Return the code of a place, a new one where it has none."""
@@ -304,15 +343,17 @@ class _Graph:
 
     def _settle(self, numbers: Numbers, codes: NDArray[np.int32]) -> None:
         """Give records that have no place theirs."""
-        self._of_record = grown(self._of_record, int(numbers.max(initial=NONE)) + 1)
-        self._of_record[numbers] = codes + 1
+        slots = self._slots.add(numbers)
+        self._of_record = grown(self._of_record, self._slots.count + 1)
+        self._of_record[slots] = codes + 1
         for code, count in Counter[int](codes.tolist()).items():
             self._population[self._places[code]] += count
 
     def _take_back(self, record_id: str) -> None:
         """Remove a record's place and its own links."""
-        if (place := self._place(record_id)) is not None:
-            self._of_record[number_of(record_id)] = 0
+        number = number_of(record_id)
+        if (place := self.place(number)) is not None:
+            self._of_record[self._slots.find_one(number)] = 0
             self._population[place] -= 1
             self._scope(place.scope).take_back(record_id)
 
@@ -344,22 +385,22 @@ class _Pairs:
         return dict(zip(self._codes, parts, strict=True))
 
 
-def _mentions(truth: ChangeFeed, since: int) -> Mapping[str, Sequence[str]]:
+def _mentions(truth: ChangeFeed, since: int, partition: str) -> Mapping[str, Sequence[str]]:
     """Return the keys of the entities that records mention, by record."""
     mentions: dict[str, list[str]] = {}
-    for columns in truth.index_rows("mentions", since):
+    for columns in truth.index_rows("mentions", since, partition=partition):
         for record_id, key in zip(columns["record_id"], columns["name_key"], strict=True):
             mentions.setdefault(record_id, []).append(key)
     return mentions
 
 
-def _statements(truth: ChangeFeed, since: int) -> Mapping[str, Statements]:
+def _statements(truth: ChangeFeed, since: int, partition: str) -> Mapping[str, Statements]:
     """Return what records state, by record."""
     states: dict[str, Statements] = {}
-    for columns in truth.index_rows("aliases", since):
+    for columns in truth.index_rows("aliases", since, partition=partition):
         for record_id, key, alias in zip(*columns.values(), strict=True):
             states.setdefault(record_id, Statements([], [])).aliases.append((key, alias))
-    for columns in truth.index_rows("relations", since):
+    for columns in truth.index_rows("relations", since, partition=partition):
         for record_id, source, target, weight in zip(*columns.values(), strict=True):
             states.setdefault(record_id, Statements([], [])).relations.append((source, target, weight))
     return states

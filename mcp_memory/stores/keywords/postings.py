@@ -30,6 +30,8 @@ _LEAST_GONE = 256  # empty rows; fewer are never squeezed out
 _GONE = np.iinfo(np.int64).max
 """The number of a row without a record, which is in no set."""
 _NO_SESSION = -1
+_ENTRY_BYTES = 100
+"""Bytes of a session, and of a turn in a list, about."""
 
 Postings = NDArray[np.uint64]
 Rows = NDArray[np.intp]
@@ -68,6 +70,14 @@ class ScopePostings:
         self.lengths = np.zeros(0, np.int64)
         self.live_records = 0
         self.live_length = 0
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, about."""
+        postings = self._body.nbytes + self._tail.nbytes
+        columns = (self._live, self._prints, self._numbers, self._before, self._after, self._sessions, self.lengths)
+        turns = sum(map(len, self._turns.values()))
+        return postings + sum(column.nbytes for column in columns) + _ENTRY_BYTES * (len(self._session_places) + turns)
 
     def put(self, texts: Sequence[NewText]) -> None:
         """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""

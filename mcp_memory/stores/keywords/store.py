@@ -7,7 +7,7 @@ the same changes answer alike.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
+from mcp_memory.domain.model.scopes import partition_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import asked_terms, stems, term_number
 from mcp_memory.ports.changes import ChangeFeed
@@ -52,6 +53,15 @@ class _Scored:
     scores: Sequence[tuple[ScopePostings, Scores]]
 
 
+class _Question(NamedTuple):
+    """The terms of a query, and the parts that answer it."""
+
+    terms: tuple[str, ...]
+    scopes: tuple[str, ...]
+    unread: frozenset[str]
+    parts: tuple[KeywordPart, ...]
+
+
 class _Asked(NamedTuple):
     """A word of the query: the numbers of all terms that say it in the index, and its forms in the query."""
 
@@ -70,14 +80,21 @@ class InformationKeywordStore:
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
-        self._shelves: dict[str, ScopePostings] = {}
-        self._rows = RecordRows()
-        self._last: tuple[object, _Scored] | None = None
+        self._last: tuple[_Question, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
         self._said: dict[str, list[int]] = {}
         """The numbers of the terms that say a word, as far as words were asked for: of no text that was erased."""
         self._lock = threading.Lock()
+
+    def new_part(self) -> KeywordPart:
+        return KeywordPart()
+
+    def forget(self, part: KeywordPart) -> None:
+        with self._lock:
+            self._said.clear()
+            if self._last is not None and part in self._last[0].parts:
+                self._last = None
 
     def search(
         self,
@@ -87,8 +104,8 @@ class InformationKeywordStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        with self._follower.reading(self):
-            scores = self._answer(terms, scopes, exclude).scores
+        with self._follower.reading(self, scopes) as parts:
+            scores = self._answer(terms, scopes, parts, exclude).scores
             found = [
                 hit
                 for shelf, scored in scores
@@ -104,15 +121,15 @@ class InformationKeywordStore:
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         wanted = [*set(record_ids).difference(exclude)]
-        with self._follower.reading(self):
-            scores = self._answer(terms, scopes, exclude).scores
+        with self._follower.reading(self, scopes) as parts:
+            scores = self._answer(terms, scopes, parts, exclude).scores
             return {i: score for shelf, scored in scores for i, score in shelf.scores_of(wanted, scored)}
 
     def holding(self, terms: Sequence[str], scopes: Sequence[str], limit: int, only: RecordSet) -> Sequence[str]:
-        with self._follower.reading(self):
+        with self._follower.reading(self, scopes) as parts:
             with self._lock:
                 words = [each.numbers for each in self._asked(terms).values()]
-            shelves = self._on(scopes)
+            shelves = _on(parts, scopes)
             found = [(shelf, shelf.holding(words, only)) for shelf in shelves]
             if sum(len(rows) for _, rows in found) <= limit:  # As for most names: then their order says nothing.
                 return [i for shelf, rows in found for i in shelf.ids(rows)]
@@ -123,24 +140,23 @@ class InformationKeywordStore:
         return [*_best_first(ranked, limit)]
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
-        with self._follower.reading(self):
-            return self._answer(terms, scopes, self._unread).rarity
+        with self._follower.reading(self, scopes) as parts:
+            return self._answer(terms, scopes, parts, self._unread).rarity
 
-    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        with self._follower.reading(self):
-            here: dict[str, list[str]] = {}
-            for record_id, scope in zip(record_ids, self._rows.scopes_of(record_ids), strict=True):
-                if scope is not None:
-                    here.setdefault(scope, []).append(record_id)
-            return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
+    def neighbours(self, record_ids: Collection[str], scopes: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        with self._follower.reading(self, scopes) as parts:
+            return {i: turns for part in parts.values() for i, turns in part.neighbours(record_ids, scopes)}
 
-    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Scored:
+    def _answer(
+        self, terms: Sequence[str], scopes: Sequence[str], parts: Mapping[str, KeywordPart], exclude: Collection[str]
+    ) -> _Scored:
         """Keep the last answer: one recall searches, asks for rarity, and scores what others found."""
         with self._lock:
             self._unread = frozenset(exclude)
-            asked = (tuple(terms), tuple(scopes), self._unread)
+            asked = _Question(tuple(terms), tuple(scopes), self._unread, tuple(parts.values()))
             if self._last is None or self._last[0] != asked:
-                self._last = (asked, _score(self._asked(terms), _wholes(terms), self._on(scopes), self._unread))
+                scored = _score(self._asked(terms), _wholes(terms), _on(parts, scopes), self._unread)
+                self._last = (asked, scored)
             return self._last[1]
 
     def _asked(self, terms: Sequence[str]) -> dict[int, _Asked]:
@@ -163,15 +179,30 @@ class InformationKeywordStore:
             taken.update(others)
         return found
 
-    def _on(self, scopes: Sequence[str]) -> list[ScopePostings]:
-        return [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
 
-    def follow(self, truth: ChangeFeed, since: int) -> None:
-        self._last = None
-        self._said.clear()
-        if not since:
-            self._shelves, self._rows = {}, RecordRows()
-        for columns in truth.index_rows("terms", since):
+class KeywordPart:
+    """The words of one partition: postings for each scope."""
+
+    def __init__(self) -> None:
+        self.shelves: dict[str, ScopePostings] = {}
+        self._rows = RecordRows()
+
+    @property
+    def bytes(self) -> int:
+        return self._rows.bytes + sum(shelf.bytes for shelf in self.shelves.values())
+
+    def neighbours(self, record_ids: Collection[str], scopes: Collection[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield those of the records that have live turns beside them, with these."""
+        here: dict[str, list[str]] = {}
+        for record_id, scope in zip(record_ids, self._rows.scopes_of(record_ids), strict=True):
+            if scope in scopes:
+                here.setdefault(scope, []).append(record_id)
+        for scope, ids in here.items():
+            yield from self.shelves[scope].beside(ids).items()
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
+        read = 0
+        for columns in truth.index_rows("terms", since, partition=partition):
             numbers: list[int] = numbers_of(columns["id"]).tolist()
             rows = [*zip(numbers, map(bool, columns["is_live"]), columns["terms"], columns["session"], strict=True)]
             for scope, some in groups(columns["scope"]).items():
@@ -183,9 +214,11 @@ class InformationKeywordStore:
             for number, _, terms, _ in rows:
                 if terms is None:
                     self._remove(number)
-        for columns in truth.index_rows("erasures", since) if since else ():
+            read += len(rows)
+        for columns in truth.index_rows("erasures", since, partition=partition) if since else ():
             for record_id in columns["id"]:
                 self._remove(number_of(record_id))
+        return read
 
     def _put(self, scope: str, texts: Sequence[NewText]) -> None:
         for text in texts:
@@ -195,12 +228,17 @@ class InformationKeywordStore:
 
     def _remove(self, number: int) -> None:
         if (scope := self._rows.scope_of(number)) is not None:
-            self._shelves[scope].remove(number)
+            self.shelves[scope].remove(number)
 
     def _shelf(self, scope: str) -> ScopePostings:
-        if scope not in self._shelves:
-            self._shelves[scope] = ScopePostings(self._rows, self._rows.shelf(scope))
-        return self._shelves[scope]
+        if scope not in self.shelves:
+            self.shelves[scope] = ScopePostings(self._rows, self._rows.shelf(scope))
+        return self.shelves[scope]
+
+
+def _on(parts: Mapping[str, KeywordPart], scopes: Sequence[str]) -> list[ScopePostings]:
+    found = ((parts[partition_of(scope)].shelves, scope) for scope in dict.fromkeys(scopes))
+    return [shelves[scope] for shelves, scope in found if scope in shelves]
 
 
 def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:

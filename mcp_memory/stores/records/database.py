@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -19,6 +19,8 @@ NO_PARTITION = ""
 _snapshot: ContextVar[DatabaseSnapshot | None] = ContextVar("_snapshot", default=None)
 
 Parameters = Sequence[object] | Mapping[str, object]
+Query = tuple[str, Parameters]
+"""The name of a statement without parts, and its parameters."""
 
 
 class Row(Protocol):
@@ -104,6 +106,8 @@ class DatabaseSnapshot:
         self.revision = revision
         self.last_write = last_write
         self.turn = threading.RLock()
+        self.ahead: dict[object, list[Any]] = {}
+        """Rows that were read ahead, by the query."""
         self.read: dict[tuple[str, ...], dict[str, Any]] = {}
         """The records that were read of it by id, by the scopes that were read."""
         self.places: dict[str, Place | None] = {}
@@ -169,8 +173,23 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def pin(self) -> DatabaseSnapshot:
-        """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
+    def pin(self, *foreseen: Query) -> DatabaseSnapshot:
+        """Return the database as it is now, readable until you close it. Raises StoreUnavailable.
+
+        Where it is far, it has what the queries find with the same journey.
+        """
+
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:  # noqa: B027 - a file is near
+        """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
+
+        Only within a snapshot: later reads of the same have their rows.
+        """
+
+    def note(self, name: str, rows: Sequence[Parameters]) -> None:
+        """Run a statement for each of these parameters, at once or not at all, durable or not. Raises StoreBusy."""
+        with self.write(patience=0, durable=False, partition=NO_PARTITION) as connection:
+            for row in rows:
+                connection.run(name, row)
 
     def settled(self) -> int:
         """Return a change number up to which every change is committed, in whatever partition. Not in a snapshot."""

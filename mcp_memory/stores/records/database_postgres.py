@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from mcp_memory.stores.records.database import (
     Database,
     DatabaseSnapshot,
     Parameters,
+    Query,
 )
 from mcp_memory.stores.records.postgres_connection import (
     PostgresConnection,
@@ -31,6 +32,13 @@ from mcp_memory.stores.records.postgres_connection import (
     adapt,
     named_rows,
     only_value,
+)
+from mcp_memory.stores.records.postgres_journeys import (
+    Foresight,
+    WholeQuery,
+    begun_with,
+    found_at_once,
+    noted_at_once,
 )
 
 READ_PATIENCE_SECONDS = 10.0
@@ -64,6 +72,7 @@ class PostgresDatabase(Database):
         """
         self._url = url
         self._own = threading.local()
+        self._foresight = Foresight()
         schema_postgres.migrate(migrate_url or url)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             url,
@@ -104,6 +113,10 @@ class PostgresDatabase(Database):
 
     def rows(self, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
         if (snapshot := self.pinned()) is not None:
+            query = WholeQuery.of(name, parameters, parts)
+            if query.key in snapshot.ahead:
+                return snapshot.ahead[query.key]
+            self._foresight.meet(query)
             with _translated(), snapshot.turn:
                 return snapshot.connection.run(name, parameters, **parts).fetchall()
 
@@ -131,17 +144,29 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def pin(self) -> DatabaseSnapshot:
-        return _again(self._pin, READ_PATIENCE_SECONDS)
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
+        snapshot = self.pinned()
+        if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
+            with _translated(), snapshot.turn:
+                snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
 
-    def _pin(self) -> DatabaseSnapshot:
+    def note(self, name: str, rows: Sequence[Parameters]) -> None:
+        with _translated(), self._lent() as connection:
+            noted_at_once(connection, [WholeQuery.of(name, row, {}) for row in rows])
+
+    def pin(self, *foreseen: Query) -> DatabaseSnapshot:
+        asked = [WholeQuery.of(*query, {}) for query in foreseen]
+        return _again(lambda: self._pin(asked), READ_PATIENCE_SECONDS)
+
+    def _pin(self, foreseen: Sequence[WholeQuery]) -> DatabaseSnapshot:
         connection = self._borrow()
         try:
-            connection.execute(_READ_ONLY)
-            row = connection.execute(_NEWEST).fetchone()
-            assert row is not None, "The schema has a row."
-            schema_postgres.refuse_newer(row["oldest"])
-            return DatabaseSnapshot(self, PostgresConnection(connection), row["newest"] or 0, row["last_write"] or "")
+            (newest,), ahead = begun_with(connection, f"{_READ_ONLY}; {_NEWEST}", foreseen)
+            schema_postgres.refuse_newer(newest["oldest"])
+            pinned = PostgresConnection(connection)
+            snapshot = DatabaseSnapshot(self, pinned, newest["newest"] or 0, newest["last_write"] or "")
+            snapshot.ahead.update(ahead)
+            return snapshot
         except BaseException:
             self._return(connection)
             raise

@@ -18,6 +18,7 @@ from mcp_memory.stores.records.database import (
     Database,
     DatabaseSnapshot,
     Parameters,
+    Query,
     newest_change,
 )
 from mcp_memory.stores.records.file_errors import (
@@ -157,7 +158,7 @@ class SqliteDatabase(Database):
                 with snapshot.turn:
                     yield snapshot.connection
 
-    def pin(self) -> DatabaseSnapshot:
+    def pin(self, *foreseen: Query) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
         with self.guarded():
             connection = self._begin_read()

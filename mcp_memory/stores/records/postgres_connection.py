@@ -17,6 +17,7 @@ from psycopg.types.string import StrDumper
 
 from mcp_memory.ports.changes import Columns
 from mcp_memory.stores.records.database import NO_PARTITION, Parameters
+from mcp_memory.stores.records.postgres_journeys import given
 from mcp_memory.stores.records.sql_files import postgres_statement
 
 MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
@@ -37,21 +38,21 @@ class PostgresConnection:
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
+        return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
         with self.raw.cursor() as cursor:
-            cursor.executemany(sql.encode(), [_given(sql, row) for row in rows])
+            cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        return only_value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
+        return only_value(self.raw.execute(sql.encode(), given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
         with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
-            cursor.execute(sql.encode(), _given(sql, parameters))
+            cursor.execute(sql.encode(), given(sql, parameters))
             yield from cursor
 
     def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
@@ -162,13 +163,6 @@ def only_value(found: psycopg.Cursor[Any]) -> Any:
     return row[0] if row else None
 
 
-def _given(sql: str, parameters: Parameters) -> Parameters:
-    """Return the parameters by the names of numbered placeholders, e.g. `p4` for `?4`."""
-    if "%(p1)s" in sql and not isinstance(parameters, Mapping):
-        return {f"p{place}": value for place, value in enumerate(parameters, start=1)}
-    return parameters
-
-
 class PostgresRow:
     """Implements `Row`."""
 
@@ -202,6 +196,10 @@ class _TextDumper(StrDumper):
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
+
+    def quote(self, obj: str) -> Buffer:
+        """Say that it is a text where it is written into a statement: "json_each" is also a function of others."""
+        return bytes(super().quote(obj)) + b"::text"
 
 
 class _FlagDumper(Int8Dumper):

@@ -46,9 +46,7 @@ class SqlTelemetry:
         for record_id, instant in untold.items():
             by_time.setdefault(instant, []).append(record_id)
         try:
-            with self._database.write(0, durable=False, partition=NO_PARTITION) as connection:
-                for instant, ids in by_time.items():
-                    connection.run("touch", {"ids": json.dumps(ids), "at": instant})
+            self._database.note("touch", [{"ids": json.dumps(ids), "at": at} for at, ids in by_time.items()])
         except StoreBusy:
             with self._untold_lock:
                 self._untold = {**untold, **self._untold}

@@ -499,15 +499,15 @@ def _place(caller: Caller) -> tuple[str, str, str]:
 
 def versions_of(connection: Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
     """Return the changes of each of these records, oldest first; records that never changed are left out."""
-    return _by_record(connection.run("versions", (json.dumps(list(record_ids)),)))
+    return versions_by_record(connection.run("versions", (json.dumps(list(record_ids)),)))
 
 
 def versions_of_write(connection: Connection, write: int) -> Mapping[str, Sequence[Version]]:
     """Return the changes of one write, by record, oldest first."""
-    return _by_record(connection.run("written", (write,)))
+    return versions_by_record(connection.run("written", (write,)))
 
 
-def _by_record(rows: Iterable[Row]) -> Mapping[str, Sequence[Version]]:
+def versions_by_record(rows: Iterable[Row]) -> Mapping[str, Sequence[Version]]:
     found: dict[str, list[Version]] = {}
     for row in rows:
         found.setdefault(row["record_id"], []).append(version_from_row(row))

@@ -44,15 +44,24 @@ EVERY_FIELD = RecordFilter(
 
 @dataclass(eq=False)
 class FollowedIds:
-    """An index of nothing but ids, which counts how often it began with all of them."""
+    """An index of nothing but ids, of one partition, which counts how often it began with all of them."""
 
+    bytes = 0
     ids: list[str] = field(default_factory=list[str])
     begun: int = 0
 
-    def follow(self, truth: ChangeFeed, since: int) -> None:
+    def new_part(self) -> FollowedIds:
+        self.ids = []
+        return self
+
+    def forget(self, part: FollowedIds) -> None:
+        """Nothing is made of a part."""
+
+    def follow(self, truth: ChangeFeed, since: int, partition: str) -> int:
         self.begun += not since
-        changed = [each for columns in truth.index_rows("places", since) for each in columns["id"]]
+        changed = [each for columns in truth.index_rows("places", since, partition=partition) for each in columns["id"]]
         self.ids = [*(self.ids if since else ()), *changed]
+        return len(changed)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -287,7 +296,7 @@ def test_an_index_begins_again_where_a_write_that_it_has_was_lost(address: str, 
     kept, newest = put(store, "kept"), store.revision()
     mark = store.revisions(["namespace/here"])["namespace/here"].last_write
     put(store, "lost")
-    with follower.reading(index):
+    with follower.reading(index, ["shared/here"]):
         assert len(index.ids) == 2
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("DELETE FROM records WHERE change > %s", (newest,))
@@ -295,11 +304,11 @@ def test_an_index_begins_again_where_a_write_that_it_has_was_lost(address: str, 
         connection.execute("UPDATE partitions SET newest = %s, last_write = %s", (newest, mark))
         connection.execute("SELECT setval('changes', %s)", (newest,))
     made = [put(store, f"text {number}") for number in range(more)]
-    with follower.snapshot():
+    with follower.reading(index, ["shared/here"]):
         assert index.ids == [kept, *made]
     assert index.begun == 2
     made.append(put(store, "one more"))
-    with follower.snapshot():
+    with follower.reading(index, ["shared/here"]):
         assert index.ids == [kept, *made]
     assert index.begun == 2
     store.close()
@@ -327,3 +336,23 @@ def test_a_memory_answers_as_the_one_in_a_file(open_memory: Callable[..., App], 
         block = app.assemble_context(ContextRequest(query="the ferry at night", max_tokens=400), me)
         answers.append((found.results, block.report.components, block.text))
     assert answers[0] == answers[1]
+
+
+def test_a_warm_recall_makes_six_journeys(
+    open_memory: Callable[..., App], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M1: one to begin, one to end, one to note the accesses, and three of statements that go together."""
+    app = open_memory(folder=None, database_url=address)
+    me = app.caller("s")
+    app.remember([NewRecord(text=f"The gauge of pier {number} is wet.") for number in range(12)], me)
+    for _ in range(2):
+        app.recall(RecallRequest(query="the gauge of pier 7"), me)
+    journeys, wait = [0], psycopg.Connection.wait
+
+    def counted(connection: psycopg.Connection[Any], *given: Any, **named: Any) -> Any:
+        journeys[0] += 1
+        return wait(connection, *given, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "wait", counted)
+    assert app.recall(RecallRequest(query="which pier has a wet gauge"), me).results
+    assert journeys[0] <= 6

@@ -27,7 +27,8 @@ def store(tmp_path: Path) -> SqliteRecordStore:
 def loaded(store: SqliteRecordStore) -> ExactVectorStore:
     """A search that has read the whole truth."""
     search = ExactVectorStore(Follower(store), EMBEDDER, lambda one, other: f"{one} is not {other}")
-    search.catch_up()
+    for scope in search.scopes():
+        search.size(scope)
     return search
 
 
@@ -53,15 +54,14 @@ def test_after_a_load_all_later_changes_are_told_whatever_was_erased_before(
     first = add(store, 4)
     erase(store, first[:1])
     search = loaded(store)
-    told = search.changes(0, MANY)
+    told = search.changes("shared/here", 0, MANY)
     assert [change.change for change in told] == sorted(change.change for change in told)
     assert {change.id for change in told} == {record.id for record in first}
     applied = store.revision()
     monkeypatch.setattr(follower_module, "MOST_FOLLOWED", 1)
     later = add(store, 20)
-    search.catch_up()  # Loaded again, since so much is new.
-    assert [change.id for change in search.changes(applied, MANY)] == [record.id for record in later]
-    assert set(search.changed_since(applied, MANY) or ()) == {record.id for record in later}
+    assert [change.id for change in search.changes("shared/here", applied, MANY)] == [record.id for record in later]
+    assert set(search.changed_since("shared/here", applied, MANY) or ()) == {record.id for record in later}
 
 
 @pytest.mark.parametrize("how", ["erased", "moved"])
@@ -88,11 +88,10 @@ def test_a_scope_that_is_gone_has_no_live_vectors(store: SqliteRecordStore, monk
     """S7.1: who fills an index asks for scopes that were there a moment ago."""
     gone = add(store, 2, scope="shared/there")
     search = loaded(store)
-    assert set(search.live_ids()) == {"shared/there"}
+    assert set(search.scopes()) == {"shared/there"}
     erase(store, gone)
     monkeypatch.setattr(follower_module, "MOST_FOLLOWED", 0)
     add(store, 1)
-    search.catch_up()
     assert search.live_vectors("shared/there", [record.id for record in gone]) == {}
 
 

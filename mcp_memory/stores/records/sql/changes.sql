@@ -23,6 +23,9 @@ SELECT value FROM sequence;
 -- postgres
 SELECT coalesce(sum(newest), 0) AS value FROM partitions;
 
+-- name: newest_erasure
+SELECT coalesce(max(change), 0) FROM tombstones;
+
 -- name: every_tombstone
 SELECT id FROM tombstones;
 

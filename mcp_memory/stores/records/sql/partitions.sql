@@ -47,5 +47,14 @@ ON CONFLICT (partition, id) DO UPDATE SET change = excluded.change;
 DELETE FROM departures
 WHERE partition = :new AND id IN (SELECT id FROM departures WHERE partition = :old AND change = :change);
 
+-- name: is_most
+-- Where it is one of few, and holds more than half of all records.
+SELECT 1 FROM partitions AS p
+WHERE p.name = :partition AND (SELECT count(*) FROM (SELECT 1 FROM partitions LIMIT 101) AS few) <= 100
+    AND 2 * p.records > (SELECT sum(records) FROM (SELECT records FROM partitions LIMIT 100) AS every);
+
+-- name: large_partitions
+SELECT name FROM partitions WHERE records >= ?;
+
 -- name: size_of_partition
 SELECT records, bytes FROM partitions WHERE name = ?;

@@ -205,7 +205,13 @@ ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 
 -- name: task_links
 -- By the index, though SQLite would rather read all in order: asked before each search, it mostly finds none.
-SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE change > ? ORDER BY id;
+SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE change > :since ORDER BY id;
+
+-- name: task_links_of
+SELECT id, namespace, parent_id FROM tasks
+WHERE namespace = substr(CAST(:partition AS TEXT), 11) AND substr(CAST(:partition AS TEXT), 1, 10) = 'namespace/'
+    AND change > :since
+ORDER BY id;
 
 -- name: get_meta
 SELECT value FROM meta WHERE name = ?;

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from mcp_memory.domain.model.scopes import partition_of
 from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
@@ -61,12 +62,13 @@ class ChromaExaminer:
         return IndexDirectory(clean=is_clean, applied=applied, bytes=size_of(path))
 
     def examine(self, *, repair: bool) -> Iterator[Finding]:
-        self._exact.catch_up()
+        self._exact.revision()
         examine = self._examine_server if self._place.is_shared else self._examine_directory
         finding = examine(repair=repair)
         state = self._folder.state if finding is not None and finding.state == "ok" else None
-        scopes = [*self._exact.live_ids()]
-        says = account(self._exact, self._place, scopes, "elsewhere", applied=state.applied if state else 0)
+        scopes = [*self._exact.scopes()]
+        applied = dict.fromkeys(scopes, state.applied if state else 0)
+        says = account(self._exact, self._place, scopes, "elsewhere", applied=applied)
         yield Finding(part="index", state="ok", says=says)
         if finding is not None:
             yield finding
@@ -103,7 +105,7 @@ class ChromaExaminer:
             (not state.clean, _INTERRUPTED),
             (state.stamp.embedder != stamp.embedder, "made for another embedder"),
             (state.stamp != stamp, "made by another version"),
-            (state.erased < self._exact.newest_erasure, "it may hold what was erased"),
+            (state.erased < self._exact.newest_erasure(), "it may hold what was erased"),
             (state.applied > self._records.revision(), "ahead of the memory, as after a backup was restored"),
         )
         return next((reason for is_so, reason in reasons if is_so), "")
@@ -165,13 +167,19 @@ class ChromaExaminer:
         Records that changed later are left out.
         """
         held = {name: index.keys(name) for name in index.names()}
-        self._exact.catch_up()  # A server may have stored and indexed more in the meantime.
-        changed = set(self._exact.changed_since(applied, sys.maxsize) or ())
-        found = differences(self._exact, place, held, changed).values()
+        sizes = self._exact.scopes()
+        scopes = [each for each, n in sizes.items() if n >= place.least_vectors or place.collection(each) in held]
+        changed = self._changed_since(applied)
+        found = differences(self._exact, place, held, scopes, changed).values()
         missing, extra = sum(each.missing for each in found), sum(each.extra for each in found)
         return f"of its vectors {missing} are missing, {extra} too many" if found else ""
 
+    def _changed_since(self, applied: int) -> set[str]:
+        scopes = {partition_of(scope): scope for scope in self._exact.scopes()}.values()
+        changed = (self._exact.changed_since(scope, applied, sys.maxsize) or () for scope in scopes)
+        return {record_id for each in changed for record_id in each}
+
     def _reach(self, applied: int) -> str:
-        pending = len(self._exact.changed_since(applied, sys.maxsize) or ())
+        pending = len(self._changed_since(applied))
         behind = f", {pending} changed since" if pending else ""
         return f"whole up to change {applied}{behind}"

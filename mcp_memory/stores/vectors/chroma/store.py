@@ -23,7 +23,7 @@ from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
-from mcp_memory.stores.vectors.chroma.who_answers import MOST_PENDING, Stage, account
+from mcp_memory.stores.vectors.chroma.who_answers import Stage, account, pending_in
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 
@@ -93,8 +93,9 @@ class ChromaVectorStore:
                 self._answered += 1
                 return found
         exactly = self._exact.search(vector, scopes, limit, only, exclude)
-        if only is None and self._follower.view is None and any(self._is_large(scope) for scope in scopes):
+        if only is None and self._follower.view is None and (large := [*filter(self._is_large, scopes)]):
             self._is_needed = True
+            self._follower.want(large)
             self._start_if_needed()
         return exactly
 
@@ -124,7 +125,7 @@ class ChromaVectorStore:
                 self._folder.delete_unused()
 
     def settle(self, seconds: float) -> bool:
-        return self._follower.is_started and self._follower.settle(self._exact.catch_up(), seconds)
+        return self._follower.is_started and self._follower.settle(self._exact.revision(), seconds)
 
     def state(self, scopes: Sequence[str] = ()) -> IndexState:
         filler = self._follower.filler
@@ -135,7 +136,7 @@ class ChromaVectorStore:
             mode=self._place.mode,
             state=state,
             applied=applied,
-            pending=len(self._exact.changed_since(applied, sys.maxsize) or ()),
+            pending=self._pending(filler.reached) if filler else 0,
             records=filler.records if filler else 0,
             answered=self._answered,
             directory=directory,
@@ -154,8 +155,8 @@ class ChromaVectorStore:
     def erase(self, record_ids: Collection[str]) -> None:
         erased = sys.maxsize
         try:
-            self._exact.catch_up()
-            erased = self._exact.newest_erasure
+            self._exact.revision()
+            erased = self._exact.newest_erasure()
         except EmbedderMismatch:
             _log.info("Index directories are deleted, as this process cannot tell what they hold.")
         self._follower.wake()
@@ -179,7 +180,7 @@ class ChromaVectorStore:
 
     def _told(self, scopes: Sequence[str], state: str) -> str:
         try:
-            self._exact.catch_up()
+            self._exact.revision()
         except EmbedderMismatch:
             return "no search, as the vectors are another embedder's; run `mcp-memory reindex`"
         view, filler = self._follower.view, self._follower.filler
@@ -190,9 +191,14 @@ class ChromaVectorStore:
             stage = "open" if state == "ready" else "failed"
         elif self._follower.is_started and self._follower.is_idle:
             stage = "idle"
-        applied = view.applied if view else 0 if self._is_wanted else self._applied_elsewhere()
+        applied = view.reached if view else {} if self._is_wanted else dict.fromkeys(scopes, self._applied_elsewhere())
         filled = filler.vectors(scopes) if filler else 0
         return account(self._exact, self._place, scopes, stage, applied=applied, filled=filled)
+
+    def _pending(self, reached: Mapping[str, int]) -> int:
+        """Count the records that changed since the index has applied their partitions."""
+        changed = (self._exact.changed_since(scope, change, sys.maxsize) or () for scope, change in [*reached.items()])
+        return len({record_id for each in changed for record_id in each})
 
     def _applied_elsewhere(self) -> int:
         state = self._folder.state if self._place.mode != "off" else None
@@ -217,22 +223,22 @@ class ChromaVectorStore:
         self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]
     ) -> Mapping[str, float] | None:
         """Rank Chroma's candidates and the changes it lacks; None where the exact search has to answer."""
-        self._exact.catch_up()
         take = OVERFETCH * limit + SPARE + len(exclude)
         large = [s for s in dict.fromkeys(scopes) if self._is_large(s) and self._exact.size(s) > take]
         if large:
-            self._follower.want()
+            self._follower.want(large)
         is_too_much = view.place.is_shared and take > SERVER_BATCH
-        named = self._named_by_chroma(view, vector, large, take) if large and not is_too_much else None
+        is_there = view.reached.keys() >= set(large)
+        named = self._named_by_chroma(view, vector, large, take) if large and is_there and not is_too_much else None
         # Taken after the answer but counted from before it, so that no change falls between.
-        pending = self._exact.changed_since(view.applied, MOST_PENDING)
+        pending = pending_in(self._exact, large, view.reached)
         if named is None or pending is None or not self._follower.is_current(view):
             return None
         changed, left_out = set(pending), set(exclude)
         candidates: set[str] = set(pending)
         for scope, keys in zip(large, named, strict=True):
             records = {record_of(key) for key in keys} - changed
-            if not keys and not changed.issuperset(self._exact.live_ids()[scope]):
+            if not keys and not changed.issuperset(self._exact.live_ids(scope)):
                 self._follower.doubt(view, IndexFailure("A collection was lost.", keep=view.place.is_shared))
             if len(records - left_out) < limit:
                 return None  # Many windows of few records, or most records changed: others may be just behind.

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.model.scopes import partition_of
 from mcp_memory.ports.indexes import IndexDifference
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of, record_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
-    from mcp_memory.ports.text import Vectors
     from mcp_memory.stores.vectors.exact import LastChange
 
 
@@ -32,13 +34,20 @@ class HeldKeys:
 
     def note(self, name: str, record_id: str, vectors: Vectors) -> dict[str, Vector]:
         """Note that the collection holds a record; return its vectors by key."""
+        old_name, old_keys = self._held.pop(record_id, ("", ()))
+        self.counts[old_name] -= len(old_keys)
         keyed = {key_of(record_id, vector): vector for vector in vectors}
         self._held[record_id] = (name, tuple(keyed))
         self.counts[name] += len(keyed)
         return keyed
 
-    def step(self, changes: Iterable[LastChange]) -> tuple[dict[str, dict[str, Vector]], dict[str, list[str]]]:
-        """Count these changes as applied; return the vectors to put and the keys to delete, by collection."""
+    def step(
+        self, changes: Iterable[LastChange], scopes: Collection[str]
+    ) -> tuple[dict[str, dict[str, Vector]], dict[str, list[str]]]:
+        """Count these changes as applied; return the vectors to put and the keys to delete, by collection.
+
+        Scopes that are not among these have no collection.
+        """
         put: dict[str, dict[str, Vector]] = {}
         delete: dict[str, list[str]] = {}
         for change in changes:
@@ -46,7 +55,7 @@ class HeldKeys:
             self.counts[old_name] -= len(old_keys)
             name = ""
             new: Mapping[str, Vector] = {}
-            if change.scope is not None and change.vectors is not None:
+            if change.scope in scopes and change.vectors is not None:
                 name = self._collection(change.scope)
                 new = self.note(name, change.id, change.vectors)
             kept = new.keys() & old_keys if name == old_name else set[str]()
@@ -64,20 +73,31 @@ BATCH = 300
 class Filler:
     """Fills one index from its opening to its end. Methods that ask it raise IndexFailure. Not thread-safe.
 
+    It fills collections of large scopes, and of those that `wanted` returns: a small one answers exactly.
     `is_interrupted` is called between writes; they stop once it is true.
     """
 
     def __init__(
-        self, exact: ExactVectorStore, place: IndexPlace, index: IndexClient, is_interrupted: Callable[[], bool]
+        self,
+        exact: ExactVectorStore,
+        place: IndexPlace,
+        index: IndexClient,
+        wanted: Callable[[], Collection[str]],
+        is_interrupted: Callable[[], bool],
     ) -> None:
         self._exact = exact
         self._place = place
         self._index = index
+        self._wanted = wanted
         self._is_interrupted = is_interrupted
         self._held_keys: HeldKeys | None = None
         self._counts: Mapping[str, int] = {}
+        self._large: tuple[int, Collection[str]] = (0, ())
+        """The revision of the memory and its large scopes then."""
         self.applied = 0
-        """Everything up to this change is in the index."""
+        """The memory's revision at which the index was brought up to date last."""
+        self.reached: dict[str, int] = {}
+        """By scope, the newest change of its partition that is in the index."""
         self.standing = index.standing()
 
     @property
@@ -97,12 +117,13 @@ class Filler:
         """
         if self._place.is_shared:
             return self.standing.is_doubtful
-        return self._exact.newest_erasure != self.standing.erased
+        return self._exact.newest_erasure() != self.standing.erased
 
     def clear(self) -> None:
         """Empty the index of a server."""
         self._index.clear()
         self._held_keys = None
+        self.reached = {}
         self.standing = self._index.standing()
 
     def erase(self, record_ids: Collection[str]) -> None:
@@ -112,30 +133,50 @@ class Filler:
     def catch_up(self) -> bool:
         """Bring the index up to date. False where that was interrupted, or the index has to be cleared first."""
         self.standing = self._index.standing()
-        revision = self._exact.catch_up()
+        revision = self._exact.revision()
         if self.must_clear:
             return False
-        return self._compare(revision) if self._held_keys is None else self._apply(self._held_keys, revision)
+        if revision != self._large[0] or not revision:
+            self._large = (revision, self._exact.large_scopes(self._place.least_vectors))
+        scopes = {*self._large[1], *self._wanted(), *self.reached}
+        touched = set[str]()
+        if self._held_keys is None:
+            self._held_keys = HeldKeys(self._place.collection)
+            self._counts = self._held_keys.counts
+            self._drop_others(scopes)
+        is_done = self._compare(self._held_keys, scopes - self.reached.keys(), touched)
+        if not (is_done and self._apply(self._held_keys, touched)):
+            return False
+        if touched or not self.standing.clean or not self.applied:  # As after `erase`.
+            self._index.rest(revision, touched)
+            self.standing = self._index.standing()
+        self.applied = revision
+        return True
 
     def differences(self) -> Mapping[str, IndexDifference]:
         """By scope, how the index differs from the truth; scopes without a difference are left out."""
-        names = {scope: self._place.collection(scope) for scope in self._exact.live_ids()}
+        names = {scope: self._place.collection(scope) for scope in self.reached}
         held = {name: set(self._index.keys(name)) for name in names.values()}
-        found = differences(self._exact, self._place, held)
+        found = differences(self._exact, self._place, held, self.reached)
         return {scope: found[name] for scope, name in names.items() if name in found}
 
-    def _compare(self, revision: int) -> bool:
-        """Compare every key: an index that was written at another time is not trusted."""
-        ledger = HeldKeys(self._place.collection)
-        self._counts = ledger.counts
-        scopes = {self._place.collection(scope): (scope, ids) for scope, ids in self._exact.live_ids().items() if ids}
-        if foreign := set(self._index.names()) - scopes.keys():
+    def _drop_others(self, scopes: Collection[str]) -> None:
+        """Drop what no scope of these has: it is gone, or small, or an earlier version's."""
+        if foreign := set(self._index.names()) - {*map(self._place.collection, scopes)}:
             self._index.drop(foreign)
-        for name, (scope, record_ids) in scopes.items():
-            if not self._fill(ledger, name, scope, record_ids):
-                return False
-        self._rest(revision, scopes.keys())
-        self._held_keys = ledger
+
+    def _compare(self, ledger: HeldKeys, scopes: Collection[str], touched: set[str]) -> bool:
+        """Compare every key of scopes: what was written at another time is not trusted. False where interrupted."""
+        names = set(self._index.names()) if scopes else set[str]()
+        for scope in sorted(scopes):
+            change, name = self._exact.places((scope,))[scope], self._place.collection(scope)
+            if record_ids := self._exact.live_ids(scope):
+                if not self._fill(ledger, name, scope, record_ids):
+                    return False
+                touched.add(name)
+            elif name in names:
+                self._index.drop([name])
+            self.reached[scope] = change
         return True
 
     def _fill(self, ledger: HeldKeys, name: str, scope: str, record_ids: Sequence[str]) -> bool:
@@ -154,53 +195,49 @@ class Filler:
             self._index.delete(name, extra)
         return True
 
-    def _apply(self, ledger: HeldKeys, revision: int) -> bool:
-        """Apply what changed, oldest first. False where interrupted."""
-        touched: set[str] = set()
-        while changes := self._exact.changes(self.applied, BATCH):
-            put, delete = ledger.step(changes)
-            for name, vectors in put.items():  # First, so that a record that moves never disappears.
-                self._index.put(name, vectors)
-            for name, keys in delete.items():
-                self._index.delete(name, keys)
-            touched |= put.keys() | delete.keys()
-            self.applied = changes[-1].change
-            if self._must_stop():
-                return False
-        self.applied = max(self.applied, revision)
-        if touched or not self.standing.clean:  # As after `erase`.
-            self._rest(self.applied, touched)
+    def _apply(self, ledger: HeldKeys, touched: set[str]) -> bool:
+        """Apply what changed in each partition, oldest first. False where interrupted."""
+        places = self._exact.places(self.reached)
+        for _, some in groupby(sorted(self.reached, key=partition_of), partition_of):
+            scopes = [*some]
+            since = min(self.reached[scope] for scope in scopes)
+            while since < places[scopes[0]] and (changes := self._exact.changes(scopes[0], since, BATCH)):
+                put, delete = ledger.step(changes, scopes)
+                for name, vectors in put.items():  # First, so that a record that moves never disappears.
+                    self._index.put(name, vectors)
+                for name, keys in delete.items():
+                    self._index.delete(name, keys)
+                touched |= put.keys() | delete.keys()
+                since = changes[-1].change
+                self.reached.update(dict.fromkeys(scopes, since))
+                if self._must_stop():
+                    return False
+            self.reached.update(dict.fromkeys(scopes, max(since, places[scopes[0]])))
         return True
 
-    def _rest(self, applied: int, touched: Collection[str]) -> None:
-        self._index.rest(applied, touched)
-        self.applied = applied
-        self.standing = self._index.standing()
-
     def _must_stop(self) -> bool:
-        self._exact.catch_up()
         return self.must_clear or self._is_interrupted()
 
 
 def differences(
-    exact: ExactVectorStore, place: IndexPlace, held: Mapping[str, Collection[str]], ignored: Collection[str] = ()
+    exact: ExactVectorStore,
+    place: IndexPlace,
+    held: Mapping[str, Collection[str]],
+    scopes: Collection[str],
+    ignored: Collection[str] = (),
 ) -> Mapping[str, IndexDifference]:
-    """Compare the keys that collections hold with the truth, without those of the records `ignored`.
+    """Compare the keys that collections hold with the truth of scopes, without those of the records `ignored`.
 
     Collections without a difference are left out.
     """
-    wanted = {
-        place.collection(scope): {
-            key_of(record_id, vector)
-            for record_id, vectors in exact.live_vectors(scope, set(record_ids).difference(ignored)).items()
-            for vector in vectors
-        }
-        for scope, record_ids in exact.live_ids().items()
-    }
     found: dict[str, IndexDifference] = {}
-    for name in held.keys() | wanted.keys():
+    names = {place.collection(scope): scope for scope in scopes}
+    for name in held.keys() | names.keys():
         there = {key for key in held.get(name, ()) if record_of(key) not in ignored}
-        needed = wanted.get(name, set[str]())
+        scope = names.get(name, "")
+        wanted = set(exact.live_ids(scope)).difference(ignored) if scope else set[str]()
+        vectors = exact.live_vectors(scope, wanted) if wanted else dict[str, Vectors]()
+        needed = {key_of(record_id, vector) for record_id, some in vectors.items() for vector in some}
         if there != needed:
             found[name] = IndexDifference(missing=len(needed - there), extra=len(there - needed))
     return found

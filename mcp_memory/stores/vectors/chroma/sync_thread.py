@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from mcp_memory.errors import StoreUnavailable
@@ -30,11 +30,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """An index that may be queried: it holds everything up to `applied`. A new `generation` is a new index."""
+    """An index that may be queried: of each scope in `reached` it holds everything up to a change.
+
+    `applied` is the memory's revision then. A new `generation` is a new index.
+    """
 
     index: IndexClient
     place: IndexPlace
     applied: int
+    reached: Mapping[str, int]
     generation: object
     turn: int
     """The number of the follower's turn in which it made this view."""
@@ -58,6 +62,8 @@ class SyncThread:
         self._connect = connect
         self._idle_seconds = idle_seconds
         self._wanted_at = time.monotonic()
+        self._wanted: set[str] = set()
+        """Scopes that were searched and found large."""
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
         self._wake, self._closing, self._rebuild_asked = threading.Event(), threading.Event(), threading.Event()
@@ -82,10 +88,12 @@ class SyncThread:
         """True where nobody has wanted the index for long."""
         return time.monotonic() - self._wanted_at > self._idle_seconds
 
-    def want(self) -> None:
-        """Note that somebody wants the index. One that was closed while it was idle is opened again."""
+    def want(self, scopes: Collection[str] = ()) -> None:
+        """Note that somebody wants the index, for these scopes too. One that was closed while it was idle is opened."""
         was_idle, self._wanted_at = self.is_idle, time.monotonic()
-        if was_idle:
+        is_new = not self._wanted.issuperset(scopes)
+        self._wanted = self._wanted.union(scopes)
+        if was_idle or is_new:
             self.wake()
 
     def start(self) -> None:
@@ -162,13 +170,13 @@ class SyncThread:
     def _follow(self) -> None:
         """Serve one index until it must be replaced, nobody wants it or this is closed. Raises StoreUnavailable."""
         place = self._place()
-        self._exact.catch_up()
+        self._exact.revision()
         index = IndexClient(self._connect())
         with self._changed:
             self._index = index  # From here on, `close` ends it.
-        index.open(place, fresh=self._is_distrusted, erased=self._exact.newest_erasure)
+        index.open(place, fresh=self._is_distrusted, erased=self._exact.newest_erasure())
         self._is_distrusted = False
-        filler = self.filler = Filler(self._exact, place, index, self._is_interrupted)
+        filler = self.filler = Filler(self._exact, place, index, lambda: self._wanted, self._is_interrupted)
         generation = object()
         while not self._closing.is_set():
             self._turn += 1
@@ -190,7 +198,14 @@ class SyncThread:
                     self._up_since, self.failure = time.monotonic(), ""
                     self.want()
                     give_back_memory()  # What the comparison of all keys took.
-                view = View(index=index, place=place, applied=filler.applied, generation=generation, turn=self._turn)
+                view = View(
+                    index=index,
+                    place=place,
+                    applied=filler.applied,
+                    reached=dict(filler.reached),
+                    generation=generation,
+                    turn=self._turn,
+                )
                 self._show(view)
                 self._await_more(POLL_SECONDS)
                 if self.is_idle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from mcp_memory.stores.vectors.chroma.location import IndexPlace, Mode
@@ -16,11 +16,18 @@ Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
 
 
 def account(
-    exact: ExactVectorStore, place: IndexPlace, scopes: Sequence[str], stage: Stage, *, applied: int, filled: int = 0
+    exact: ExactVectorStore,
+    place: IndexPlace,
+    scopes: Sequence[str],
+    stage: Stage,
+    *,
+    applied: Mapping[str, int],
+    filled: int = 0,
 ) -> str:
-    """Say who answers in these scopes, as of the exact store's last `catch_up`; a clause without a full stop.
+    """Say who answers in these scopes; a clause without a full stop.
 
-    `applied` is the newest change in the index; `filled` counts the vectors that one under construction holds.
+    `applied` is the newest change of each scope that is in the index; `filled` counts the vectors that one under
+    construction holds.
     """
     sizes = {scope: exact.size(scope) for scope in dict.fromkeys(scopes)}
     exactly = f"exact search over {_counted(sum(sizes.values()))}"
@@ -34,7 +41,7 @@ def account(
         return f"{exactly}, as {name} cannot be used at present"
     if stage == "idle":
         return f"{exactly}; the next search brings {name} back"
-    pending = exact.changed_since(applied, MOST_PENDING) if applied or stage == "open" else None
+    pending = pending_in(exact, large, applied)
     if stage != "building" and pending is not None:
         return f"{name}, {_indexed(exact, sizes, large, pending)}"
     if stage == "elsewhere":
@@ -42,7 +49,18 @@ def account(
     return f"{exactly} until {name} has indexed them ({filled:,} so far)"
 
 
-def _indexed(exact: ExactVectorStore, sizes: Mapping[str, int], large: Sequence[str], pending: Sequence[str]) -> str:
+def pending_in(exact: ExactVectorStore, scopes: Sequence[str], applied: Mapping[str, int]) -> set[str] | None:
+    """Return the ids of records that the index has yet to apply; None for too many, or where it lacks a scope."""
+    pending = set[str]()
+    for scope in scopes:
+        changed = exact.changed_since(scope, applied[scope], MOST_PENDING) if applied.get(scope) else None
+        if changed is None:
+            return None
+        pending.update(changed)
+    return pending if len(pending) <= MOST_PENDING else None
+
+
+def _indexed(exact: ExactVectorStore, sizes: Mapping[str, int], large: Sequence[str], pending: Collection[str]) -> str:
     """Count the vectors of large scopes without those of the records `pending`, among all of them."""
     waiting = sum(len(vectors) for scope in large for vectors in exact.live_vectors(scope, pending).values())
     indexed, total = sum(sizes[scope] for scope in large) - waiting, sum(sizes.values())

@@ -77,7 +77,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_an_index_that_is_whole_is_left_as_it_was(left: Memory) -> None:
     """S2.2: what changed since does not make it wrong."""
-    applied = left.exact.catch_up()
+    applied = left.exact.revision()
     before = files_of(left.index_folder)
     assert examined(left) == [("index directory", "ok", f"whole up to change {applied}")]
     left.add(unit(90), unit(91))
@@ -163,7 +163,7 @@ def test_what_a_directory_says_of_itself_can_rule_it_out(left: Memory, field: st
 def test_what_may_hold_something_erased_is_wrong(left: Memory) -> None:
     """R9: as where whoever erased was killed before it reached the index."""
     with left.records.write() as transaction:
-        transaction.erase(list(left.exact.live_ids()[SCOPE])[:1])
+        transaction.erase(list(left.exact.live_ids(SCOPE))[:1])
     assert examined(left) == [("index directory", "wrong", "it may hold what was erased")]
 
 
@@ -250,7 +250,7 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
         again = opened(**remote)
         again.settle()
         again.close()
-        whole = f"reachable, whole up to change {writer.exact.catch_up()}"
+        whole = f"reachable, whole up to change {writer.exact.revision()}"
         assert look() == Finding(part="Chroma server", state="ok", says=whole)
     gone = look(repair=True)
     assert gone.state == "wrong"

@@ -16,7 +16,8 @@ import pytest
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.stores.vectors.chroma import store, sync, sync_thread, worker
+from mcp_memory.stores.vectors.chroma import sync_thread, who_answers, worker
+from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, drop_former_indexes, write_json
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from tests.chroma import (
@@ -94,7 +95,7 @@ def test_what_is_not_applied_yet_is_found_all_the_same(memory: Memory) -> None:
     other = Memory(memory.folder, DirectLink)
     new = other.add(unit(50_001))[0]
     with other.records.write() as transaction:
-        moved, changed, retired = (transaction.get(i) for i in list(memory.exact.live_ids()[SCOPE])[:3])
+        moved, changed, retired = (transaction.get(i) for i in list(memory.exact.live_ids(SCOPE))[:3])
         assert moved is not None and changed is not None and retired is not None  # noqa: PT018 - for the type checker
         transaction.update(replace(moved, scope="shared/there"))
         transaction.update(changed, unit(50_002, 3))
@@ -110,7 +111,7 @@ def test_what_is_not_applied_yet_is_found_all_the_same(memory: Memory) -> None:
 def test_selective_filters_and_wide_questions_are_answered_exactly(memory: Memory) -> None:
     """R5: Chroma is not asked to filter, nor for most of what there is."""
     memory.settle()
-    ids = memory.exact.live_ids()[SCOPE]
+    ids = memory.exact.live_ids(SCOPE)
     before = memory.store.state().answered
     found = memory.store.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
     assert found == memory.exact.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
@@ -124,7 +125,7 @@ def test_with_too_many_changes_pending_the_exact_search_answers_alone(
 ) -> None:
     """S2.2: searching them beside the index would cost more than it saves."""
     memory.settle()
-    monkeypatch.setattr(store, "MOST_PENDING", 3)
+    monkeypatch.setattr(who_answers, "MOST_PENDING", 3)
     memory.assert_chroma_answers()
     other = Memory(memory.folder, DirectLink)
     other.add(*(unit(60_000 + n) for n in range(4)))
@@ -163,8 +164,8 @@ def test_an_index_used_before_needs_only_what_changed_since(memory: Memory, open
 
 
 def memory_ids(memory: Memory) -> list[str]:
-    memory.exact.catch_up()
-    return list(memory.exact.live_ids()[SCOPE])
+    memory.exact.revision()
+    return list(memory.exact.live_ids(SCOPE))
 
 
 def test_an_index_of_another_truth_ends_as_this_one(memory: Memory, opened: Open, tmp_path: Path) -> None:
@@ -356,14 +357,14 @@ def test_it_tells_which_store_answers_and_how_far_it_is(opened: Open) -> None:
     memory = opened(least_vectors=200)
     command = opened(least_vectors=200)
     memory.add(*(unit(n, 2) for n in range(100)))
-    memory.add(unit(700), scope="private/ann")
+    memory.add(unit(700), scope="private/ann/here")
     assert told(command) == "exact search over 200 vectors; a server has yet to fill the index of Chroma"
-    assert told(memory, "private/ann") == "exact search over 1 vector; Chroma takes over from 200 in one scope"
+    assert told(memory, "private/ann/here") == "exact search over 1 vector; Chroma takes over from 200 in one scope"
     memory.assert_answers()
     memory.settle()
     for each in (memory, command):
         assert told(each) == "Chroma, all 200 vectors indexed"
-        assert told(each, "private/ann", SCOPE) == "Chroma, 200 of 201 indexed; the rest is searched exactly"
+        assert told(each, "private/ann/here", SCOPE) == "Chroma, 200 of 201 indexed; the rest is searched exactly"
     memory.add(unit(701, 5))
     assert told(command) == "Chroma, 200 of 205 indexed; the rest is searched exactly"
     memory.settle()
@@ -374,13 +375,13 @@ def test_it_tells_which_store_answers_and_how_far_it_is(opened: Open) -> None:
 def test_it_tells_how_much_an_index_under_construction_holds(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """O4.1: the exact search answers until it is there."""
     seen: list[str] = []
-    rest = sync.Filler._rest  # pyright: ignore[reportPrivateUsage] - the moment in which it is filled, and not yet shown
+    rest = IndexClient.rest  # The moment in which it is filled, and not yet shown.
 
-    def looked(filler: sync.Filler, *given: Any) -> None:
+    def looked(index: IndexClient, *given: Any) -> None:
         seen.append(told(memory))
-        rest(filler, *given)
+        rest(index, *given)
 
-    monkeypatch.setattr(sync.Filler, "_rest", looked)
+    monkeypatch.setattr(IndexClient, "rest", looked)
     memory.settle()
     assert seen[0] == "exact search over 200 vectors until Chroma has indexed them (200 so far)"
 

@@ -126,7 +126,7 @@ def test_after_any_history_chroma_answers_as_the_exact_search_does(steps: Sequen
             before = history.memory.store.state().answered
             for seed in range(3):
                 history.assert_same(seed)
-            live = sum(len(ids) for ids in history.memory.exact.live_ids().values())
+            live = sum(len(history.memory.exact.live_ids(scope)) for scope in SCOPES)
             assert history.memory.store.check() == {}
             assert history.memory.store.state().records == live
             assert history.memory.store.state().answered > before, "The index had no part in it."

@@ -1,0 +1,102 @@
+"""Statements that go to PostgreSQL together, as one journey over the network: their values are written into them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import psycopg
+
+from mcp_memory.stores.records.database import Parameters
+from mcp_memory.stores.records.sql_files import postgres_statement
+
+NOTING_MILLISECONDS = 1
+"""The longest wait for a lock of a write that may be lost."""
+
+
+class Foreseen(Exception):
+    """A read that was foreseen: what it asks is known now, and no row is."""
+
+
+class WholeQuery(NamedTuple):
+    """A query: its text and parameters. `key` is the same for the same query."""
+
+    key: object
+    sql: str
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, name: str, parameters: Parameters, parts: Mapping[str, str]) -> WholeQuery:
+        key = (name, repr(parameters), *parts.items())
+        return cls(key, postgres_statement(name, tuple(parts.items())), parameters)
+
+    def written(self, connection: psycopg.Connection[Any]) -> str:
+        """Return the statement with its values in it."""
+        return psycopg.ClientCursor(connection).mogrify(self.sql.encode(), given(self.sql, self.parameters))
+
+
+class Foresight(threading.local):
+    """The queries of a thread's reads, while these are foreseen."""
+
+    def __init__(self) -> None:
+        self._asked: dict[object, WholeQuery] | None = None
+
+    def meet(self, query: WholeQuery) -> None:
+        """Note the query, and end its read, where reads are foreseen."""
+        if self._asked is not None:
+            self._asked[query.key] = query
+            raise Foreseen
+
+    def of(self, reads: Iterable[Callable[[], object]]) -> Mapping[object, WholeQuery]:
+        """Return what the reads ask that are not answered yet; within another foresight they join that one."""
+        outer = self._asked
+        found = self._asked = {} if outer is None else outer
+        try:
+            for read in reads:
+                with suppress(Foreseen):
+                    read()
+        finally:
+            self._asked = outer
+        return found if outer is None else {}
+
+
+def given(sql: str, parameters: Parameters) -> Parameters:
+    """Return the parameters by the names of numbered placeholders, e.g. `p4` for `?4`."""
+    if "%(p1)s" in sql and not isinstance(parameters, Mapping):
+        return {f"p{place}": value for place, value in enumerate(parameters, start=1)}
+    return parameters
+
+
+def found_at_once(connection: psycopg.Connection[Any], asked: Iterable[WholeQuery]) -> dict[object, list[Any]]:
+    """Return the rows of each query, by its key."""
+    queries = list(asked)
+    cursor = connection.execute("; ".join(query.written(connection) for query in queries).encode())
+    return _taken(cursor, queries)
+
+
+def begun_with(
+    connection: psycopg.Connection[Any], begin: str, asked: Sequence[WholeQuery]
+) -> tuple[list[Any], dict[object, list[Any]]]:
+    """Begin a transaction by two statements, the second of which finds rows; return these, and those of the queries."""
+    said = "; ".join([begin, *(query.written(connection) for query in asked)])
+    cursor = connection.execute(said.encode())
+    cursor.nextset()
+    first = cursor.fetchall()
+    cursor.nextset()
+    return first, _taken(cursor, asked)
+
+
+def noted_at_once(connection: psycopg.Connection[Any], asked: Sequence[WholeQuery]) -> None:
+    """Run statements in a transaction of their own that waits for nobody, and not for the disk."""
+    begin = f"BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '{NOTING_MILLISECONDS}ms'"
+    connection.execute("; ".join([begin, *(each.written(connection) for each in asked), "COMMIT"]).encode())
+
+
+def _taken(cursor: psycopg.Cursor[Any], queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:
+    found: dict[object, list[Any]] = {}
+    for query in queries:
+        found[query.key] = cursor.fetchall()
+        cursor.nextset()
+    return found
