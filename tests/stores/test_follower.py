@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,9 +129,9 @@ def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(
     first, may_end, all_there = add(store), Event(), Barrier(3)
     looked, pin = Semaphore(0), store.pin
 
-    def counted() -> DatabaseSnapshot:
+    def counted(partitions: Collection[str] = ()) -> DatabaseSnapshot:
         looked.release()
-        return pin()
+        return pin(partitions)
 
     def ask() -> tuple[int, list[str]]:
         with follower.snapshot([HERE]):

@@ -64,7 +64,8 @@ class FillQueue:
     def step(self) -> bool:
         """Look at the next changes; return True where more may be left. Raises StoreUnavailable."""
         settled = self._records.settled()
-        with self._snapshots.snapshot():
+        scopes = {each.scope for each in islice(self._records.changes(self._reviews.looked_at()), LOOKED_AT)}
+        with self._snapshots.snapshot(scopes):
             embedder = self._records.embedder_id() or ""
             looked_at = self._reviews.looked_at()
             changes = list(islice(self._records.changes(looked_at, embedder), LOOKED_AT))
