@@ -277,9 +277,12 @@ def _greeted(client: socket.socket) -> Arrival | None:
 
     It says no more than that before it is heard.
     """
-    client.settimeout(PATIENCE_SECONDS)
+    until = time.monotonic() + PATIENCE_SECONDS
     told = b""
-    while private_sockets.is_same_user(client) and (piece := client.recv(65_536)):
+    while private_sockets.is_same_user(client) and (left := until - time.monotonic()) > 0:
+        client.settimeout(left)  # Of the whole line, though it may come a byte a second.
+        if not (piece := client.recv(65_536)):
+            break
         told += piece
         if told.endswith(b"\n"):
             client.sendall(HERE)

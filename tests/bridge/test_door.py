@@ -96,6 +96,22 @@ def test_a_client_is_heard_once_it_has_said_who_it_is(data_dir: str, monkeypatch
     owned.release()
 
 
+def test_who_says_its_first_words_a_byte_at_a_time_is_left_in_time(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an owner that refuses everybody would wait for it, and keep the memory."""
+    monkeypatch.setattr(door, "PATIENCE_SECONDS", 0.3)
+    owned = claimed(data_dir)
+    until = time.monotonic() + 20
+    with connect(data_dir) as slow, pytest.raises(ConnectionError):
+        while time.monotonic() < until:
+            slow.sendall(b" ")
+            time.sleep(0.05)
+    owned.close()
+    assert owned.next_arrival() is None
+    owned.release()
+
+
 def test_what_a_client_says_first_is_its_kind_and_where_it_works(data_dir: str) -> None:
     owned = claimed(data_dir)
     with greet(data_dir, "window", {"folder": "/here", "given": {}}, session="s1"):
