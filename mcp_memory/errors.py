@@ -68,3 +68,11 @@ class SummaryFailed(StoreUnavailable):
 
 class EmbedderMismatch(StoreUnavailable):
     """A different embedder than the configured one made the store's vectors."""
+
+
+def is_starved(error: BaseException) -> bool:
+    """True where the system gives this process no more memory or threads: `ulimit -v` of who started it may say so."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_starved(each) for each in error.exceptions)
+    # What Python says, and nothing more special: "can't start new thread".
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))

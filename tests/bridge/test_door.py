@@ -244,6 +244,56 @@ def test_an_owner_learns_that_its_socket_is_anothers(data_dir: str) -> None:
     owned.release()
 
 
+def test_an_owner_that_gets_no_thread_for_a_client_is_not_found_any_more(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be waited for by everybody: the limits are those of the client that started it."""
+    owned, start = claimed(data_dir), threading.Thread.start
+
+    def start_one(thread: threading.Thread) -> None:
+        if thread.name == "arrival":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_one)
+        assert owned.is_held
+        with pytest.raises(ConnectionError):
+            greet(data_dir, "window", {})
+    assert not owned.is_held
+    owned.close()
+    assert owned.next_arrival() is None
+    owned.release()
+
+
+LIMITED = """
+import json, os, resource, sys
+from mcp_memory.bridge.door import Door
+from mcp_memory.bridge.owner_start import start
+
+limits = resource.RLIMIT_NOFILE, resource.RLIMIT_AS
+for limit in limits:
+    resource.setrlimit(limit, (2**40 if limit == resource.RLIMIT_AS else 100, resource.getrlimit(limit)[1]))
+
+def own(door, data_dir, chosen):
+    with open(data_dir + "/begun", "x") as file:
+        json.dump([resource.getrlimit(limit) for limit in limits], file)
+    os.rename(data_dir + "/begun", data_dir + "/limits")
+
+assert start(Door.claim(sys.argv[1]), sys.argv[1], {}, own)
+"""
+
+
+def test_an_owner_has_what_the_limits_of_its_first_client_leave_it(data_dir: str) -> None:
+    run_forked(data_dir, code=LIMITED, timeout=60, check=True)
+    told, until = Path(data_dir, "limits"), time.monotonic() + 20
+    while not told.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    for soft, hard in json.loads(told.read_text("utf-8")):
+        assert soft == hard
+
+
 def test_an_owner_that_can_say_nothing_of_itself_serves_all_the_same(data_dir: str) -> None:
     Path(data_dir, private_sockets.FOLDER, door.ABOUT).mkdir(parents=True)
     owned = claimed(data_dir)
