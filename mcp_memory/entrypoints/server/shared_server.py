@@ -188,9 +188,7 @@ class SharedServer:
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)
         if place is not None:
-            caller = self._app.caller(seat=seat)
-            self._app.windows.expect(caller, seat.session, place)
-            self._app.windows.placed(caller, seat.session, stays=True)
+            self._app.windows.come_back(self._app.caller(seat=seat), seat.session, place)
         return window
 
     def _take_leave(self, window: _Window) -> None:
