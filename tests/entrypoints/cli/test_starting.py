@@ -75,6 +75,7 @@ async def test_serve_answers_a_client_over_stdio(tmp_path: Path, command: list[s
     """S7.1; serving is also what options without a command mean."""
     settings = {
         "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
+        "MCP_MEMORY_IDLE_MINUTES": "0",
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     arguments = ["-m", "mcp_memory", *command, "--data-dir", str(tmp_path / "data"), "--namespace", "chosen"]
