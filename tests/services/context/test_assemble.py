@@ -174,7 +174,7 @@ def full(request: pytest.FixtureRequest, open_memory: Callable[..., App]) -> Seq
 
 
 @given(wanted=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_the_whole_block_never_exceeds_the_budget(
     full: Sequence[tuple[App, float]], wanted: ContextRequest, which: int
 ) -> None:
@@ -209,7 +209,7 @@ RECORDS = st.lists(
 
 
 @given(records=RECORDS, wanted=REQUESTS, goal=st.sampled_from(["", "ship", "🙂" * 40, "## a\n" * 40]))
-@settings(max_examples=18)
+@settings(max_examples=9)
 def test_any_store_stays_within_any_budget(
     open_memory: Callable[..., App], records: list[NewRecord], wanted: ContextRequest, goal: str
 ) -> None:

@@ -271,7 +271,7 @@ def test_detail_chooses_how_much_of_a_text_is_shown(app: App, remember: Remember
 
 
 @given(max_tokens=st.integers(100, 900))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_pages_of_a_long_text_are_the_text(app: App, max_tokens: int) -> None:
     """C2.3: escapes, emoji and scripts without spaces are cut nowhere; each page moves on and keeps to its budget."""
     record = app.remember([NewRecord(text=LONG)], app.caller())[0]
