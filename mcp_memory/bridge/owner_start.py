@@ -17,7 +17,7 @@ Own = Callable[[Door, str, Mapping[str, object]], object]
 LOG_FILE: Final = "owner.log"
 MOST_LOG_BYTES: Final = 1_000_000
 _LIMITS: Final = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC")
-"""What calls of clients take: memory, time, bytes of a file, open files, threads."""
+"""Calls of clients take these: memory, time, bytes of a file, open files, threads."""
 
 
 def start(door: Door, data_dir: str, chosen: Mapping[str, object], own: Own) -> bool:

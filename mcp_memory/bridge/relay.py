@@ -83,7 +83,7 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
         found = None
         try:
             if _mark(folder) != mark:
-                raise StoreUnavailable(_MOVED.format(folder=folder))  # noqa: TRY301 - as where nobody can own it
+                raise StoreUnavailable(_MOVED.format(folder=folder))
             found = _reach(folder, told, relay.window, claims=relay.may_claim)
         except StoreUnavailable as error:
             relay.give_up(str(error))

@@ -151,7 +151,8 @@ def test_an_owner_that_stands_still_is_told_of(window: "ServerProcess", environm
 
 def test_an_interrupted_command_says_what_became_of_it(window: "ServerProcess", environment: dict[str, str]) -> None:
     window.call("remember", items=[{"text": f"Gauge {number} is {'x' * 4_000}."} for number in range(40)])
-    process = ForkedProcess("export", "-", code=INTERRUPTIBLE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    options: dict[str, Any] = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = ForkedProcess("export", "-", code=INTERRUPTIBLE, **options)
     assert process.stdout is not None
     process.stdout.read(10)  # It writes into a full pipe now.
     process.send_signal(signal.SIGINT)

@@ -48,10 +48,10 @@ class Clients:
     def __init__(
         self, app: "App", door: "Door", perform: Perform, should_end: threading.Event, stays: str = ""
     ) -> None:
-        """`should_end` is set when the process must end: a client wants that or the memory, or is of a later build, or
-        the process cannot serve clients, as under limits of who started it.
+        """`should_end` is set when the process must end: a client wants that or the memory, or is of a later build.
 
-        A process that `stays` ends for the first of these only; the others are told this sentence.
+        A process that `stays` ends for the first of these only; the others are told this sentence. It is set, too,
+        where the process cannot serve clients, as under limits of who started it.
         """
         self._app = app
         self._door = door

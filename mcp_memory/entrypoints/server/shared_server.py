@@ -51,8 +51,10 @@ class SharedServer:
     """The windows of other processes that this one serves. As middleware it sees their calls come and go."""
 
     def __init__(self, app: App, server: MCPServer, at_loss: Callable[[], object]) -> None:
-        """`at_loss` is called when another process must serve: the files of the memory are no more those that this one
-        knows, or it gets no more memory or threads.
+        """`at_loss` is called when another process must serve.
+
+        That is where the files of the memory are no more those that this one knows, or it gets no more memory or
+        threads.
         """
         self._app = app
         self._at_loss = at_loss

@@ -84,10 +84,15 @@ def test_whoever_is_late_finds_a_closed_store_unavailable_and_opens_it_no_more(t
 
 def test_who_is_amid_a_read_when_the_store_is_closed_is_told_so(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "data")
-    with pytest.raises(StoreUnavailable, match="closed"), database.read() as connection:
-        database.close()
-        connection.close()
-        connection.execute("SELECT 1")
+
+    def close_amid() -> None:
+        with database.read() as connection:
+            database.close()
+            connection.close()
+            connection.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        close_amid()
 
 
 @posix
