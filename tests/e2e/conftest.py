@@ -71,10 +71,11 @@ class ServerProcess:
         command: Sequence[str] = (),
         handshake: bool = True,
         folder: Path | None = None,
+        code: str = "",
     ) -> None:
         """`folder` is the one it is started in; by default that of the tests.
 
-        It is forked with everything imported, unless a command starts it.
+        It is forked with everything imported, where no command starts it, and runs this `code` if there is some.
         """
         self._ids = itertools.count(1)
         self._data_dir = data_dir
@@ -87,7 +88,7 @@ class ServerProcess:
                 "env": {**server_environment(data_dir), **(environment or {})},
                 "cwd": folder,
             }
-            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(**options)
+            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(code=code, **options)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdin, self.stdout = self.process.stdin, self.process.stdout

@@ -136,9 +136,13 @@ def test_what_was_acknowledged_is_there_for_the_next_process(
 
 
 PARENT = """
-import subprocess, sys
-server = subprocess.Popen([sys.executable, "-m", "mcp_memory"])  # inherits our input and output
-server.wait()
+import os
+from mcp_memory.__main__ import main
+server = os.fork()  # It inherits our input and output.
+if server == 0:
+    main()
+    os._exit(0)
+os.waitpid(server, 0)
 """
 
 
@@ -148,7 +152,7 @@ def test_it_ends_when_its_parent_is_killed_though_its_input_stays_open(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]", busy: bool
 ) -> None:
     """S5.1."""
-    server = start_server(tmp_path / "data", command=[sys.executable, "-c", PARENT])
+    server = start_server(tmp_path / "data", code=PARENT)
     [grandchild] = psutil.Process(server.process.pid).children()
     with at_long_call(server, is_busy=busy):
         server.process.kill()
