@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 import pytest
@@ -121,8 +121,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if is_worker or sys.platform != "linux":
         return
     until = time.monotonic() + OWNERS_END_SECONDS
-    factory: pytest.TempPathFactory = session.config._tmp_path_factory  # pyright: ignore[reportAttributeAccessIssue]
-    while (left := _owners_left(str(factory.getbasetemp()))) and time.monotonic() < until:
+    folder = str(cast("Any", session.config)._tmp_path_factory.getbasetemp())
+    while (left := _owners_left(folder)) and time.monotonic() < until:
         time.sleep(0.2)
     if left:
         print(f"\nOwners of memories outlive the tests: {left}")

@@ -89,4 +89,5 @@ def _raise_limits() -> None:
     for name in _LIMITS:
         limit = getattr(resource, name)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(limit, (resource.getrlimit(limit)[1],) * 2)
+            _, hard = resource.getrlimit(limit)
+            resource.setrlimit(limit, (hard, hard))

@@ -31,14 +31,16 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> list[Scene]:
     That the program itself runs nothing of its folder is tested of all commands; the demo leaves nothing behind.
     """
     hostile, temporary = HostileFolder(tmp_path_factory.mktemp("hostile")), tmp_path_factory.mktemp("temporary")
+    shown: list[Scene] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv("MCP_MEMORY_DATA_DIR", str(temporary / "own"))
         patch.setenv("MCP_MEMORY_REDACT_SECRETS", "false")
         patch.chdir(hostile.path)
-        scenes = anyio.run(play, STORY, datetime.now(UTC), TiktokenCounter("o200k_base").count, lambda _scene: None)
+        scenes = anyio.run(play, STORY, datetime.now(UTC), TiktokenCounter("o200k_base").count, shown.append)
     assert hostile.take_witness() == []
     assert list(temporary.iterdir()) == []
+    assert shown == scenes
     return scenes
 
 

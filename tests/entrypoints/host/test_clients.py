@@ -84,7 +84,11 @@ def test_an_owner_that_cannot_load_what_serves_windows_ends(
         raise MemoryError
 
     monkeypatch.setattr(Clients, "_shared_server", fail)
-    with serving(app, tmp_path / "door", lambda *_given: None) as should_end:
+
+    def perform(*_given: object) -> None:
+        raise AssertionError
+
+    with serving(app, tmp_path / "door", perform) as should_end:
         with greet(str(tmp_path / "door"), "window", {}, session="s1", place=None) as window:
             window.settimeout(PATIENCE_SECONDS)
             assert window.recv(100) == b""
