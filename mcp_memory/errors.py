@@ -1,7 +1,7 @@
 """The error tree. Every message ends with the caller's next move, and the entrypoints show it unchanged."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 CHOOSE_FOLDER: Final = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
 """The remedy where a data directory cannot be used."""
@@ -68,3 +68,11 @@ class SummaryFailed(StoreUnavailable):
 
 class EmbedderMismatch(StoreUnavailable):
     """A different embedder than the configured one made the store's vectors."""
+
+
+def is_starved(error: BaseException) -> bool:
+    """True where the system gives this process no more memory or threads: `ulimit -v` of who started it may say so."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_starved, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    # What Python says, and nothing more special: "can't start new thread".
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+import typer.testing
+from pydantic_settings.sources import EnvSettingsSource
+
 from mcp_memory import wiring
 from mcp_memory.domain.sessions import ledger, unsupported_values
 from mcp_memory.domain.text import entity_extraction, exact_values, micro_and_summary, words
@@ -22,6 +25,24 @@ _find_mentions = entity_extraction._mentions  # pyright: ignore[reportPrivateUsa
 _find_exact = exact_values.exact_in
 _measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
 _packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
+_get_command = cache(typer.main.get_command)
+
+
+def _once_a_field(name: str) -> Callable[..., Any]:
+    """A method that derives from a setting's annotation how a variable says it; for all settings half of a reading."""
+    derive: Callable[..., Any] = getattr(EnvSettingsSource, name)
+    derived: dict[tuple[type, int], Any] = {}
+
+    def derive_once(source: EnvSettingsSource, field: object, *given: Any) -> Any:
+        key = source.settings_cls, id(field)  # A field lives as long as its class.
+        if key not in derived:
+            derived[key] = derive(source, field, *given)
+        return derived[key]
+
+    return derive_once
+
+
+_OF_FIELDS = {name: _once_a_field(name) for name in ("_extract_field_info", "_field_is_complex")}
 
 
 def share(set_attribute: Callable[[Any, str, Any], None]) -> None:
@@ -36,6 +57,9 @@ def share(set_attribute: Callable[[Any, str, Any], None]) -> None:
     set_attribute(unsupported_values, "exact_in", _exact)
     set_attribute(prepare_record, "measured", _measured)
     set_attribute(transaction, "packed_terms", _packed_terms)
+    set_attribute(typer.testing, "_get_command", _get_command)
+    for name, derive_once in _OF_FIELDS.items():
+        set_attribute(EnvSettingsSource, name, derive_once)
 
 
 @cache

@@ -120,7 +120,7 @@ class Door:
         self._lock = lock
         self._listener = listener
         self._socket = private_sockets.mark_of(self._path(SOCKET)) if listener else None
-        self._is_open = self._is_closed = False
+        self._is_open = self._is_closed = self._is_starved = False
         self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
 
     @classmethod
@@ -169,7 +169,9 @@ class Door:
 
     @property
     def is_held(self) -> bool:
-        """False once the folder or the socket is gone, or another stands there: no client finds it any more."""
+        """False once no client is let in: the folder or the socket is gone or another's, or no thread can be had."""
+        if self._is_starved:
+            return False
         try:
             os.close(private_sockets.open_private(self._data_dir))
             is_here = os.path.samestat(os.stat(self._data_dir), os.fstat(self._lock))
@@ -249,8 +251,14 @@ class Door:
                     time.sleep(LOOK_SECONDS)
                 else:
                     greeting = [each for each in greeting if each.is_alive()]
-                    greeting.append(threading.Thread(target=self._greet, args=(client,), name="arrival", daemon=True))
-                    greeting[-1].start()
+                    arrival = threading.Thread(target=self._greet, args=(client,), name="arrival", daemon=True)
+                    try:
+                        arrival.start()
+                    except RuntimeError:  # As many as the limits of the process allow; its next owner may have others.
+                        self._is_starved = True
+                        client.close()
+                    else:
+                        greeting.append(arrival)
         for each in greeting:
             each.join()
         self._arrivals.put(None)
@@ -277,9 +285,12 @@ def _greeted(client: socket.socket) -> Arrival | None:
 
     It says no more than that before it is heard.
     """
-    client.settimeout(PATIENCE_SECONDS)
+    until = time.monotonic() + PATIENCE_SECONDS
     told = b""
-    while private_sockets.is_same_user(client) and (piece := client.recv(65_536)):
+    while private_sockets.is_same_user(client) and (left := until - time.monotonic()) > 0:
+        client.settimeout(left)  # Of the whole line, though it may come a byte a second.
+        if not (piece := client.recv(65_536)):
+            break
         told += piece
         if told.endswith(b"\n"):
             client.sendall(HERE)

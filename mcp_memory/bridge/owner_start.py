@@ -16,6 +16,8 @@ Own = Callable[[Door, str, Mapping[str, object]], object]
 
 LOG_FILE: Final = "owner.log"
 MOST_LOG_BYTES: Final = 1_000_000
+_LIMITS: Final = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC")
+"""Calls of clients take these: memory, time, bytes of a file, open files, threads."""
 
 
 def start(door: Door, data_dir: str, chosen: Mapping[str, object], own: Own) -> bool:
@@ -74,3 +76,18 @@ def _let_go(data_dir: str, kept: tuple[int, ...]) -> None:
                 os.close(each)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o077)
+    _raise_limits()
+
+
+def _raise_limits() -> None:
+    """Let the owner have what it may have: `ulimit -S` of its first client is no limit of the others'.
+
+    A hard limit stays, which the super-user alone may raise, as does the priority.
+    """
+    import resource  # Windows has none.
+
+    for name in _LIMITS:
+        limit = getattr(resource, name)
+        with contextlib.suppress(OSError, ValueError):
+            _, hard = resource.getrlimit(limit)
+            resource.setrlimit(limit, (hard, hard))

@@ -39,6 +39,10 @@ UNREAD_BYTES: Final = 1_048_576
 """More than the system keeps for an owner that does not read."""
 PIPE_BYTES: Final = 4_096
 """Bytes that a pipe takes without waiting whenever it says that it takes any."""
+_MOVED: Final = (
+    "{folder} was moved, deleted or replaced while this client used its memory, and no empty memory is begun in its"
+    " place. Move it back and call again, or restart this client: it then uses what is at that path."
+)
 
 
 class Takeover(NamedTuple):
@@ -74,10 +78,12 @@ def _has_client() -> bool:
 
 def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable[[Door], bool]) -> NoReturn:
     """Pass messages on, from one owner to the next, until the client leaves."""
-    relay, started = Relay(WindowState()), 1
+    relay, started, mark = Relay(WindowState()), 1, _mark(folder)
     while True:
         found = None
         try:
+            if _mark(folder) != mark:
+                raise StoreUnavailable(_MOVED.format(folder=folder))
             found = _reach(folder, told, relay.window, claims=relay.may_claim)
         except StoreUnavailable as error:
             relay.give_up(str(error))
@@ -94,6 +100,11 @@ def _serve_client(folder: str, told: Mapping[str, object], start_owner: Callable
         relay.wait(folder, LOOK_SECONDS if started < 2 else START_SECONDS)
         while relay.may_rest:
             relay.rest()
+
+
+def _mark(folder: str) -> tuple[int, int] | None:
+    """Return what tells the memory's folder, also behind a link, from another that takes its place."""
+    return private_sockets.mark_of(os.path.realpath(folder))
 
 
 def _reach(

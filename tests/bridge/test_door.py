@@ -96,6 +96,23 @@ def test_a_client_is_heard_once_it_has_said_who_it_is(data_dir: str, monkeypatch
     owned.release()
 
 
+def test_who_says_its_first_words_a_byte_at_a_time_is_left_in_time(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an owner that refuses everybody would wait for it, and keep the memory."""
+    monkeypatch.setattr(door, "PATIENCE_SECONDS", 0.3)
+    owned = claimed(data_dir)
+    until = time.monotonic() + 20
+    with connect(data_dir) as slow, contextlib.suppress(ConnectionError):
+        while True:
+            assert time.monotonic() < until
+            slow.sendall(b" ")
+            time.sleep(0.05)
+    owned.close()
+    assert owned.next_arrival() is None
+    owned.release()
+
+
 def test_what_a_client_says_first_is_its_kind_and_where_it_works(data_dir: str) -> None:
     owned = claimed(data_dir)
     with greet(data_dir, "window", {"folder": "/here", "given": {}}, session="s1"):
@@ -226,6 +243,56 @@ def test_an_owner_learns_that_its_socket_is_anothers(data_dir: str) -> None:
         other.bind(str(path))
         assert not owned.is_held
     owned.release()
+
+
+def test_an_owner_that_gets_no_thread_for_a_client_is_not_found_any_more(
+    data_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be waited for by everybody: the limits are those of the client that started it."""
+    owned, start = claimed(data_dir), threading.Thread.start
+
+    def start_one(thread: threading.Thread) -> None:
+        if thread.name == "arrival":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_one)
+        assert owned.is_held
+        with pytest.raises(ConnectionError):
+            greet(data_dir, "window", {})
+    assert not owned.is_held
+    owned.close()
+    assert owned.next_arrival() is None
+    owned.release()
+
+
+LIMITED = """
+import json, os, resource, sys
+from mcp_memory.bridge.door import Door
+from mcp_memory.bridge.owner_start import start
+
+limits = resource.RLIMIT_NOFILE, resource.RLIMIT_AS
+for limit in limits:
+    resource.setrlimit(limit, (2**40 if limit == resource.RLIMIT_AS else 100, resource.getrlimit(limit)[1]))
+
+def own(door, data_dir, chosen):
+    with open(data_dir + "/begun", "x") as file:
+        json.dump([resource.getrlimit(limit) for limit in limits], file)
+    os.rename(data_dir + "/begun", data_dir + "/limits")
+
+assert start(Door.claim(sys.argv[1]), sys.argv[1], {}, own)
+"""
+
+
+def test_an_owner_has_what_the_limits_of_its_first_client_leave_it(data_dir: str) -> None:
+    run_forked(data_dir, code=LIMITED, timeout=60, check=True)
+    told, until = Path(data_dir, "limits"), time.monotonic() + 20
+    while not told.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    for soft, hard in json.loads(told.read_text("utf-8")):
+        assert soft == hard
 
 
 def test_an_owner_that_can_say_nothing_of_itself_serves_all_the_same(data_dir: str) -> None:

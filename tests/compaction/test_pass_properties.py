@@ -242,7 +242,7 @@ def test_beyond_the_ceiling_only_lines_that_name_their_originals_are_left(
 
 
 @given(random_logs(), random_options, runs)
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_all_of_it_holds_as_a_tokenizer_counts(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """D2.1, E2.4: tokens never grow, by the counter that is used in earnest."""
     count = TiktokenCounter("o200k_base").count

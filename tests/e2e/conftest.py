@@ -71,10 +71,11 @@ class ServerProcess:
         command: Sequence[str] = (),
         handshake: bool = True,
         folder: Path | None = None,
+        code: str = "",
     ) -> None:
         """`folder` is the one it is started in; by default that of the tests.
 
-        It is forked with everything imported, unless a command starts it.
+        It is forked with everything imported, where no command starts it, and runs this `code` if there is some.
         """
         self._ids = itertools.count(1)
         self._data_dir = data_dir
@@ -87,7 +88,7 @@ class ServerProcess:
                 "env": {**server_environment(data_dir), **(environment or {})},
                 "cwd": folder,
             }
-            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(**options)
+            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(code=code, **options)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdin, self.stdout = self.process.stdin, self.process.stdout
@@ -176,16 +177,33 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def start_server() -> Iterator[Callable[..., ServerProcess]]:
-    """Starts servers as `ServerProcess` does, for tests that need their own; none outlives its module."""
-    with contextlib.ExitStack() as started:
+def started() -> Iterator[list[ServerProcess]]:
+    """The servers that run for tests of the module; none outlives it."""
+    servers: list[ServerProcess] = []
+    yield servers
+    for each in servers:
+        each.stop()
 
-        def start(*arguments: Any, **options: Any) -> ServerProcess:
-            server = ServerProcess(*arguments, **options)
-            started.callback(server.stop)
-            return server
 
-        yield start
+@pytest.fixture(autouse=True)
+def end_with_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test starts for itself ends with it: dozens of owners that wait for a module's end take processor time."""
+    servers: list[ServerProcess] = request.getfixturevalue("started") if "started" in request.fixturenames else []
+    shared = len(servers)
+    yield
+    while len(servers) > shared:
+        servers.pop().stop()
+
+
+@pytest.fixture(scope="module")
+def start_server(started: list[ServerProcess]) -> Callable[..., ServerProcess]:
+    """Starts servers as `ServerProcess` does, for tests that need their own."""
+
+    def start(*arguments: Any, **options: Any) -> ServerProcess:
+        started.append(ServerProcess(*arguments, **options))
+        return started[-1]
+
+    return start
 
 
 @pytest.fixture

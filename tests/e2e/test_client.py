@@ -13,6 +13,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import TextResourceContents
 
 from mcp_memory.client import Conversation, MemoryRefused
+from tests.e2e.conftest import server_environment
 from tests.entrypoints.conversations.message_rules import of_anthropic
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "agent_loop.py"
@@ -26,7 +27,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> StdioServerParameters:
-    env = {"MCP_MEMORY_DATA_DIR": str(tmp_path), "MCP_MEMORY_NAMESPACE": "test", "MCP_MEMORY_TOKEN_FACTOR": "1"}
+    env = server_environment(tmp_path / "data") | {"MCP_MEMORY_TOKEN_FACTOR": "1"}
     return StdioServerParameters(command=sys.executable, args=["-I", "-m", "mcp_memory"], env=env)
 
 

@@ -145,6 +145,25 @@ def test_an_owner_whose_socket_was_replaced_makes_place_for_one_that_is_found(da
     assert PORT in said(one.call("recall", query="staging database port"))
 
 
+def test_a_window_begins_no_empty_memory_where_its_folder_was_moved(data_dir: Path, start: Start) -> None:
+    """It goes on once the folder is back; a new window at the new path has the memory, and is its one holder."""
+    one = start(data_dir)
+    one.call("remember", text=PORT)
+    owned, moved = one.owner, data_dir.with_name("moved")
+    data_dir.rename(moved)
+    two = start(moved)
+    assert PORT in said(two.call("recall", query="staging database port"))
+    assert holders(moved) <= {two.owner.pid}
+    owned.wait(20)
+    refused = one.send_request("tools/call", {"name": "recall", "arguments": {"query": "staging database port"}})
+    answer = json.loads(one.lines.next())
+    assert (answer["id"], "was moved, deleted or replaced" in answer["error"]["message"]) == (refused, True)
+    assert not data_dir.exists()
+    two.stop()
+    moved.rename(data_dir)
+    assert PORT in said(one.call("recall", query="staging database port"))
+
+
 def test_stop_says_in_a_sentence_that_an_owner_stands_still(data_dir: Path, start: Start) -> None:
     owned = start(data_dir).owner
     owned.suspend()

@@ -114,6 +114,7 @@ def test_a_summary_with_faults_twice_is_not_taken(
     assert (made.spent, len(service.asked)) == (2_000, 2)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("answer", ["", "I cannot help with that.", "\x00", "## Goal"])
 def test_an_answer_that_is_no_summary_is_not_taken(
     answer: str, service: ModelService, open_summarizer: OpenSummarizer, extractive: ExtractiveSummarizer
@@ -132,6 +133,7 @@ def test_a_service_that_stumbles_is_asked_again_by_its_library(
     assert (made.by, len(service.asked)) == (api, 3)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("status", "said"),
     [
@@ -167,6 +169,7 @@ def test_a_service_that_stays_silent_is_given_up(
     assert made.note == f"{api}: timed out after 0.1 s, 3 times; extractive instead"
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("body", [b"<html>Gateway</html>", b"{not json", b"[]", b'{"choices": []}', b'{"choices": 7}'])
 def test_an_answer_in_no_known_form_is_given_up(
     body: bytes, service: ModelService, open_summarizer: OpenSummarizer, extractive: ExtractiveSummarizer, api: Api

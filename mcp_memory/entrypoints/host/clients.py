@@ -16,6 +16,7 @@ from anyio import CapacityLimiter, to_thread
 
 from mcp_memory.bridge.door import LATER, LOOK_SECONDS, Arrival, refusal
 from mcp_memory.entrypoints.server.server_log import log_defect
+from mcp_memory.errors import is_starved
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -28,11 +29,17 @@ HOOKS_AT_ONCE: Final = 8
 """Hooks answered side by side; further ones wait."""
 COMMANDS_AT_ONCE: Final = 32
 """Commands run side by side; each page that is open is one."""
+BUSY_SECONDS: Final = 5.0
+"""Time that a further command waits for one of these to end, before it is refused."""
 
 Perform = Callable[["App", socket.socket, Mapping[str, object], threading.Event], None]
 """Runs a command of the client at the other end, which has said this; ends it soon once the event is set."""
 COMMAND_SECONDS: Final = 1.0
 """Time that commands at work may still take at the end, before they are interrupted."""
+_BUSY: Final = (
+    "The process that owns this memory is at work on {most} commands, and as many as that it runs at once. Some may"
+    " wait for a reader, as one piped into a pager does, or serve an open page. End one of them, and try again."
+)
 
 
 class Clients:
@@ -43,7 +50,8 @@ class Clients:
     ) -> None:
         """`should_end` is set when the process must end: a client wants that or the memory, or is of a later build.
 
-        A process that `stays` ends for the first of these only; the others are told this sentence.
+        A process that `stays` ends for the first of these only; the others are told this sentence. It is set, too,
+        where the process cannot serve clients, as under limits of who started it.
         """
         self._app = app
         self._door = door
@@ -54,7 +62,7 @@ class Clients:
         self._interrupted = threading.Event()
         self._windows: SharedServer | None = None
         self._opening, self._is_dismissed = threading.Lock(), False
-        self._hooks, self._commands = CapacityLimiter(HOOKS_AT_ONCE), CapacityLimiter(COMMANDS_AT_ONCE)
+        self._hooks, self._commands = CapacityLimiter(HOOKS_AT_ONCE), anyio.Semaphore(COMMANDS_AT_ONCE)
         self._answering = 0
         self._seen_at: float | None = None
 
@@ -116,6 +124,8 @@ class Clients:
             logger.info("A client left before its answer.")
         except Exception as error:  # noqa: BLE001 - the edge: the others are served on
             log_defect("A client", error)
+            if is_starved(error):
+                self._should_end.set()
         finally:
             self._answering -= 1
             self._seen_at = time.monotonic()
@@ -127,6 +137,7 @@ class Clients:
             windows = self._shared_server()
         except Exception as error:  # noqa: BLE001 - the edge: the others are served on
             log_defect("A window", error)
+            self._should_end.set()  # Others would fare alike; a fresh process may have what this one lacks.
             windows = None
         if windows is None:
             return arrival.connection.close()
@@ -157,8 +168,7 @@ class Clients:
 
             await to_thread.run_sync(answer_hook, self._app, connection, hello, limiter=self._hooks)
         elif kind == "command":
-            given = (self._app, connection, hello, self._interrupted)
-            await to_thread.run_sync(self._perform, *given, abandon_on_cancel=True, limiter=self._commands)
+            await self._run(connection, hello)
         elif kind == "take" and self._successor is None:
             self._successor = connection
             self._should_end.set()
@@ -168,3 +178,17 @@ class Clients:
                     self._should_end.set()
                 elif kind != "take":
                     connection.sendall(refusal("This is no client of this version; update mcp-memory."))
+
+    async def _run(self, connection: socket.socket, hello: Mapping[str, object]) -> None:
+        """Run a command; refuse it where as many as may be are at work and none of them ends soon."""
+        with anyio.move_on_after(BUSY_SECONDS) as waiting:
+            await self._commands.acquire()
+        if waiting.cancelled_caught:
+            with connection:
+                return connection.sendall(refusal(_BUSY.format(most=COMMANDS_AT_ONCE)))
+        try:
+            given = (self._app, connection, hello, self._interrupted)
+            await to_thread.run_sync(self._perform, *given, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        finally:
+            self._commands.release()
+        return None

@@ -28,7 +28,7 @@ from mcp_memory.entrypoints.server.identity import RequestSender, seat_at_hand, 
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
 from mcp_memory.entrypoints.server.server_log import log_defect
-from mcp_memory.errors import McpMemoryError, StoreUnavailable
+from mcp_memory.errors import McpMemoryError, StoreUnavailable, is_starved
 from mcp_memory.settings import settings_of_client, working_for
 
 if TYPE_CHECKING:
@@ -51,7 +51,11 @@ class SharedServer:
     """The windows of other processes that this one serves. As middleware it sees their calls come and go."""
 
     def __init__(self, app: App, server: MCPServer, at_loss: Callable[[], object]) -> None:
-        """`at_loss` is called when the files of the memory are no more those that this process knows."""
+        """`at_loss` is called when another process must serve.
+
+        That is where the files of the memory are no more those that this one knows, or it gets no more memory or
+        threads.
+        """
         self._app = app
         self._at_loss = at_loss
         self._protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
@@ -81,6 +85,10 @@ class SharedServer:
             call = f"{window.seat.label}/{number}" if number else ""
             with visited_by(replace(window.sender, client=client.client_info.name if client else "", call=call)):
                 return await call_next(ctx)
+        except Exception as error:
+            if is_starved(error):
+                self._at_loss()
+            raise
         finally:
             if ctx.request_id is not None:
                 window.pending.settle(ctx.method)
@@ -144,6 +152,8 @@ class SharedServer:
             logger.info("A window is gone.")
         except* Exception as error:  # noqa: BLE001 - the edge: the other windows are served on
             log_defect("A window", error)
+            if is_starved(error):
+                self._at_loss()
             connection.close()
 
     def _window(self, connection: socket.socket, hello: Mapping[str, Any]) -> _Window | None:
@@ -180,9 +190,7 @@ class SharedServer:
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)
         if place is not None:
-            caller = self._app.caller(seat=seat)
-            self._app.windows.expect(caller, seat.session, place)
-            self._app.windows.placed(caller, seat.session, stays=True)
+            self._app.windows.come_back(self._app.caller(seat=seat), seat.session, place)
         return window
 
     def _take_leave(self, window: _Window) -> None:

@@ -22,13 +22,18 @@ IDLE_SECONDS = 1_800.0
 """Half an hour, after which the protocol's library forgets a session without use, unless the client listens."""
 REMEMBERED = 1_000
 """Idle sessions whose places a server remembers."""
+RETURN_SECONDS = 60.0
+"""Time after which a window keeps a place that it has gone on at, though the one that left it comes back."""
 
 
 @dataclass(slots=True)
 class _TakenPlace:
     place: str
     release: Callable[[], None]
+    taken_at: Instant
     used_at: Instant
+    is_own: bool = False
+    """True where its window had it before."""
 
 
 class ClientWindows:
@@ -73,10 +78,26 @@ class ClientWindows:
         with self._lock:
             return next((held.place for key, held in self._mine.items() if key[2] == session), None)
 
-    def expect(self, caller: Caller, session: str, place: str) -> None:
-        """Give a session this place at its first call, unless another window has it: its last process had it there."""
+    def come_back(self, caller: Caller, session: str, place: str) -> Caller:
+        """Return the caller at the place that its window had in the process before this one, unless another has it.
+
+        A new window that arrived in between, and has just gone on there, gets a place of its own instead.
+        """
         with self._lock:
             self._former[caller.namespace, caller.agent, session] = place
+            since = self._clock() - RETURN_SECONDS
+            early = {
+                key: held.used_at == inf
+                for key, held in self._mine.items()
+                if key[:2] == (caller.namespace, caller.agent) and held.place == place
+                if not held.is_own and held.taken_at > since
+            }
+            for key in early:
+                self._release(key)
+            placed = self.placed(caller, session, stays=True)
+            for key, stays in early.items():
+                self.placed(caller, key[2], stays=stays)
+            return placed
 
     def end(self, agent: str, session: str) -> None:
         """Let a window's place go, in every namespace, because its session has ended."""
@@ -140,9 +161,10 @@ class ClientWindows:
 
     def _take(self, caller: Caller, former: str | None) -> _TakenPlace | None:
         """Take the former place, or the one to go on at, else the first that is free and in no open task."""
+        now = self._clock()
         with suppress(StoreUnavailable), self._locks.choice():
             if former is not None and (release := self._locked(caller, former)):
-                return _TakenPlace(former, release, self._clock())
+                return _TakenPlace(former, release, now, now, is_own=True)
             places = self._records.places(caller)
             tasks = self._records.tasks_near(caller.namespace, places.values())
             left = {place: release for place in places if is_window(place) and (release := self._locked(caller, place))}
@@ -151,9 +173,9 @@ class ClientWindows:
                 if place != chosen:
                     release()
             if chosen is not None:
-                return _TakenPlace(chosen, left[chosen], self._clock())
+                return _TakenPlace(chosen, left[chosen], now, now)
             return next(
-                _TakenPlace(place, release, self._clock())
+                _TakenPlace(place, release, now, now)
                 for place in map(window_place, itertools.count(1))
                 if not nearest_open(places.get(place), tasks) and (release := self._locked(caller, place))
             )

@@ -42,6 +42,7 @@ SETTLE_ATTEMPTS, SETTLE_PATIENCE_SECONDS = 3, 0.25
 OPEN_ATTEMPTS, OPEN_PAUSE_SECONDS = 20, 0.02
 # With fullfsync a sync on macOS reaches the disk, not only the drive's cache. The cache's size is in KiB.
 _PRAGMAS = "synchronous=FULL fullfsync=ON foreign_keys=ON secure_delete=ON temp_store=MEMORY cache_size=-4096".split()
+_CLOSED = "The process closed the memory, as it ends; call again."
 _log = logging.getLogger(__name__)
 
 
@@ -377,13 +378,20 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def guarded(self) -> Generator[None]:
-        """Translate SQLite's errors, name the lost file behind one, and remember damage: it would take later writes."""
+        """Translate SQLite's errors, name the lost file behind one, and remember damage: it would take later writes.
+
+        Nothing is opened any more once the database is closed: a thread of upkeep may be late.
+        """
+        if self._is_closed:
+            raise StoreUnavailable(_CLOSED)
         try:
             with translated_errors(self.path):
                 self._require_touchable()
                 try:
                     yield
-                except sqlite3.Error:
+                except sqlite3.Error as error:
+                    if self._is_closed:
+                        raise StoreUnavailable(_CLOSED) from error
                     self.require_sound()
                     raise
         except Damaged as error:

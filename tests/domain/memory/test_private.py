@@ -57,6 +57,7 @@ def test_a_text_of_nothing_else_is_private_as_a_whole() -> None:
     assert not is_private("Use OAuth.")
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("text", ["<private>" * 50_000, "```\n" * 50_000 + "<private>", "`" * 200_000 + "<private>x"])
 def test_it_takes_linear_time(text: str) -> None:
     """S3: 400,000 characters within a second."""

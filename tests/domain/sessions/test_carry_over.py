@@ -97,6 +97,7 @@ PROSE = "We looked at port 8443 and it failed. " * 60
 ENDLESS = "\n".join(f"2026-11-01 12:00:00 ERROR {n} failed" for n in range(900))
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("pasted", [LOG, TRACE, DATA, PROSE, ENDLESS, "word " * 300, "字" * 900])
 @pytest.mark.parametrize("rule", ["Antworte bitte auf Deutsch.", "金额一律用分。", "Call me Jo.", "Five lines at most"])
 def test_a_rule_before_or_behind_pasted_text_is_kept(rule: str, pasted: str) -> None:

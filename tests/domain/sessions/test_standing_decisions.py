@@ -85,6 +85,7 @@ def test_a_rule_is_no_refusal_of_what_was_said_before(rule: str) -> None:
     assert told(entries, "dead_ends") == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "form",
     [

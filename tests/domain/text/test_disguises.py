@@ -61,6 +61,7 @@ def test_no_record_looks_like_a_part_of_the_block(make_record: Callable[..., Rec
     assert held == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_text_of_the_caller_looks_like_a_part_of_the_block(name: str) -> None:
     """X5.2: nothing of ours stands before its first line, which is judged like the others."""
@@ -88,6 +89,7 @@ def test_no_goal_and_no_result_looks_like_a_part_of_the_block(make_task: Callabl
     assert held == []
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_name_looks_like_a_part_of_the_block(name: str) -> None:
     """X5.2: of entities, tools, speakers, paths: they stand in the middle of a line, and are one."""

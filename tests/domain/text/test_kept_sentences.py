@@ -76,6 +76,7 @@ def test_what_no_piece_says_alike_is_told_as_it_was_stated() -> None:
     assert "We decided here to keep the old queue for all of it." in [each.text for each in telling(decided)]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("unit", ["a", "Next step ", "We decided to go. ", "\n"])
 def test_of_a_long_text_only_the_beginning_is_read(unit: str) -> None:
     begun = f"{TOLD[0]} {unit * (MAX_MESSAGE // len(unit))}"

@@ -26,6 +26,7 @@ def test_words_that_only_begin_like_a_fence_stay() -> None:
     assert neutralise(text) == text
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "unit",
     [

@@ -1,49 +1,74 @@
 """The demo as a newcomer runs it: one process, against a real server."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import psutil
 import pytest
 
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.entrypoints.cli import demo
 from mcp_memory.entrypoints.cli.demo import STORY, DemoFailed, Scene, play
 from tests.hostile_folder import HostileFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.entrypoints.cli.conftest import Ran, Run
 
 KEY_PREFIX = "AKIA"
 
 
-def run_demo(tmp_path: Path, *arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """The demo with a temporary directory, a home and settings of its own, started in the folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(tmp_path))
-    # A person's own settings; the demo must neither read nor touch that person's memory.
-    own = {"MCP_MEMORY_DATA_DIR": str(tmp_path / "own"), "MCP_MEMORY_REDACT_SECRETS": "false"}
-    command = [sys.executable, "-I", "-m", "mcp_memory", "demo", *arguments]
-    environment = kept | temporary | own | {"COLUMNS": "300", "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> list[Scene]:
+    """The scenes, played once with real servers: in a folder of which these run nothing, beside a memory of one's own.
+
+    That the program itself runs nothing of its folder is tested of all commands; the demo leaves nothing behind.
+    """
+    hostile, temporary = HostileFolder(tmp_path_factory.mktemp("hostile")), tmp_path_factory.mktemp("temporary")
+    shown: list[Scene] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setenv("MCP_MEMORY_DATA_DIR", str(temporary / "own"))
+        patch.setenv("MCP_MEMORY_REDACT_SECRETS", "false")
+        patch.chdir(hostile.path)
+        scenes = anyio.run(play, STORY, datetime.now(UTC), TiktokenCounter("o200k_base").count, shown.append)
+    assert hostile.take_witness() == []
+    assert list(temporary.iterdir()) == []
+    assert shown == scenes
+    return scenes
+
+
+@pytest.fixture
+def run_demo(played: list[Scene], run: "Run", monkeypatch: pytest.MonkeyPatch) -> "Callable[..., Ran]":
+    """The command, which is given those scenes one after the other."""
+
+    async def play_again(_story: object, *, show: "Callable[[Scene], None]", **_given: object) -> list[Scene]:
+        for each in played:
+            show(each)
+        return played
+
+    monkeypatch.setattr(demo, "play", play_again)
+    monkeypatch.setenv("COLUMNS", "300")
+    return partial(run, "demo")
 
 
 def scenes(steps: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [step["result"] for step in steps if step["name"] == name]
 
 
-def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_demo_shows_what_it_promises(run_demo: "Callable[..., Ran]") -> None:
     """S7.1, R1, R4, R8, T1.3, A3.1, S2.1."""
-    ran = run_demo(tmp_path, "--json")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    steps = json.loads(ran.stdout)["steps"]
+    ran = run_demo("--json")
+    steps = ran.json["steps"]
     [stored] = scenes(steps, "remember")
     assert "[REDACTED" in stored["redacted"]["text"]
-    assert KEY_PREFIX not in ran.stdout
+    assert KEY_PREFIX not in ran.out
     by_word, by_meaning, corrected = (scene["results"] for scene in scenes(steps, "recall"))
     assert "anemometer" in by_word[0]["text"]
     assert by_meaning[0]["kind"] == "censor"
@@ -62,23 +87,20 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert [task["status"] for task in resumed["tasks"][0]["subtasks"]] == ["complete", "failed", "active"]
     assert killed["killed"]
     assert not any(psutil.pid_exists(pid) for pid in killed["killed"])
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_is_readable(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """S7.1, X1.1: in any folder, of which neither it nor its servers run anything."""
-    hostile = HostileFolder(tmp_path_factory.mktemp("hostile"))
-    ran = run_demo(tmp_path, folder=hostile.path)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert hostile.take_witness() == []
-    assert "[REDACTED" in ran.stdout
-    assert "dead end" in ran.stdout
-    assert "(before r" in ran.stdout
-    assert f"of {STORY['max_tokens']} tokens" in ran.stdout
-    assert "30 of 30 records" in ran.stdout
+def test_the_demo_is_readable(run_demo: "Callable[..., Ran]") -> None:
+    """S7.1, X1.1."""
+    ran = run_demo()
+    assert (ran.code, ran.err) == (0, "")
+    assert "[REDACTED" in ran.out
+    assert "dead end" in ran.out
+    assert "(before r" in ran.out
+    assert f"of {STORY['max_tokens']} tokens" in ran.out
+    assert "30 of 30 records" in ran.out
     program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"
-    assert re.search(rf"Install it in Claude Code: {program} install claude-code$", ran.stdout, re.MULTILINE)
-    assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.stdout, re.MULTILINE)
+    assert re.search(rf"Install it in Claude Code: {program} install claude-code$", ran.out, re.MULTILINE)
+    assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.out, re.MULTILINE)
 
 
 def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(

@@ -61,6 +61,26 @@ async def test_a_window_that_was_killed_before_it_read_is_not_waited_for_as_long
 
 
 @pytest.mark.anyio
+async def test_where_a_call_gets_no_memory_or_thread_another_process_is_to_serve(app: "App", tmp_path: Path) -> None:
+    """The limits are those of the client that started this one, which would fail the others' calls for hours."""
+
+    async def starve(ctx: Any, call_next: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    server, told = build_server(app), anyio.Event()
+    windows = SharedServer(app, server, told.set)
+    server.middleware.append(starve)
+    ours, theirs = socket.socketpair()
+    hello = {**as_told({}), "folder": str(tmp_path), "session": "one", "place": None}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(windows.receive, ours, hello)
+        with anyio.fail_after(30):
+            theirs.sendall(json.dumps(PING).encode() + b"\n")
+            await told.wait()
+        theirs.close()
+
+
+@pytest.mark.anyio
 async def test_a_window_knows_its_place_before_it_has_the_answer_of_the_call_that_took_it(
     app: "App", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

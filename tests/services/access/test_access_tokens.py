@@ -113,6 +113,7 @@ def test_a_token_that_would_have_expired_is_not_made(app: App, clock: Clock) -> 
         app.tokens.add("early", GRANT)
 
 
+@pytest.mark.uncounted
 def test_what_is_a_persons_is_read_by_agents_of_that_person_alone(app: App, remember: RememberOne) -> None:
     """S4.1, S4.2: in each of its namespaces; the owner's own is nobody's who comes with a token."""
     mine = app.caller()
@@ -196,6 +197,7 @@ def test_a_summary_is_seen_by_nobody_who_did_not_see_what_it_covers(
     assert {each.visibility for each in summaries} == {"shared" if visibility == "shared" else "private"}
 
 
+@pytest.mark.uncounted
 def test_logs_are_compacted_for_the_person_whose_they_are(open_memory: Callable[..., App], clock: Clock) -> None:
     """S4.1, E2.4: without being asked."""
     app = open_memory(compaction_window=4_000, embedder=HashingEmbedder())

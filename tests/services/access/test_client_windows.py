@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import Conflict, NotFound, StoreUnavailable
 from mcp_memory.services.access import client_windows
-from mcp_memory.services.access.client_windows import IDLE_SECONDS, ClientWindows
+from mcp_memory.services.access.client_windows import IDLE_SECONDS, RETURN_SECONDS, ClientWindows
 from mcp_memory.stores import process_locks
 from mcp_memory.stores.process_locks import FileProcessLocks
 from tests.conftest import Clock
@@ -221,8 +221,42 @@ def test_a_window_has_the_place_again_that_another_process_gave_it(open_memory: 
     second = open_memory()
     for session, place in zip(("s1", "s2"), places, strict=True):
         assert place is not None
-        second.windows.expect(second.caller(), session, place)
+        second.windows.come_back(second.caller(), session, place)
     assert [stands(second, session) for session in ("s1", "s2")] == [["ship"], ["draw"]]
+
+
+def test_a_window_that_comes_back_gets_its_place_from_a_new_one_that_was_there_first(
+    open_memory: Open, clock: Clock
+) -> None:
+    """N5.3: the process of both was killed, and the new one's first call came before the old one was back."""
+    first = open_memory()
+    push(first, "ship", first.windows.placed(first.caller(), "old", stays=True))
+    place = first.windows.place_of("old")
+    assert place is not None
+    first.close()
+    second = open_memory()
+    assert goals(second.tasks.stack(second.windows.placed(second.caller(), "new", stays=True))) == ["ship"]
+    clock.advance(seconds=2)
+    assert second.windows.come_back(second.caller(), "old", place).window == place
+    assert (stands(second, "old"), stands(second, "new")) == (["ship"], [])
+    assert second.windows.place_of("new") not in {None, place}
+    assert second.windows.come_back(second.caller(), "other", place).window != place
+
+
+def test_a_window_that_comes_back_late_leaves_its_place_to_the_one_that_went_on_there(
+    open_memory: Open, clock: Clock
+) -> None:
+    """N5.3: as where its process stood still for long."""
+    first = open_memory()
+    push(first, "ship", first.windows.placed(first.caller(), "old", stays=True))
+    place = first.windows.place_of("old")
+    assert place is not None
+    first.close()
+    second = open_memory()
+    second.windows.placed(second.caller(), "new", stays=True)
+    clock.advance(seconds=2 * RETURN_SECONDS)
+    assert second.windows.come_back(second.caller(), "old", place).window != place
+    assert stands(second, "new") == ["ship"]
 
 
 def test_a_hook_beside_the_agents_one_window_stands_where_that_does(open_memory: Open) -> None:

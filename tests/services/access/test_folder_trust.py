@@ -200,6 +200,7 @@ def test_the_status_says_what_a_person_may_do(trust: Trust) -> None:
     assert show_folder(Membership(namespace="n", state="named")) == {"state": "named", "namespace": "n"}
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("max_tokens", [64, 80, 1000])
 def test_a_notice_is_in_every_block_and_counted(app: App, max_tokens: int) -> None:
     """X2.1, A3.1: in a small block a short one; the same request has the same block."""

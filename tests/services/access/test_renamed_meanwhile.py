@@ -63,6 +63,7 @@ def test_a_call_that_began_under_the_former_name_is_told_the_present_one(open_me
     assert goals(push(app, "Ship it once more"))[0] == f"Ship the {PORT.text}"
 
 
+@pytest.mark.uncounted
 def test_what_a_call_tells_about_itself_is_kept_under_no_former_name(open_memory: Open, tmp_path: Path) -> None:
     app = open_memory(namespace="old-name")
     fill(app, PORT.text)
@@ -108,6 +109,7 @@ def test_a_long_conversation_is_whole_once_it_is_told_again(open_memory: Open, t
 # A folder made anew at the path of a project that was moved and renamed
 
 
+@pytest.mark.uncounted
 def test_a_new_folder_at_the_old_path_writes_in_its_own_memory_and_the_running_server_in_the_renamed(
     at: Callable[[Path], App], clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,7 +174,7 @@ def full(request: pytest.FixtureRequest, open_memory: Callable[..., App]) -> Seq
 
 
 @given(wanted=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_the_whole_block_never_exceeds_the_budget(
     full: Sequence[tuple[App, float]], wanted: ContextRequest, which: int
 ) -> None:
@@ -209,7 +209,7 @@ RECORDS = st.lists(
 
 
 @given(records=RECORDS, wanted=REQUESTS, goal=st.sampled_from(["", "ship", "🙂" * 40, "## a\n" * 40]))
-@settings(max_examples=18)
+@settings(max_examples=9)
 def test_any_store_stays_within_any_budget(
     open_memory: Callable[..., App], records: list[NewRecord], wanted: ContextRequest, goal: str
 ) -> None:
@@ -267,6 +267,7 @@ def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_
     assert 400 < assemble(small).report.token_count <= 500
 
 
+@pytest.mark.uncounted
 def test_the_count_is_exact_for_public_encodings_and_the_factor_is_named_for_others(
     app: App, open_memory: Callable[..., App], remember: RememberOne
 ) -> None:
@@ -432,6 +433,7 @@ def test_the_order_changes_nothing_but_the_order(app: App) -> None:
     assert (edges[0], edges[-1]) == (best[0], best[1])
 
 
+@pytest.mark.uncounted
 def test_one_long_item_never_starves_the_rest(app: App, remember: RememberOne) -> None:
     """A3.3: the most important record is too long; the small ones behind it still enter."""
     remember("word " * 3_000, importance=10)
@@ -442,6 +444,7 @@ def test_one_long_item_never_starves_the_rest(app: App, remember: RememberOne) -
     assert details[1:].count("full") >= 3
 
 
+@pytest.mark.uncounted
 def test_shares_hold_what_is_always_there_apart_from_what_was_asked(app: App) -> None:
     """A3.3: a hundred censors leave room for the answer."""
     censors = [NewRecord(text=f"Never touch host number {n} by hand.", kind="censor") for n in range(100)]
@@ -463,6 +466,7 @@ def test_identity_and_censors_are_there_whatever_was_asked(app: App, remember: R
     assert shown(app, kinds=("censor",)) == ["**WARN:** Never force-push."]
 
 
+@pytest.mark.uncounted
 def test_more_constraints_than_always_fit_still_compete(app: App) -> None:
     """B1.3: the hundred-and-first censor has a fate too."""
     app.remember(
@@ -545,6 +549,7 @@ def test_a_task_can_be_looked_at_from_elsewhere(app: App) -> None:
         assemble(app, task_id="t00zzzz")
 
 
+@pytest.mark.uncounted
 def test_the_current_task_is_there_at_a_budget_full_of_facts(app: App) -> None:
     """A3.2, T1.1: what must always be there is not pushed out by records."""
     app.remember([NewRecord(text=f"Fact {n}.", importance=9) for n in range(200)], app.caller(), advise=False)
@@ -563,6 +568,7 @@ def test_the_callers_own_text_has_its_section_and_its_limit(app: App, remember: 
     assert "Additional Context" not in assemble(app, additional_context=" \n").text
 
 
+@pytest.mark.uncounted
 def test_an_explained_block_says_what_was_left_out_and_why(app: App, remember: RememberOne) -> None:
     """B1.3: how many for which reason, the first few by id, inside the budget."""
     old = remember("The port is 5432.")

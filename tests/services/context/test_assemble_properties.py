@@ -226,7 +226,7 @@ def built(app: App, wanted: ContextRequest, caller: Caller) -> tuple[Context, in
 
 
 @given(drawn=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
     planted: Planted, drawn: Mapping[str, Any], which: int
 ) -> None:
@@ -251,7 +251,7 @@ def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
 
 
 @given(drawn=REQUESTS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_every_candidate_is_placed_or_has_a_reason(planted: Planted, drawn: Mapping[str, Any]) -> None:
     """B1.3: all that a recall with the same words and filters finds, as far as the task lets it in."""
     wanted = replace(asked(drawn, planted), overrides={**drawn.get("overrides", {}), "weights": {"relevance": 1.0}})
@@ -270,7 +270,7 @@ def test_every_candidate_is_placed_or_has_a_reason(planted: Planted, drawn: Mapp
 
 
 @given(drawn=REQUESTS, which=st.integers(0, 1), news=st.integers(0, 3))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_what_a_follow_up_adds_fits_beside_what_is_shown(
     planted: Planted, drawn: Mapping[str, Any], which: int, news: int
 ) -> None:
@@ -312,7 +312,7 @@ STORES = st.lists(
 @given(
     items=STORES, drawn=REQUESTS, factor=st.sampled_from([1.0, 1.13, 1.53]), goal=st.sampled_from(["", "ab", "数" * 90])
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_a_fresh_process_builds_the_same_bytes_from_any_store(
     open_memory: Callable[..., App], items: list[NewRecord], drawn: Mapping[str, Any], factor: float, goal: str
 ) -> None:

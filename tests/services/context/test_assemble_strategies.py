@@ -102,6 +102,7 @@ def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
     assert order == sorted(order)
 
 
+@pytest.mark.uncounted
 def test_no_share_and_no_limit_cuts_what_answers_best(app: App) -> None:
     """W1.1, B5.1: ten decisions answer better than thirty facts, whatever part of the budget decisions have."""
     answers = [f"Billing decision {n}: invoices of region {n} go out on day {n}. " + LONG for n in range(10)]
@@ -125,6 +126,7 @@ def test_what_an_empty_section_leaves_goes_to_the_others(app: App) -> None:
     assert spent(context, "decision") > 2_500
 
 
+@pytest.mark.uncounted
 def test_a_short_question_takes_less_and_a_decision_more(crowded: App) -> None:
     """C1.3: 3,000 to 12,000 tokens of the flexible part by strategy; a budget that the caller names is all its own."""
     kinds = ("decision", "fact", "procedure", "episode")

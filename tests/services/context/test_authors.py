@@ -165,6 +165,7 @@ def test_a_hostile_name_is_shown_short_and_safe(open_memory: Open, ann: App, nam
     assert not set("*[]\u202e") & set(opening[3:])
 
 
+@pytest.mark.uncounted
 def test_budgets_hold_with_names(ann: App, bob: App) -> None:
     """A3.1, X5.1: to the token, whatever stands in brackets."""
     for number in range(40):

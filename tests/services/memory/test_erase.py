@@ -346,6 +346,7 @@ def test_what_the_user_goes_back_to_is_in_the_log_again(app: App) -> None:
     assert [each.tags for each in found] == [(), (), (), (TAKEN_BACK,), ()]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("take", [True, False])
 def test_many_lines_are_taken_back_in_steps_that_grow_with_their_number(app: App, take: bool) -> None:
     steps: list[list[None]] = []

@@ -205,7 +205,7 @@ def test_what_is_logged_is_ids_and_counts(
     ages=st.lists(st.integers(0, 120), max_size=6),
     counts=st.lists(st.tuples(st.sampled_from(["procedure", "censor"]), *[st.integers(0, 8)] * 3), max_size=6),
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_run_twice_equals_run_once(
     open_memory: Callable[..., App],
     clock: "Clock",

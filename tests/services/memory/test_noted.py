@@ -167,6 +167,7 @@ CONFIRMED: Mapping[str, tuple[Confirm, str]] = {
 }
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("confirm", "status"), CONFIRMED.values(), ids=CONFIRMED)
 def test_it_is_promoted(app: App, noted: str, here: Caller, state: State, confirm: Confirm, status: str) -> None:
     """D10.1: then others see it, maintenance leaves it, and the status counts it."""

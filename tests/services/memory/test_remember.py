@@ -49,6 +49,7 @@ def test_the_same_text_is_stored_once_and_then_confirmed(app: App, remember: Rem
     assert found(app, "port 5432 new call") == ["The port is 5432.", "New in one call."]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("kind", sorted(LOG_KINDS))
 def test_two_equal_entries_of_the_log_are_two(app: App, remember: RememberOne, kind: Kind) -> None:
     """R2: log kinds are never merged, nor mistaken for a fact of the same text."""
@@ -454,6 +455,7 @@ def test_secrets_in_tags_are_cut_out(app: App, remember: RememberOne) -> None:
     assert TOKEN not in "".join(stored(app, remember("Tagged.", tags=(TOKEN, "db")).id).tags)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("again", ["the API port is 8080", "The  API port is 8080", '"The API port is 8080."'])
 @pytest.mark.parametrize("visibility", ["shared", "private"])
 def test_a_corrected_value_does_not_come_back_in_another_guise(

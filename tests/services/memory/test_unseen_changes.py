@@ -316,7 +316,7 @@ def check_and_learn(
 
 
 @given(history=histories)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @example(history=[(1, 0, "revise"), (0, 0, "succeed")])
 @example(history=[(1, 0, "retire"), (0, 0, "confirm")])
 @example(history=[(0, 0, "review"), (1, 1, "revise"), (0, 0, "merge")])

@@ -44,6 +44,7 @@ def events(app: App, remember: RememberOne) -> dict[str, str]:
     }
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("query", ["", "Kafka", "Ledger"])
 def test_only_events_of_the_types_are_found(app: App, events: dict[str, str], query: str) -> None:
     """B2.2, TOOLS: by words, by meaning, through the graph and in a list; in a context too, whatever is pinned."""

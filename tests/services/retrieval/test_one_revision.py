@@ -53,6 +53,7 @@ def other(app: App, open_memory: Callable[..., App]) -> App:
     return open_memory()
 
 
+@pytest.mark.uncounted
 def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     assert recalled(app) == set(changed)
 
 
+@pytest.mark.uncounted
 def test_what_is_written_in_the_middle_of_a_context_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

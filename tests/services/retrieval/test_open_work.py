@@ -47,6 +47,7 @@ def block(app: App, query: str, **fields: Any) -> str:
     return app.assemble_context(ContextRequest(query=query, **fields), app.caller()).text
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "query", [GOAL, "who is working on the crane slot service?", "moving the slots of the cranes to gRPC"]
 )
@@ -67,6 +68,7 @@ def test_a_reason_an_owner_and_a_planned_step_are_found(bob: App) -> None:
     assert step.endswith(f" planned, ann since 12:00] Switch the yard clients (part of t000001: {GOAL})")
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "query",
     ["what is open?", "where did we stop?", "who is working on it?", "woran arbeiten wir gerade?", "现在谁在做？"],
@@ -137,6 +139,7 @@ def test_a_name_that_only_open_work_has_is_known(bob: App, remember: RememberOne
     assert bob.recall(RecallRequest(query="Why do we go to Redis?"), bob.caller()).unknown == ("Redis",)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "fields", [{"kinds": ("fact",)}, {"tags": ("db",)}, {"since": "yesterday"}, {"as_of": "2026-11-20T13:00Z"}]
 )

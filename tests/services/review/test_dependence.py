@@ -67,6 +67,7 @@ def fail(app: App, record_id: str) -> None:
     revise(app, record_id, outcome="failure")
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("change", [supersede, retire, erase, reword, disprove, fail])
 def test_what_stands_on_a_changed_ground_is_to_be_checked_step_by_step(
     app: App, remember: RememberOne, change: Callable[[App, str], None]
@@ -277,6 +278,7 @@ def test_the_doubt_is_shown_wherever_the_record_is(app: App, remember: RememberO
     assert "to be checked" not in app.assemble_context(ContextRequest(query="upserts"), app.caller()).text
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("kind", "text", "details", "ground"),
     [

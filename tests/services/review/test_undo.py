@@ -58,6 +58,7 @@ WAYS: Sequence[tuple[Way, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("way", "fields"), WAYS)
 def test_a_settlement_taken_back_leaves_the_export_as_it_was(
     app: App, remember: RememberOne, clock: "Clock", way: Way, fields: dict[str, str]

@@ -51,6 +51,7 @@ def _summary(app: App, caller: Caller) -> str:
 
 
 class TestPasses:
+    @pytest.mark.uncounted
     def test_each_pass_says_whether_it_ran_and_why(self, app: App, caller: Caller) -> None:
         """E1.1, E6.2: the reason stands beside what it did, in the given order; the ceiling comes last."""
         log = fed(app, caller, 30)
@@ -75,6 +76,7 @@ class TestPasses:
         assert all(one.tokens_after == two.tokens_before for one, two in zip(done.runs, done.runs[1:], strict=False))
         assert app.logs.log(caller).tokens == done.after.tokens == done.runs[-1].tokens_after
 
+    @pytest.mark.uncounted
     def test_masking_alone_may_be_enough(self, app: App, caller: Caller) -> None:
         """D4.2, D5.2: tool output goes first, and where that reaches the target nothing is summarised."""
         log = fed(app, caller, 30, output_lines=100)
@@ -90,6 +92,7 @@ class TestPasses:
         assert "below" in _reason(app.compact(CompactRequest(), caller), "threshold")
         assert "threshold" in _ran(app.compact(replace(EVERY, window=2_500), caller))
 
+    @pytest.mark.uncounted
     def test_a_full_log_comes_down_to_its_target(self, app: App, caller: Caller) -> None:
         """E2.2: to 50 % or less of a window that it fills with words."""
         log = fed(app, caller, 60, output_lines=2)
@@ -182,6 +185,7 @@ class TestPasses:
         assert (done.preset, done.after.window) == ("aggressive", 7_000)
         assert [run.name for run in done.runs] == ["goal_batch", "mask", "ceiling"]
 
+    @pytest.mark.uncounted
     def test_off_compacts_by_hand_alone(self, open_memory: Callable[..., App]) -> None:
         """D1.2: automatic compaction is off, a call always works."""
         app = open_memory(compaction="off", compaction_window=6_000)
@@ -202,6 +206,7 @@ class TestPasses:
 
 
 class TestNothingIsLost:
+    @pytest.mark.uncounted
     def test_every_original_is_covered_exactly_once(self, app: App, caller: Caller) -> None:
         """E2.4: however often passes run, in whatever order."""
         originals = covered(fed(app, caller, 40))
@@ -209,6 +214,7 @@ class TestNothingIsLost:
             app.compact(replace(EVERY, passes=passes, window=6_000), caller)
             assert sorted(covered(app.logs.log(caller))) == sorted(originals)
 
+    @pytest.mark.uncounted
     def test_undo_gives_back_the_log_to_the_byte(self, app: App, caller: Caller) -> None:
         """D3.2: one compaction after the other, the latest first."""
         logs = [fed(app, caller, 40)]
@@ -258,6 +264,7 @@ class TestNothingIsLost:
         assert [(result["id"], result["form"]) for result in shown.results] == [(each, "batch") for each in ids]
         assert shown.not_found == ("x000",)
 
+    @pytest.mark.uncounted
     def test_what_a_session_came_to_becomes_a_record_before_its_entries_go(
         self, app: App, caller: Caller, clock: "Clock"
     ) -> None:
@@ -279,6 +286,7 @@ class TestNothingIsLost:
         with pytest.raises(Conflict):
             app.compact(CompactRequest(undo=True), two)
 
+    @pytest.mark.uncounted
     def test_a_log_that_another_process_compacted_meanwhile_is_planned_anew(
         self, open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -328,6 +336,7 @@ class TestNothingIsLost:
         with pytest.raises(StoreBusy):
             app.compact(replace(EVERY, window=4_000), caller)
 
+    @pytest.mark.uncounted
     def test_erasing_a_message_erases_what_says_the_same(self, app: App, caller: Caller) -> None:
         """D3.2: what stands for it goes, the others it stood for stand again."""
         log = fed(app, caller, 40)
@@ -401,6 +410,7 @@ class TestSummaries:
         app.compact(CompactRequest(undo=True), caller)
         assert app.logs.log(caller).entries[: len(log.entries)] == log.entries
 
+    @pytest.mark.uncounted
     def test_the_user_is_quoted_to_the_byte(self, app: App, caller: Caller) -> None:
         """D2.1, D6.1: instructions are kept as they were said."""
         log = fed(app, caller, 40)
@@ -447,6 +457,7 @@ class TestSummaries:
         decided = parsed(_summary(app, caller)).of("decisions")
         assert f"{chosen[1]} (no longer: {chosen[0]})" in decided
 
+    @pytest.mark.uncounted
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""
         fed(app, caller, 40)
@@ -485,6 +496,7 @@ class TestCallersSummary:
             app.compact(request, caller)
         return app.compact(request, caller)
 
+    @pytest.mark.uncounted
     def test_the_caller_summarises_in_two_steps(self, app: App, caller: Caller) -> None:
         """D7.1: prompt and span first; the summary is taken for exactly that span."""
         log = self._ruled(app, caller, 40)
@@ -518,6 +530,7 @@ class TestCallersSummary:
         unaware = open_memory()
         assert unaware.compact(CompactRequest(window=6_000, summary=whole, span=asked.span), caller).compactions == 1
 
+    @pytest.mark.uncounted
     @pytest.mark.parametrize(
         ("change", "complaint"),
         [
@@ -590,6 +603,7 @@ class TestCallersSummary:
         fed(app, caller, 3)
         assert app.compact(CompactRequest(summarizer="caller"), caller).asked is None
 
+    @pytest.mark.uncounted
     def test_the_caller_is_asked_before_the_end_of_a_log_gives_way(self, app: App, caller: Caller) -> None:
         """D1.1: what is preserved gives way only where the summary does not help."""
         self._ruled(app, caller, 60, output_lines=2)
@@ -601,6 +615,7 @@ class TestCallersSummary:
         assert done.after.share <= 0.9
         assert app.compact(CompactRequest(undo=True), caller).after.tokens == first.before.tokens
 
+    @pytest.mark.uncounted
     def test_the_second_step_knows_what_the_first_one_knew(self, app: App, caller: Caller) -> None:
         """D7.1: without its window, and though more was said since."""
         self._ruled(app, caller, 40)
@@ -627,6 +642,7 @@ class TestCallersSummary:
             app.compact(CompactRequest(summary=summary, span=asked.span), caller)
         assert app.logs.log(caller) == before
 
+    @pytest.mark.uncounted
     def test_a_summary_that_names_no_compaction_begins_one(self, app: App, caller: Caller) -> None:
         self._ruled(app, caller, 40)
         asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
@@ -670,6 +686,7 @@ class TestModel:
         monkeypatch.setattr(extensions, "summarizers", make_with_costly)
         return costly
 
+    @pytest.mark.uncounted
     def test_a_configured_model_summarises_by_itself(self, costly: Costly, open_memory: Callable[..., App]) -> None:
         """D7.1, E6.2: who wrote, and what it took, is told; the user's words and exact values do not depend on it."""
         app = open_memory()
@@ -684,6 +701,7 @@ class TestModel:
         assert log.entries[0].text in summary
         assert app.status(caller).passes["threshold"].spent == 1_234
 
+    @pytest.mark.uncounted
     def test_the_extractive_one_is_there_beside_a_model(self, costly: Costly, open_memory: Callable[..., App]) -> None:
         app = open_memory()
         caller = app.caller()
@@ -693,6 +711,7 @@ class TestModel:
         assert done.written.by == "extractive"
         assert not costly.requests
 
+    @pytest.mark.uncounted
     def test_a_model_knows_the_earlier_summary_and_writes_only_what_came_since(
         self, costly: Costly, open_memory: Callable[..., App]
     ) -> None:

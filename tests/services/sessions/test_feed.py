@@ -130,6 +130,7 @@ def test_a_conversation_of_which_some_was_erased_is_not_told_twice(app: App, cal
     assert app.feed(told[:12], caller) == Fed(known=12)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("has_ids", [False, True])
 @pytest.mark.parametrize("behind", [0, 4, 18, 30])
 def test_what_another_process_is_told_meanwhile_is_stored_once(
@@ -190,6 +191,7 @@ def test_an_empty_entry_stores_nothing(app: App, caller: Caller) -> None:
     assert not _texts(app, caller)
 
 
+@pytest.mark.uncounted
 def test_a_replacement_that_was_replaced_meanwhile_is_no_news(app: App, caller: Caller) -> None:
     """D11.1: a server compacted the log once more before its client told it again."""
     told = session(30)

@@ -41,6 +41,7 @@ def test_a_log_of_seventy_percent_is_compacted_once_its_session_is_silent(
     assert (app.logs.size(app.caller("work")).tokens < log.tokens) == is_compacted
 
 
+@pytest.mark.uncounted
 def test_a_log_of_eighty_percent_is_compacted_at_once(open_memory: Callable[..., App]) -> None:
     """D1.1: forced; every session by itself, whoever serves."""
     app, other = open_memory(compaction_window=6_000), open_memory(agent="other", compaction_window=6_000)
@@ -52,6 +53,7 @@ def test_a_log_of_eighty_percent_is_compacted_at_once(open_memory: Callable[...,
         assert app.logs.size(caller).tokens <= 0.9 * 6_000
 
 
+@pytest.mark.uncounted
 def test_the_logs_of_others_are_sent_to_no_model(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_log_of_one_question_is_tried_once(open_memory: Callable[..., App]) ->
     assert not app.logs.compactions(app.caller("work"))
 
 
+@pytest.mark.uncounted
 def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +227,7 @@ def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
     assert told == ["work"]
 
 
+@pytest.mark.uncounted
 def test_a_log_that_a_call_is_at_work_on_is_left_to_it(open_memory: Callable[..., App]) -> None:
     """D12.1: passes that a call chose never race with those of any background, nor do they follow at once."""
     app, another = open_memory(compaction_window=6_000), open_memory(compaction_window=6_000)
@@ -311,6 +315,7 @@ def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(
     assert seen[0].before.tokens == app.logs.compactions(caller)[0].after
 
 
+@pytest.mark.uncounted
 def test_who_feeds_faster_than_upkeep_compacts_holds_the_ceiling_itself(open_memory: Callable[..., App]) -> None:
     """P1.1, D1.1: after each call, though no step was taken."""
     app = open_memory(compaction_window=6_000)

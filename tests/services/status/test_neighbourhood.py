@@ -110,6 +110,7 @@ def test_a_task_of_another_project_is_not_named(
     assert show_account(there.inspect.record(mine.id, there.caller()), there.caller())["task"] is None
 
 
+@pytest.mark.uncounted
 def test_a_neighbourhood_is_short(app: App, remember: RememberOne, describe: Describe) -> None:
     """R7: of a hundred entities and dozens of neighbours, some 500 tokens beside what was given."""
     text = "We met Ada, Bo, Cy and Di in Paris; Ed, Flo and Gus came from Rome by way of Nice and Lyon."

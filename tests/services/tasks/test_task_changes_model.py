@@ -127,7 +127,7 @@ def keys(changes: Sequence[TaskChange]) -> set[tuple[str, float]]:
     return {(change.task_id, change.at) for change in changes}
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(moves)
 def test_every_change_is_told_at_every_place_of_the_agent_whose_task_it_was(history: Sequence[Move]) -> None:
     """N5.1, N5.2, N5.3: by the place's next answer, however windows come and go between; also where one stood in it."""

@@ -137,6 +137,7 @@ def test_what_happened_in_a_finished_task_stays_out_beside_it_and_what_was_learn
     assert candidates(app) == {*everything, "gcc again"}
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("status", ["complete", "failed", "abandoned"])
 def test_a_branch_that_ended_leaves_its_result_and_what_was_learnt(app: App, status: Any) -> None:
     """T4.3, T1.3: hidden as long as it is open, blocked too; its log stays out of the trunk afterwards."""
@@ -170,6 +171,7 @@ def test_a_branch_of_a_branch_comes_up_one_level_at_a_time(app: App, open_memory
     assert texts(bob, "numpy") == texts(reader, "numpy") == {"Numpy is quick."}
 
 
+@pytest.mark.uncounted
 def test_a_task_is_opened_by_the_id_that_a_context_names(app: App, open_memory: Callable[..., App]) -> None:
     """T5.1, T1.3, T4.2: its whole result beside records, page by page; a dead end as one; not of another project."""
     push(app, "ship")

@@ -72,6 +72,30 @@ def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
     database.close()
 
 
+def test_whoever_is_late_finds_a_closed_store_unavailable_and_opens_it_no_more(tmp_path: Path) -> None:
+    """S1.1: as a step of upkeep; another process may own the memory by then."""
+    database = SqliteDatabase(tmp_path / "data")
+    database.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        note(database)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        change(database, "late")
+    assert not [each for each in psutil.Process().open_files() if each.path.startswith(str(tmp_path))]
+
+
+def test_who_is_amid_a_read_when_the_store_is_closed_is_told_so(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "data")
+
+    def close_amid() -> None:
+        with database.read() as connection:
+            database.close()
+            connection.close()
+            connection.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        close_amid()
+
+
 @posix
 def test_a_store_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     """S4.3: also where an earlier version, or a copy, left it open."""
