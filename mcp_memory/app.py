@@ -297,7 +297,7 @@ class App(Wiring):
 
     def saw(self, record_ids: Iterable[str], version: int, caller: Caller) -> None:
         """Note that the caller was shown these records at that version: later changes by others then refuse a write."""
-        self._echo_filter.see(caller, record_ids, version)
+        self._shown.see(caller, record_ids, version)
 
     def former_memory(self, caller: Caller) -> str:
         """Return the sentence that names a former memory of the caller's project, once a session; else ""."""

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
-    from mcp_memory.services.memory.echo_filter import EchoFilter
     from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
@@ -71,6 +70,8 @@ if TYPE_CHECKING:
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
+    from mcp_memory.stores.own_shown import OwnShown
+    from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.vectors.chroma.location import IndexPlace
     from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -278,7 +279,7 @@ class Wiring:
             embedder=self._embedder,
             counter=self.counter,
             redactor=self.redactor,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             clock=self._clock,
             near=self.near,
             reviews=self.reviews,
@@ -420,10 +421,11 @@ class Wiring:
         return Corrections(self.records, self.records.reviews(), self.index, self._embedder)
 
     @made_once
-    def _echo_filter(self) -> EchoFilter:
-        from mcp_memory.services.memory.echo_filter import EchoFilter
+    def _shown(self) -> OwnShown | SqlShown:
+        """What clients were shown: known to all servers where they share a database."""
+        from mcp_memory.stores.own_shown import OwnShown
 
-        return EchoFilter(self._begun)
+        return self.records.shown() or OwnShown(self._begun)
 
     @made_once
     def _drafting(self) -> RecordPreparer:
@@ -442,7 +444,7 @@ class Wiring:
             near=self.near,
             drafting=self._drafting,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             grounds=GroundFinder(self.records, self.keywords, self.filters),
             clock=self._clock,
             reviews=self.reviews,
@@ -470,7 +472,7 @@ class Wiring:
         return Forget(
             records=self.records,
             erase_derived=self._erase_derived,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             counter=self.counter,
             clock=self._clock,
         )
@@ -486,7 +488,7 @@ class Wiring:
             searcher=self.searcher,
             filters=self.filters,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             clock=self._clock,
         )
 
@@ -516,7 +518,8 @@ class Wiring:
             graph=self.graph,
             filters=self.filters,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
+            shown_contexts=self._shown,
             clock=self._clock,
             chooser=lambda: chooser_of((at_work() or self.settings).strategies_file),
             elsewhere=self.windows.elsewhere,

@@ -151,6 +151,11 @@ class PostgresDatabase(Database):
 
         return _again(read, READ_PATIENCE_SECONDS)
 
+    def rows_amid(self, name: str, parameters: Parameters) -> list[Any]:
+        """Return all rows, amid a write of this thread over its connection: another one might not be free."""
+        writing: PostgresConnection | None = getattr(self._own, "writing", None)
+        return self.rows(name, parameters) if writing is None else writing.run(name, parameters).fetchall()
+
     def alone(self, name: str, parameters: Parameters) -> None:
         """Run one statement in a transaction of its own, also amid a write, which may fail afterwards."""
         with _translated(), self._lent() as connection:
@@ -195,17 +200,17 @@ class PostgresDatabase(Database):
     @contextmanager
     def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[PostgresConnection]:
         assert self.pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
-        if getattr(self._own, "is_writing", False):
+        if getattr(self._own, "writing", None) is not None:
             raise StoreBusy("The memory store is busy in this thread; end its write first.")
         deadline = time.monotonic() + patience
         connection = _again(lambda: self._begin(deadline, durable=durable), patience)
-        self._own.is_writing = True
+        self._own.writing = PostgresConnection(connection)
         try:
             with _translated():
-                yield PostgresConnection(connection)
+                yield self._own.writing
             self._commit(connection, deadline)
         finally:
-            self._own.is_writing = False
+            self._own.writing = None
             self._return(connection)
 
     def close(self) -> None:

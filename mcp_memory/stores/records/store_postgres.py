@@ -10,6 +10,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
+from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
 
 
@@ -49,6 +50,9 @@ class PostgresRecordStore(SqlRecordStore):
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)
+
+    def shown(self) -> SqlShown:
+        return SqlShown(self._database, self._clock)
 
     def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Do nothing more: no table has what was erased.
