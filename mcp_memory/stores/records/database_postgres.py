@@ -156,10 +156,14 @@ class PostgresDatabase(Database):
         writing: PostgresConnection | None = getattr(self._own, "writing", None)
         return self.rows(name, parameters) if writing is None else writing.run(name, parameters).fetchall()
 
-    def alone(self, name: str, parameters: Parameters) -> None:
-        """Run one statement in a transaction of its own, also amid a write, which may fail afterwards."""
+    def alone(self, name: str, parameters: Parameters) -> list[Any]:
+        """Run one statement in a transaction of its own, also amid a write, which may fail afterwards; return its rows.
+
+        It is not repeated where its answer is lost. Raises StoreUnavailable.
+        """
         with _translated(), self._lent() as connection:
-            PostgresConnection(connection).run(name, parameters)
+            found = PostgresConnection(connection).run(name, parameters)
+            return found.fetchall() if found.description else []
 
     @contextmanager
     def read(self) -> Generator[PostgresConnection]:

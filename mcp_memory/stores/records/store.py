@@ -46,6 +46,7 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
+    from mcp_memory.stores.records.leases import SqlLeases
     from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.records.transfer import SqlTransfer
 
@@ -338,6 +339,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     def shown(self) -> SqlShown | None:
         """Return what clients were shown, in the same database; None where the one owner keeps that in memory."""
+        return None
+
+    def leases(self) -> SqlLeases | None:
+        """Return what one server at a time does, in the same database; None for a file, which has one owner."""
         return None
 
     def session_logs(self) -> SqlSessionLogs:

@@ -10,6 +10,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
+from mcp_memory.stores.records.leases import SqlLeases
 from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
 
@@ -47,12 +48,16 @@ class PostgresRecordStore(SqlRecordStore):
     def __init__(self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "") -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
         super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
+        self._leases = SqlLeases(self._database)
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)
 
     def shown(self) -> SqlShown:
         return SqlShown(self._database, self._clock)
+
+    def leases(self) -> SqlLeases:
+        return self._leases
 
     def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Do nothing more: no table has what was erased.

@@ -34,7 +34,7 @@ from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, s
 from tests.postgres import new_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
-ONLY_THERE = ("commits", "files", "schema", "shown_contexts", "shown_texts")
+ONLY_THERE = ("commits", "files", "leases", "schema", "shown_contexts", "shown_texts")
 """Tables of what a file's one owner has beside it, or in memory."""
 EVERY_FIELD = RecordFilter(
     scopes=("shared/here", "private/ann/here"), kinds=frozenset({"fact", "event"}), tags=frozenset({"a"}),

@@ -29,4 +29,13 @@ CREATE UNLOGGED TABLE shown_contexts (
 );
 CREATE INDEX shown_contexts_by_age ON shown_contexts (at);
 
+-- What one server at a time does: `holder` does it until `until`, by this database's clock, and notes what it has applied.
+-- Without a holder it rests until then. A row outlives a connection, so a pooler may hand connections on in between.
+CREATE TABLE leases (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    holder TEXT COLLATE "C" NOT NULL,
+    until DOUBLE PRECISION NOT NULL,
+    applied BIGINT NOT NULL DEFAULT 0
+);
+
 UPDATE schema SET number = 2;

@@ -1,0 +1,43 @@
+"""What one of several servers does at a time: jobs of upkeep, and the writing of an index that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Jobs(Protocol):
+    """Hands jobs out among the servers of a memory. Thread-safe. Any method raises StoreUnavailable."""
+
+    def once(self, name: str, rest_seconds: float, step: Callable[[], bool]) -> bool | None:
+        """Take one step of a job where it is due; return what `step` does: True where more may be left.
+
+        After a step that left nothing it rests for `rest_seconds`, on all servers. Return None where another server is
+        at it, which may have looked too early for you: ask again soon; and False where it rests. A server that is
+        killed at a job keeps it for some minutes.
+        """
+        ...
+
+
+class Leases(Protocol):
+    """Lets one server at a time have what a name stands for, by the database's clock. Thread-safe.
+
+    A holder notes a number with its lease, and loses it where another one took it, or noted anything else.
+    Any method raises StoreUnavailable.
+    """
+
+    def take(self, name: str, seconds: float) -> int | None:
+        """Take the lease, or go on with it, for so long; return the number noted last, None where another has it."""
+        ...
+
+    def renew(self, name: str, seconds: float, before: int, applied: int) -> bool:
+        """Go on for so long and note a number in place of the one before. False where this is not its holder's."""
+        ...
+
+    def doubt(self, name: str) -> None:
+        """Note 0, whoever holds it: who lost the lease amid its work says so, and the holder finds it out."""
+        ...
+
+    def held(self, name: str) -> int | None:
+        """Return the number that the present holder noted; None where nobody holds it."""
+        ...
