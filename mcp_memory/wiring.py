@@ -175,7 +175,8 @@ class Wiring:
         """Vector search, and the index behind it, which `warm` starts."""
         from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
-        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity)
+        leases = self.records.leases()
+        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity, leases=leases)
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored index; starts none."""

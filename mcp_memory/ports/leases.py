@@ -34,6 +34,10 @@ class Leases(Protocol):
         """Go on for so long and note a number in place of the one before. False where this is not its holder's."""
         ...
 
+    def end(self, name: str) -> None:
+        """Let others take the lease at once, where it is its holder's."""
+        ...
+
     def doubt(self, name: str) -> None:
         """Note 0, whoever holds it: who lost the lease amid its work says so, and the holder finds it out."""
         ...

@@ -50,6 +50,9 @@ class SqlLeases:
     def renew(self, name: str, seconds: float, before: int, applied: int) -> bool:
         return bool(self._run("renew_lease", name, seconds=seconds, before=before, applied=applied))
 
+    def end(self, name: str) -> None:
+        self._run("end_lease", name, seconds=0.0)
+
     def doubt(self, name: str) -> None:
         _log.warning("The lease of %s was lost amid work.", name)
         self._run("doubt_lease", name)

@@ -99,6 +99,10 @@ def test_a_lease_is_its_holders_until_it_ends(database: PostgresDatabase) -> Non
     one.doubt("index")
     assert not two.renew("index", 60, before=7, applied=8)
     assert two.take("index", 60) == 0
+    one.end("index")
+    assert one.take("index", 60) is None
+    two.end("index")
+    assert one.take("index", 60) == 0
 
 
 def test_upkeep_of_several_servers_does_each_job_once(open_memory: Callable[..., App], clock: Clock) -> None:
