@@ -423,7 +423,7 @@ class Wiring:
 
     @made_once
     def _shown(self) -> OwnShown | SqlShown:
-        """What clients were shown: known to all servers where they share a database."""
+        """Keeps what clients were shown: in the database, where servers share one."""
         from mcp_memory.stores.own_shown import OwnShown
 
         return self.records.shown() or OwnShown(self._begun)

@@ -124,6 +124,7 @@ class Memory:
             self.links.append(connect() if connect else ForkedChroma(folder))
             return self.links[-1]
 
+        folder.mkdir(exist_ok=True)
         address = place.pop("address", "")
         self.records = _shared(address, embedder) if address else SqliteRecordStore(folder, embedder, lambda: 1000.0)
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)

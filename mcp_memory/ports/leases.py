@@ -1,4 +1,4 @@
-"""What one of several servers does at a time: jobs of upkeep, and the writing of an index that they share."""
+"""Leases among servers of one memory: a job of upkeep, and an index that they share, are one server's at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Jobs(Protocol):
 
 
 class Leases(Protocol):
-    """Lets one server at a time have what a name stands for, by the database's clock. Thread-safe.
+    """Lets one server at a time have what has a name, by the database's clock. Thread-safe.
 
     A holder notes a number with its lease, and loses it where another one took it, or noted anything else.
     Any method raises StoreUnavailable.
@@ -39,7 +39,7 @@ class Leases(Protocol):
         ...
 
     def doubt(self, name: str) -> None:
-        """Note 0, whoever holds it: who lost the lease amid its work says so, and the holder finds it out."""
+        """Note 0, also without the lease: who lost it amid its work says so, and its holder finds that out."""
         ...
 
     def held(self, name: str) -> int | None:

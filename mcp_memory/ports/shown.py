@@ -1,4 +1,4 @@
-"""What clients were shown: contexts that may be continued, texts that may come back, versions of records.
+"""The memory of answers: contexts that may be continued, texts that may come back, versions that sessions saw.
 
 Where one process owns the memory, it keeps them itself. Servers that share a memory share them too.
 """
@@ -55,7 +55,7 @@ class ShownContexts(Protocol):
     """Keeps the latest contexts that sessions were shown, for a while. Thread-safe."""
 
     def keep(self, shown: ShownContext, caller: Caller) -> None:
-        """Keep a context of the caller's session; it may be lost, and then is built anew."""
+        """Keep a context of the caller's session; it may be lost, and then is built again."""
         ...
 
     def shown(self, context_id: str, caller: Caller) -> ShownContext | None:

@@ -1,4 +1,4 @@
-"""What the one process that owns a memory showed its clients, in memory: implements both ports of `shown`."""
+"""The owner of a memory keeps in its own what its clients were shown: implements both ports of `shown`."""
 
 import threading
 from collections import OrderedDict, deque

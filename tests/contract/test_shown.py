@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ SHOWN = ShownContext(
 )  # fmt: skip
 
 
-class Everything(ShownTexts, ShownContexts):
+class Everything(ShownTexts, ShownContexts, Protocol):
     """Both ports at once."""
 
 

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from mcp_memory.stores.vectors.chroma import index_client, shared_index, store
+from mcp_memory.stores.vectors.chroma import index_client, store
 from mcp_memory.stores.vectors.chroma.worker_client import Link
 from tests.chroma import (
     PATIENCE_SECONDS,
@@ -139,46 +139,51 @@ class HeldUp:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
-def test_of_servers_that_share_a_memory_one_writes_the_index_and_all_ask_it(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_servers_that_share_a_memory_one_writes_the_index_and_all_ask_it(tmp_path: Path, server: Server) -> None:
     """M1.1, M2.1: another one takes over, and finds out a batch that came late."""
+    import psycopg
+
     from tests.postgres import new_database
 
-    monkeypatch.setattr(shared_index, "LEASE_SECONDS", 3.0)
     goes_on, waiting = threading.Event(), threading.Event()
     goes_on.set()
-    place: dict[str, Any] = {"mode": "http", "url": f"http://127.0.0.1:{server.port}", "address": new_database()}
+    address = new_database()
+    place: dict[str, Any] = {"mode": "http", "url": f"http://127.0.0.1:{server.port}", "address": address}
     with quick_to_act(), ExitStack() as memories:
         one = Memory(tmp_path / "a", lambda: HeldUp(ForkedChroma(tmp_path / "a"), goes_on, waiting), **place)
         two = Memory(tmp_path / "b", lambda: ForkedChroma(tmp_path / "b"), **place)
         memories.callback(two.close)
         memories.callback(one.close)
-        one.add(*(unit(n, 2) for n in range(400)))
+        one.add(*(unit(n, 2) for n in range(100)))
         one.settle()
         two.settle()
         two.add(unit(50_001))
         for each in (one, two):
             each.settle()
             each.assert_chroma_answers()
-        assert (one.store.state().records, two.store.state().records) == (401, 0)
+        assert (one.store.state().records, two.store.state().records) == (101, 0)
 
         goes_on.clear()
         late = one.add(unit(50_002))
         assert waiting.wait(PATIENCE_SECONDS)
-        until(lambda: two.store.state().records == 402)
+        with psycopg.connect(address, autocommit=True) as connection:  # The time of the lease is over.
+            connection.execute("UPDATE leases SET until = 0")
+        until(lambda: two.store.state().records == 102)
         two.erase(late)
         two.settle()
         two.assert_chroma_answers()
         goes_on.set()
         until(lambda: any(key.startswith(late[0]) for key in server.keys_of(one)))
+        until(lambda: one.store.state().state == "ready" and not one.store.state().records)
+        two.add(unit(50_003))
         until(lambda: not any(key.startswith(late[0]) for key in server.keys_of(one)))
-        one.settle()
-        one.assert_chroma_answers()
-        assert (one.store.state().records, two.store.state().records) == (0, 401)
+        for each in (one, two):
+            each.settle()
+            each.assert_chroma_answers()
+        assert (one.store.state().records, two.store.state().records) == (0, 102)
         two.close()
         one.settle()
-        assert one.store.state().records == 401
+        assert one.store.state().records == 102
         assert {key.partition("#")[0] for key in server.keys_of(one)} == set(one.exact.live_ids()[SCOPE])
 
 

@@ -265,7 +265,7 @@ def _shown_context(built: Built, block: Block, items: Mapping[str, ShownItem], t
 
 
 def _shown_item(item: Item) -> ShownItem:
-    """Return the item without its words; a record's `content` stands for them, so its forms need not be made."""
+    """Return the item without its words; a record's `content` changes with them, so its forms need not be made."""
     texts = _texts(item) if item.kind in MOVING or not item.content else ()
     return ShownItem(
         kind=item.kind, source=item.source, section=item.section, share=item.share, content=item.content, texts=texts

@@ -1,4 +1,4 @@
-"""What clients were shown, in the database of all servers: implements both ports of `shown`."""
+"""Servers of one database keep in it what clients were shown: implements both ports of `shown`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SqlShown:
             told = {"shown": json.dumps([("", ""), *rows]), "revision": revision}
             self._add("shown_texts", told, caller, TEXTS_KEPT)
 
-    def _add(self, what: str, row: Mapping[str, Any], caller: Caller, most: int) -> None:
+    def _add(self, what: str, row: dict[str, Any], caller: Caller, most: int) -> None:
         whose, now = _whose(caller), self._clock()
         try:
             self._database.alone(f"keep_{what}", whose | row | {"at": now})

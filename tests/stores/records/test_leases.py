@@ -105,7 +105,9 @@ def test_a_lease_is_its_holders_until_it_ends(database: PostgresDatabase) -> Non
     assert one.take("index", 60) == 0
 
 
-def test_upkeep_of_several_servers_does_each_job_once(open_memory: Callable[..., App], clock: Clock) -> None:
+def test_upkeep_of_several_servers_does_each_job_once(
+    open_memory: Callable[..., App], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """M1.1: as the owner of a file does it."""
     url = new_database()
     apps = [open_memory(folder=None, database_url=url) for _ in range(2)]
@@ -115,7 +117,7 @@ def test_upkeep_of_several_servers_does_each_job_once(open_memory: Callable[...,
     steps: list[int] = []
     for number, app in enumerate(apps):
         step = app._maintain_step  # pyright: ignore[reportPrivateUsage]
-        app._maintain_step = lambda step=step, number=number: steps.append(number) or step()  # type: ignore[method-assign]
+        monkeypatch.setattr(app, "_maintain_step", lambda step=step, number=number: steps.append(number) or step())
     for app in (*apps, *apps):
         for _ in range(50):
             if not app.keep_up():

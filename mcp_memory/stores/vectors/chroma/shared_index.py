@@ -115,7 +115,7 @@ class SharedIndex(IndexClient):
         super().drop(names)
 
     def erase(self, record_ids: Collection[str]) -> None:
-        """What was erased may go whoever has the lease: nobody puts it there again."""
+        """Delete also without the lease: nobody puts there again what was erased."""
         if self._lease.is_ours:
             self._lease.begin()
         super().erase(record_ids)
