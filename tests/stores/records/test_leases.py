@@ -14,6 +14,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.errors import StoreBusy
+from mcp_memory.services.memory.maintain import Maintain, Maintained
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.leases import SqlLeases
 from tests.conftest import Clock
@@ -115,11 +116,16 @@ def test_upkeep_of_several_servers_does_each_job_once(
         apps[0].remember([NewRecord(text=f"On day {number} it rained.", kind="episode")], apps[0].caller())
     clock.advance(days=400)
     steps: list[int] = []
-    for number, app in enumerate(apps):
-        step = app._maintain_step  # pyright: ignore[reportPrivateUsage]
-        monkeypatch.setattr(app, "_maintain_step", lambda step=step, number=number: steps.append(number) or step())
+    step = Maintain.step
+
+    def counted(maintain: Maintain, *, patiently: bool = True) -> Maintained:
+        done = step(maintain, patiently=patiently)
+        steps.append(done.records)
+        return done
+
+    monkeypatch.setattr(Maintain, "step", counted)
     for app in (*apps, *apps):
         for _ in range(50):
             if not app.keep_up():
                 break
-    assert steps == [0, 0]
+    assert steps == [3, 0]
