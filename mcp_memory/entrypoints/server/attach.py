@@ -60,7 +60,7 @@ _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "nam
 _PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
 MAX_CLIENT_NAME: Final = 64
 _NO_PRODUCT = re.compile(r"[^\w.+-]+", re.ASCII)
-"""Whatever cannot be in the name of a program, e.g. a space."""
+"""Characters that the name of a program cannot have, e.g. a space."""
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
 
