@@ -5,8 +5,10 @@
 
 `--clients` of each server store one call after the other, `--texts` of them in a call, at a server that is drawn
 anew each time. A call without an answer is repeated at another one, under the same key. What was acknowledged is
-asked of another server at once, by a word that only this text holds; each round also stores a sentence that another
-server is asked for in other words.
+asked of another server at once: each text by a word that only it holds, and one of each call by its sentence without
+that word. Each round also stores a sentence that another server is asked for in other words. Where it answers that
+nothing bears on the question, the one that stored the sentence is asked too: `not by its own server either` counts what
+the relevance gate keeps back in a memory of that size, wherever it is asked.
 
 A round kills a server (SIGKILL) and starts it again; or it kills the primary and all its children, promotes the
 standby, and makes a new standby of what the primary was. `async` holds the standby back for a moment before, so that
@@ -28,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +48,9 @@ from benchmarks.texts import memories
 BETWEEN_SECONDS = 0.5
 """At most so long goes well, from one fault to the next."""
 HELD_BACK_SECONDS = 1.0
+SENTENCES = 40_000
 SHOWN = 10
+IN_OTHER_WORDS = "in other words"
 MEANINGS = (
     ("The kitten dozes on the windowsill all afternoon.", "where does the young cat nap?"),
     ("Our bakery burns oak logs in its oven.", "what wood heats the place where bread is made?"),
@@ -69,8 +73,10 @@ class Seen:
     """The id by the word that only this text holds."""
     rounds: int = 0
     sought: Counter[str] = field(default_factory=Counter[str])
-    """Texts that another server was asked for, "by word" and "by meaning"."""
+    """Texts that another server was asked for, by how they were asked."""
     not_found: list[str] = field(default_factory=list[str])
+    kept_back: int = 0
+    """Sentences that the server which stored them does not name for the question either."""
     repeated: Counter[str] = field(default_factory=Counter[str])
     """Calls that were sent again, by what was told or went wrong."""
     done_before: int = 0
@@ -134,31 +140,48 @@ class Caller:
         return url
 
     def seek(self, query: str, word: str, besides: str, how: str) -> None:
-        """Ask another server for what was stored."""
+        """Ask another server for what was stored; where that does not name it, the one that stored it."""
         answer, _ = self.call("", "recall", besides, query=query, limit=SHOWN, detail="micro")
-        found = {result["id"] for result in answer["results"]}
+        wanted = self._seen.acknowledged[word]
+        is_found = _names(answer, wanted)
+        is_kept_back = not is_found and how == IN_OTHER_WORDS and not self._is_named_by(besides, query, wanted)
         with self._seen.lock:
             self._seen.sought[how] += 1
-            if self._seen.acknowledged[word] not in found:
+            self._seen.kept_back += is_kept_back
+            if not is_found and not is_kept_back:
                 self._seen.not_found.append(f"{how} ({answer.get('degraded') or 'nothing degraded'}): {word}")
+
+    def _is_named_by(self, url: str, query: str, wanted: str) -> bool:
+        elsewhere = [each for each in self._urls if each != url]
+        alone = Caller([url], self._secret, self._seen, 0) if elsewhere else self
+        answer, _ = alone.call("", "recall", query=query, limit=SHOWN, detail="micro")
+        return _names(answer, wanted)
 
     def close(self) -> None:
         for client in self._open.values():
             client.close()
 
 
-def work(caller: Caller, name: str, texts: Sequence[str], in_a_call: int, seen: Seen) -> None:
-    """Store and seek until it is over."""
+def _names(answer: Mapping[str, Any], record_id: str) -> bool:
+    return any(result["id"] == record_id for result in answer["results"])
+
+
+def work(caller: Caller, name: str, texts: Iterator[str], in_a_call: int, seen: Seen) -> None:
+    """Store and seek until it is over, or there are no more texts."""
     with closing(caller):
         for turn in itertools.count():
             if seen.is_over.is_set():
                 return
-            words = [f"{name}x{turn}x{number}" for number in range(in_a_call)]
-            told = {word: f"Note {word}: {texts[hash(word) % len(texts)]}" for word in words}
+            with seen.lock:
+                sentences = {f"{name}x{turn}x{n}": text for n, text in enumerate(itertools.islice(texts, in_a_call))}
+            if not sentences:
+                return
+            first = next(iter(sentences))
             try:
-                url = caller.store(words[0], told)
-                for word in words:
+                url = caller.store(first, {word: f"Note {word}: {text}" for word, text in sentences.items()})
+                for word in sentences:
                     caller.seek(word, word, url, "by word")
+                caller.seek(sentences[first], first, url, "by its sentence")
             except RuntimeError as error:
                 with seen.lock:
                     seen.failed.append(str(error))
@@ -183,7 +206,7 @@ class Faults:
         try:
             for number in range(1, rounds + 1):
                 self._wait(max(least * number // rounds, len(self.seen.acknowledged) + 2 * len(self.replicas)))
-                self._ask_by_meaning(number)
+                self._ask_in_other_words(number)
                 time.sleep(rng.uniform(0, BETWEEN_SECONDS))
                 if failover:
                     self._fail_over(is_synchronous=failover == "sync")
@@ -207,11 +230,11 @@ class Faults:
                     raise RuntimeError("nothing is acknowledged any more")
                 time.sleep(0.01)
 
-    def _ask_by_meaning(self, number: int) -> None:
+    def _ask_in_other_words(self, number: int) -> None:
         text, question = MEANINGS[number % len(MEANINGS)]
         word = f"m{number}"
         url = self.caller.store(word, {word: f"Note {word}: {text}"})
-        self.caller.seek(question, word, url, "by meaning")
+        self.caller.seek(question, word, url, IN_OTHER_WORDS)
 
     def _fail_over(self, *, is_synchronous: bool) -> None:
         """Kill the primary, promote the standby, and make a standby of the other."""
@@ -275,7 +298,7 @@ def run(
         replicas[0].start()
         secret = replicas[0].make_token()
         side_by_side([replica.start for replica in replicas[1:]])
-        urls, told = [replica.url for replica in replicas], [item.text for item in memories(2_000, seed)]
+        urls, told = [replica.url for replica in replicas], _sentences(seed)
         callers = [Caller(urls, secret, seen, seed + number) for number in range(servers * clients + 1)]
         faults = Faults(replicas, clusters, callers[0], seen, seconds)
         follower = threading.Thread(target=watch, args=(address, followed, seen.is_settled))
@@ -296,6 +319,11 @@ def run(
             each.kill()
 
 
+def _sentences(seed: int) -> Iterator[str]:
+    """Yield sentences, each of them once."""
+    return iter([item.text for item in memories(SENTENCES, seed)])
+
+
 def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, seconds: float) -> bool:
     records = stored(primary)
     kept = Counter(records.values())
@@ -314,6 +342,7 @@ def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, 
             ("missing from a follower's index, or too many", len(missed)),
             *((f"asked another server, {how}", times) for how, times in seen.sought.items()),
             *((f"not found, {how}", sum(each.startswith(how) for each in seen.not_found)) for how in seen.sought),
+            ("not by its own server either, in other words", seen.kept_back),
             ("calls repeated; known as done", f"{seen.repeated.total()}; {seen.done_before}"),
             ("calls given up", len(seen.failed)),
             ("longest write, s", f"{max(seen.seconds, default=0):.2f}"),

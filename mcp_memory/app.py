@@ -20,7 +20,7 @@ from mcp_memory.settings import at_work, working_for
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -306,7 +306,7 @@ class App(Wiring):
 
     def saw(self, record_ids: Iterable[str], version: int, caller: Caller) -> None:
         """Note that the caller was shown these records at that version: later changes by others then refuse a write."""
-        self._echo_filter.see(caller, record_ids, version)
+        self._shown.see(caller, record_ids, version)
 
     def former_memory(self, caller: Caller) -> str:
         """Return the sentence that names a former memory of the caller's project, once a session; else ""."""
@@ -457,13 +457,33 @@ class App(Wiring):
         records are purged from files that other processes kept in use.
         """
         self.windows.end_idle()
-        is_busy = maintains and self._clock() >= self._look_again_at and self._maintain_step()
-        is_busy = is_busy or self.idle_compaction.step()
-        is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
-        is_busy = is_busy or self._forget.finish()
-        return is_busy or (maintains and self.fill_queue.step())
+        steps: Mapping[str, tuple[float, Callable[[], bool]]] = {
+            "maintain": (60 * self.settings.maintain_minutes, self._maintain_step),
+            "compact": (0.0, self.idle_compaction.step),
+            "embed": (0.0, self._embed_step),
+            "purge": (0.0, self._forget.finish),
+            "review": (0.0, self.fill_queue.step),
+        }
+        is_awaited = False
+        for name, (rest_seconds, step) in steps.items():
+            if maintains or name not in ("maintain", "review"):
+                is_left = self._once(name, rest_seconds, step)
+                if is_left:
+                    return True
+                is_awaited = is_awaited or is_left is None
+        return is_awaited
+
+    def _once(self, name: str, rest_seconds: float, step: Callable[[], bool]) -> bool | None:
+        """Take a step of a job: the owner of a file at once, one of several servers where no other is at it."""
+        leases = self.records.leases()
+        return leases.once(name, rest_seconds, step) if leases else step()
+
+    def _embed_step(self) -> bool:
+        return self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
 
     def _maintain_step(self) -> bool:
+        if self._clock() < self._look_again_at:
+            return False
         is_busy = self.maintain.step(patiently=False).records > 0
         if not is_busy:
             self._look_again_at = self._clock() + min(60 * self.settings.maintain_minutes, LOOKS_APART_SECONDS)
@@ -511,7 +531,7 @@ class App(Wiring):
         with contextlib.suppress(McpMemoryError):
             self.task_results.catch_up(self.caller())
         with contextlib.suppress(StoreUnavailable):
-            while self.reindex.catch_up():  # After an import this takes long.
+            while self._once("embed", 0.0, self._embed_step):  # After an import this takes long.
                 pass
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.

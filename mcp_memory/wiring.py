@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
-    from mcp_memory.services.memory.echo_filter import EchoFilter
     from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
@@ -71,6 +70,8 @@ if TYPE_CHECKING:
     from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.services.tasks.waiting_tasks import WaitingTasks
     from mcp_memory.stores.follower import Follower
+    from mcp_memory.stores.own_shown import OwnShown
+    from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.vectors.chroma.location import IndexPlace
     from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -172,7 +173,8 @@ class Wiring:
         """Vector search, and the index behind it, which `warm` starts."""
         from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
-        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity)
+        leases = self.records.leases()
+        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity, leases=leases)
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored index; starts none."""
@@ -275,7 +277,7 @@ class Wiring:
             embedder=self._embedder,
             counter=self.counter,
             redactor=self.redactor,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             clock=self._clock,
             near=self.near,
             reviews=self.reviews,
@@ -417,10 +419,11 @@ class Wiring:
         return Corrections(self.records, self.records.reviews(), self.index, self._embedder)
 
     @made_once
-    def _echo_filter(self) -> EchoFilter:
-        from mcp_memory.services.memory.echo_filter import EchoFilter
+    def _shown(self) -> OwnShown | SqlShown:
+        """Keeps what clients were shown: in the database, where servers share one."""
+        from mcp_memory.stores.own_shown import OwnShown
 
-        return EchoFilter(self._begun)
+        return self.records.shown() or OwnShown(self._begun)
 
     @made_once
     def _drafting(self) -> RecordPreparer:
@@ -439,7 +442,7 @@ class Wiring:
             near=self.near,
             drafting=self._drafting,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             grounds=GroundFinder(self.records, self.keywords, self.filters),
             clock=self._clock,
             reviews=self.reviews,
@@ -467,7 +470,7 @@ class Wiring:
         return Forget(
             records=self.records,
             erase_derived=self._erase_derived,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             counter=self.counter,
             clock=self._clock,
         )
@@ -483,7 +486,7 @@ class Wiring:
             searcher=self.searcher,
             filters=self.filters,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
             clock=self._clock,
         )
 
@@ -513,7 +516,8 @@ class Wiring:
             graph=self.graph,
             filters=self.filters,
             counter=self.counter,
-            echo_filter=self._echo_filter,
+            shown_texts=self._shown,
+            shown_contexts=self._shown,
             clock=self._clock,
             chooser=lambda: chooser_of((at_work() or self.settings).strategies_file),
             elsewhere=self.windows.elsewhere,

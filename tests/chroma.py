@@ -24,7 +24,7 @@ from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.isolated_python import environment_for_child
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore, SqlRecordStore
 from mcp_memory.stores.vectors.chroma import store, sync_thread
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
@@ -124,10 +124,14 @@ class Memory:
             self.links.append(connect() if connect else ForkedChroma(folder))
             return self.links[-1]
 
-        self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
+        folder.mkdir(exist_ok=True)
+        address = place.pop("address", "")
+        self.records = _shared(address, embedder) if address else SqliteRecordStore(folder, embedder, lambda: 1000.0)
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
-        self.store = ChromaVectorStore(self.exact, IndexPlace(**given), self.records.identity, connecting, idle_seconds)
+        self.store = ChromaVectorStore(
+            self.exact, IndexPlace(**given), self.records.identity, connecting, idle_seconds, self.records.leases()
+        )
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""
@@ -176,6 +180,13 @@ class Memory:
     def close(self) -> None:
         self.store.close()
         self.records.close()
+
+
+def _shared(address: str, embedder: str) -> SqlRecordStore:
+    """Open a memory that other servers have, too."""
+    from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+
+    return PostgresRecordStore(address, embedder, lambda: 1000.0)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ from mcp_memory.errors import StoreBusy
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
+from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import store, sync_thread
 from mcp_memory.stores.vectors.chroma.index_folder import read_state
 from tests.chroma import (
@@ -334,6 +335,7 @@ def test_a_process_that_does_not_react_does_not_keep_what_was_erased(
 
 def stop_between_reads(memory: Memory, pids: Sequence[int]) -> None:
     """Stop the processes while none reads: one that stops within a read rightly keeps the log in use."""
+    assert isinstance(memory.records, SqliteRecordStore)
     database = memory.records._database  # pyright: ignore[reportPrivateUsage] - nothing else tells of readers
     for _ in range(100):
         signal_all(pids, signal.SIGSTOP)

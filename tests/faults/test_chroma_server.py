@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
 from mcp_memory.stores.vectors.chroma import index_client, store
+from mcp_memory.stores.vectors.chroma.worker_client import Link
 from tests.chroma import (
+    PATIENCE_SECONDS,
     SCOPE,
+    ForkedChroma,
     Memory,
     Open,
     Proxy,
@@ -21,6 +27,7 @@ from tests.chroma import (
     found_by_chroma,
     free_port,
     opening,
+    quick_to_act,
     state_of,
     unit,
     until,
@@ -115,6 +122,68 @@ def test_one_process_has_the_server_and_others_answer_exactly(memory: Memory, op
     other.assert_chroma_answers()
     assert other.store.state().records == 402
     assert {key.partition("#")[0] for key in server.keys_of(other)} == set(other.exact.live_ids(SCOPE))
+
+
+class HeldUp:
+    """A link whose next batches wait, as where a machine pauses."""
+
+    def __init__(self, link: Link, goes_on: threading.Event, waiting: threading.Event) -> None:
+        self._link, self._goes_on, self._waiting = link, goes_on, waiting
+        self.close = link.close
+
+    def call(self, fields: Mapping[str, Any], body: bytes = b"", *, seconds: float) -> Mapping[str, Any]:
+        if fields["do"] == "put" and not self._goes_on.is_set():
+            self._waiting.set()
+            self._goes_on.wait(PATIENCE_SECONDS)
+        return self._link.call(fields, body, seconds=seconds)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+def test_of_servers_that_share_a_memory_one_writes_the_index_and_all_ask_it(tmp_path: Path, server: Server) -> None:
+    """M1.1, M2.1: another one takes over, and a batch that comes late leaves nothing."""
+    import psycopg
+
+    from tests.postgres import new_database
+
+    goes_on, waiting = threading.Event(), threading.Event()
+    goes_on.set()
+    address = new_database()
+    place: dict[str, Any] = {"mode": "http", "url": f"http://127.0.0.1:{server.port}", "address": address}
+    with quick_to_act(), ExitStack() as memories:
+        one = Memory(tmp_path / "a", lambda: HeldUp(ForkedChroma(tmp_path / "a"), goes_on, waiting), **place)
+        two = Memory(tmp_path / "b", lambda: ForkedChroma(tmp_path / "b"), **place)
+        memories.callback(two.close)
+        memories.callback(one.close)
+        one.add(*(unit(n, 2) for n in range(100)))
+        one.settle()
+        two.settle()
+        two.add(unit(50_001))
+        for each in (one, two):
+            each.settle()
+            each.assert_chroma_answers()
+        assert (one.store.state().records, two.store.state().records) == (101, 0)
+
+        goes_on.clear()
+        late = one.add(unit(50_002))
+        assert waiting.wait(PATIENCE_SECONDS)
+        with psycopg.connect(address, autocommit=True) as connection:  # The time of the lease is over.
+            connection.execute("UPDATE leases SET until = 0")
+        until(lambda: two.store.state().records == 102)
+        two.erase(late)
+        two.settle()
+        two.assert_chroma_answers()
+        goes_on.set()
+        until(lambda: one.store.state().state == "ready" and not one.store.state().records)
+        assert not any(key.startswith(late[0]) for key in server.keys_of(one))
+        two.add(unit(50_003))
+        for each in (one, two):
+            each.settle()
+            each.assert_chroma_answers()
+        assert (one.store.state().records, two.store.state().records) == (0, 102)
+        two.close()
+        one.settle()
+        assert one.store.state().records == 102
+        assert {key.partition("#")[0] for key in server.keys_of(one)} == set(one.exact.live_ids()[SCOPE])
 
 
 def test_what_is_sent_keeps_to_the_limits_of_the_cloud(memory: Memory, proxy: Proxy) -> None:

@@ -1,5 +1,6 @@
 """Turns records and the task stack into items that compete for the budget, each in its possible forms."""
 
+import hashlib
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -140,7 +141,7 @@ def record_item(
         time=record.occurred_at,
         parts=each.parts,
         author=author,
-        content=hash((head(record, author=author), markers(record), record.text, repr(record.details))),
+        content=_content(head(record, author=author), markers(record), record.text, repr(record.details)),
     )
 
 
@@ -304,8 +305,14 @@ def found_task_item(
     return Item(
         id=task.id, kind="task", source="found", section="Task", share=ANSWERS, score=relevance,
         forms=_forms(measure, line, short if short != line else ""), relevance=relevance, chance=chance,
-        position=position, author=who, content=hash(line),
+        position=position, author=who, content=_content(line),
     )  # fmt: skip
+
+
+def _content(*parts: str) -> int:
+    """Return a number of 63 bits that changes with the parts, the same in any process, and never 0."""
+    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1 | 1
 
 
 def news_items(said: Sequence[str], measure: Measure) -> list[Item]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from mcp_memory.domain.model.scopes import Right
+    from mcp_memory.domain.model.scopes import Grant, Right
     from mcp_memory.entrypoints.http.connections import Limits
     from mcp_memory.entrypoints.http.issued_tokens import Issuer
     from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage
@@ -65,6 +65,8 @@ SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER, CALL_HEAD
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _CALL_KEY = re.compile(r"[!-~]{1,100}")
 """A window's label and a call's number: `s1f0c9a2b7d34/7`."""
+_PRODUCT = re.compile(r"[\w.+-]{1,64}")
+"""A client's name in its User-Agent: "claude-code/2.1.0 (cli)" → "claude-code"."""
 _SCHEME: Final = "bearer "
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
@@ -73,6 +75,7 @@ _ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow i
 _UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
 _BUSY: Final = "The server is busy, and as many calls wait as may; call again in a few seconds."
 _TWO_LENGTHS: Final = "The request has Content-Length and Transfer-Encoding; send one of them."
+_NO_SESSIONS: Final = "This server keeps no sessions, as others serve the same memory; send each message with POST."
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
 
@@ -89,13 +92,15 @@ class Authenticator:
     """Admits senders with a valid token. Thread-safe.
 
     `is_loopback` says that only this machine reaches the server: then nobody needs a token if none was ever made, or if
-    `anonymous` is set. With an `issuer` everybody needs a token, of the memory or of the issuer.
+    `anonymous` is set. With an `issuer` everybody needs a token, of the memory or of the issuer. Without `has_sessions`
+    a session that is named says nothing: each message stands alone, and a client's name is that of its program.
     """
 
     tokens: AccessTokens
     is_loopback: bool
     anonymous: bool
     issuer: Issuer | None = None
+    has_sessions: bool = True
 
     def admit(self, headers: Mapping[str, str]) -> Admitted:
         """Find out who sent a request with these headers, whose names are lower case.
@@ -104,7 +109,9 @@ class Authenticator:
             Refused: they may not come in; says why.
             StoreUnavailable: tokens cannot be read.
         """
-        wanted, is_window = unquote(headers.get(NAMESPACE_HEADER, "")), _is_in_session(headers)
+        if not self.has_sessions:
+            headers = {name: value for name, value in headers.items() if name != SESSION_HEADER}
+        wanted = unquote(headers.get(NAMESPACE_HEADER, ""))
         secret, call = _secret(headers), headers.get(CALL_HEADER, "")
         if call and not _CALL_KEY.fullmatch(call):
             raise Refused(400, f"{CALL_HEADER} must be 1 to 100 printable characters of ASCII, without spaces.")
@@ -114,7 +121,7 @@ class Authenticator:
                 raise Refused(401, why, challenge=self._challenge())
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
-            visitor = RequestSender(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
+            visitor = self._sender(headers, None, None, wanted)
             return Admitted(visitor=replace(visitor, call=call and f"http/{call}"), token=None)
         token, rights = self._recognised(secret)
         try:
@@ -122,8 +129,20 @@ class Authenticator:
         except InvalidRequest as error:
             raise Refused(403, str(error)) from error
         grant = replace(token.grant, right=rights.get(namespace, token.grant.right))
-        visitor = RequestSender(grant=grant, namespace=namespace, session=_label(headers, token), is_window=is_window)
+        visitor = self._sender(headers, token, grant, namespace)
         return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}"), token=token)
+
+    def _sender(
+        self, headers: Mapping[str, str], token: Token | None, grant: Grant | None, namespace: str
+    ) -> RequestSender:
+        client = "" if self.has_sessions else _program(headers) or (token.name if token else "")
+        return RequestSender(
+            grant=grant,
+            namespace=namespace,
+            session=_label(headers, token),
+            client=client,
+            is_window=_is_in_session(headers),
+        )
 
     def is_open(self, headers: Mapping[str, str]) -> bool:
         """Return True where no token is asked for. What a proxy passes on does not come from this machine.
@@ -201,6 +220,12 @@ def _label(headers: Mapping[str, str], token: Token | None) -> str:
     if session:
         return f"h{hashlib.sha256(session.encode()).hexdigest()[:LABEL_DIGITS]}"
     return f"t{token.id[:LABEL_DIGITS]}" if token else ""
+
+
+def _program(headers: Mapping[str, str]) -> str:
+    """Return the name of the sender's program; "" where it says none."""
+    said = _PRODUCT.match(headers.get("user-agent", ""))
+    return said[0] if said else ""
 
 
 def _is_in_session(headers: Mapping[str, str]) -> bool:
@@ -284,6 +309,8 @@ class RequestGate:
             # By this the protocol's library knows whose a session is. It needs no secret for that.
             access = AccessToken(token="", client_id=admitted.token.id, scopes=[])
             scope["user"] = AuthenticatedUser(access)
+        if not self._authenticator.has_sessions and scope["path"] == PATH and scope["method"] in ("GET", "DELETE"):
+            raise Refused(405, _NO_SESSIONS)
         receive, asks = exchange.receive, True
         if scope["method"] == "POST" and scope["path"] in (PATH, HOOK_PATH):
             body = await exchange.read_body(self._transfer_seconds)
@@ -363,7 +390,7 @@ class Identify:
             raise RuntimeError("a message that no request brought")
         visitor: RequestSender = request.scope[VISITOR]
         client = ctx.session.client_params
-        with visited_by(replace(visitor, client=client.client_info.name if client else "")):
+        with visited_by(replace(visitor, client=client.client_info.name if client else visitor.client)):
             return await call_next(ctx)
 
 

@@ -176,7 +176,11 @@ def _make(
     issuer = listening.issuer
     web = Starlette() if listening.link else _protocol(app, security, issuer)
     authenticator = Authenticator(
-        tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous, issuer=issuer
+        tokens=app.tokens,
+        is_loopback=is_loopback,
+        anonymous=listening.anonymous,
+        issuer=issuer,
+        has_sessions=not app.settings.database_url,
     )
     doors = Doors(app, PageSessions(), authenticator.is_open, listening.link)
     site = Site(app, doors, limits.transfer_seconds)
@@ -220,9 +224,13 @@ def _protocol(app: App, security: TransportSecuritySettings, issuer: Issuer | No
     from mcp_memory.entrypoints.server.mcp_server import TOOLS, build_server
 
     metrics = Metrics(app, TOOLS)
-    server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
+    is_one_of_many = bool(app.settings.database_url)  # Any server answers any message.
+    server = build_server(app, warm_up=True, middleware=(metrics, Identify()), keeps_sessions=not is_one_of_many)
     web = server.streamable_http_app(
-        streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
+        streamable_http_path=PATH,
+        stateless_http=is_one_of_many,
+        max_request_body_size=MAX_BODY_BYTES,
+        transport_security=security,
     )
     web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app), *(issuer.routes() if issuer else [])])
     return web

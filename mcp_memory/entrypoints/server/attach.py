@@ -58,6 +58,9 @@ _FAILURES: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError)
 _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Parameters that a header repeats, for proxies to go by."""
 _PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
+MAX_CLIENT_NAME: Final = 64
+_NO_PRODUCT = re.compile(r"[^\w.+-]+", re.ASCII)
+"""Characters that the name of a program cannot have, e.g. a space."""
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
 
@@ -85,10 +88,14 @@ class ClientLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """The session that the server gave at the handshake; all empty in the era without sessions, and before."""
+    """The session that the server gave at the handshake; all empty in the era without sessions, and before.
+
+    One of several servers gives no id: then each message names the `client`.
+    """
 
     id: str = ""
     version: str = ""
+    client: str = ""
 
 
 def attach(settings: "Settings") -> NoReturn:
@@ -282,7 +289,8 @@ class Bridge:
             text = json.dumps({**said, "id": message.id})
         if is_answer and message.method == "initialize" and "result" in said:
             version = str(as_mapping(said["result"]).get("protocolVersion", ""))
-            self._session = _Session(id=response.headers.get("mcp-session-id", ""), version=version)
+            session_id = response.headers.get("mcp-session-id", "")
+            self._session = _Session(id=session_id, version=version, client=_client_of(message.line))
         if said:
             self.window.answer(text.replace("\r", " ").replace("\n", " ").encode() + b"\n")
             await self._tell_client()
@@ -357,7 +365,15 @@ def _headers_of(message: ClientLine, session: _Session) -> dict[str, str]:
         return headers | ({"mcp-name": _header_value(message.name)} if message.name else {})
     if session.id:
         headers["mcp-session-id"] = session.id
+    elif session.client:
+        headers["user-agent"] = session.client
     return headers | ({"mcp-protocol-version": session.version} if session.version else {})
+
+
+def _client_of(handshake: bytes) -> str:
+    """Return the name of the client as a program's: "Claude Code" → "Claude-Code"."""
+    named = as_mapping(as_mapping(read_object(handshake).get("params")).get("clientInfo")).get("name")
+    return _NO_PRODUCT.sub("-", str(named or ""))[:MAX_CLIENT_NAME]
 
 
 def _header_value(text: str) -> str:

@@ -67,6 +67,12 @@ def seat_at_hand() -> "Seat | None":
     return visitor.seat if visitor else None
 
 
+def client_at_hand() -> str:
+    """Return the name of the sender's client; "" where it gave none."""
+    visitor = _visitor.get()
+    return visitor.client if visitor else ""
+
+
 def key_of_call() -> str:
     """Return the key of the call at hand, the same when it is asked again; "" where its sender gave none."""
     visitor = _visitor.get()

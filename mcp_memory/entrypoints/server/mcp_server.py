@@ -262,10 +262,11 @@ def build_server(
     *,
     warm_up: bool = False,
     middleware: Sequence[ServerMiddleware[Any]] = (),
+    keeps_sessions: bool = True,
 ) -> MCPServer:
     """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered.
 
-    Every message passes the `middleware`, the first outermost.
+    Every message passes the `middleware`, the first outermost. Without sessions nobody subscribes to resources in one.
     """
     tools = LateTools(lambda name: build_tool(name, app))
     own = [ShortErrors(), WarmUp(app.warm_search, _pause, tools.list_tools, app.warm)] if warm_up else [ShortErrors()]
@@ -285,8 +286,9 @@ def build_server(
     protocol.extensions[APPS] = {}
     serve = protocol.add_request_handler
     serve("subscriptions/listen", SubscriptionsListenRequestParams, notices.listen)
-    serve("resources/subscribe", SubscribeRequestParams, notices.subscribe)
-    serve("resources/unsubscribe", UnsubscribeRequestParams, notices.unsubscribe)
+    if keeps_sessions:
+        serve("resources/subscribe", SubscribeRequestParams, notices.subscribe)
+        serve("resources/unsubscribe", UnsubscribeRequestParams, notices.unsubscribe)
     return server
 
 

@@ -23,7 +23,7 @@ from mcp_memory.domain.model.scopes import RepeatableCall
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments, slim_schema
 from mcp_memory.entrypoints.server.as_meant import as_meant
-from mcp_memory.entrypoints.server.identity import calling, key_of_call, require, told
+from mcp_memory.entrypoints.server.identity import calling, client_at_hand, key_of_call, require, told
 from mcp_memory.entrypoints.server.json_lines import in_one_line
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.entrypoints.server.server_log import log_defect
@@ -45,7 +45,7 @@ class ClientSide:
     def name(self) -> str:
         """The name that the client gave itself, at the handshake or with this request; "" where it gave none."""
         client = self._context.session.client_params
-        return client.client_info.name if client else ""
+        return client.client_info.name if client else client_at_hand()
 
     @property
     def hides_text(self) -> bool:

@@ -25,6 +25,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots, newest_of
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
+from mcp_memory.ports.shown import ShownContexts, ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.build_items import ItemBuilder
 from mcp_memory.services.context.candidates import CandidateFinder, FoundCandidates
@@ -33,7 +34,6 @@ from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.context.shown_contexts import Built, FollowUps
-from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
@@ -77,7 +77,8 @@ class AssembleContext:
         graph: GraphStore,
         filters: FilterIndex,
         counter: TokenCounter,
-        echo_filter: EchoFilter,
+        shown_texts: ShownTexts,
+        shown_contexts: ShownContexts,
         clock: Clock,
         chooser: Callable[[], StrategyChooser],
         elsewhere: Elsewhere,
@@ -98,11 +99,11 @@ class AssembleContext:
         self._searcher = searcher
         self._filters = filters
         self._counter = counter
-        self._echo_filter = echo_filter
+        self._shown_texts = shown_texts
         self._clock = clock
         self._chooser = chooser
         self._default_max_tokens = settings.max_tokens
-        self._follow_ups = FollowUps(records, clock)
+        self._follow_ups = FollowUps(records, shown_contexts, clock)
 
     def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
         """Return a block whose tokens, fence included, never exceed the budget.
@@ -133,12 +134,13 @@ class AssembleContext:
                 if not built.metadata["degraded"] and not built.weighs_access:
                     self._follow_ups.keep(key, places, built)
             followed = self._follow_ups.follow(request.previous, built, caller, measure)
+        self._follow_ups.kept(followed, caller)
         metadata = {**built.metadata, **self._told(factor, started, revision), **followed.told(), "cached": is_cached}
         text, report = followed.block.text, replace(followed.block.report, metadata=metadata)
         if request.only_looks:
             return Context(text=text, report=report)
         if not request.as_of:
-            self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), newest_of(places))
+            self._shown_texts.note(caller, ((each.id, each.text) for each in report.components), newest_of(places))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
         account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))

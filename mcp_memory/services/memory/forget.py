@@ -9,9 +9,9 @@ from mcp_memory.domain.model.requests import ForgetMode
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.erase import Traces, erase, left_of
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.tasks.branch_visibility import require_own
@@ -52,13 +52,13 @@ class Forget:
         self,
         records: RecordStore,
         erase_derived: Callable[[Collection[str]], None],
-        echo_filter: EchoFilter,
+        shown_texts: ShownTexts,
         counter: TokenCounter,
         clock: Clock,
     ) -> None:
         self._records = records
         self._counter = counter
-        self._echo_filter = echo_filter
+        self._shown_texts = shown_texts
         self._erase_derived = erase_derived
         self._clock = clock
 
@@ -82,7 +82,7 @@ class Forget:
         with self._records.write(caller, alone=mode == "erase") as transaction:
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
             refuse_unseen(
-                [record for record in found if _is_due(record, mode)], version, caller, self._echo_filter, transaction
+                [record for record in found if _is_due(record, mode)], version, caller, self._shown_texts, transaction
             )
             done = tuple(record.id for record in found)
             traces = Traces(made=(), cut=())

@@ -60,7 +60,10 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDraft:
-    """An item prepared outside the transaction. `made` is None where the text is known already."""
+    """An item prepared outside the transaction. `made` is None where the text is known already.
+
+    `shown` is the id of the record that its agent was shown with this text, "" for none.
+    """
 
     item: NewRecord
     scope: str
@@ -68,6 +71,7 @@ class RecordDraft:
     cleaned: int
     recalled: tuple[str, ...]
     made: Made | None
+    shown: str = ""
 
 
 class RecordPreparer:

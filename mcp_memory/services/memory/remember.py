@@ -19,9 +19,9 @@ from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of, unerased
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import GroundFinder, require_grounds
@@ -75,7 +75,7 @@ class Remember:
         near: NearRecords,
         drafting: RecordPreparer,
         counter: TokenCounter,
-        echo_filter: EchoFilter,
+        shown_texts: ShownTexts,
         grounds: GroundFinder,
         clock: Clock,
         reviews: Reviews,
@@ -85,7 +85,7 @@ class Remember:
         self._near = near
         self._drafting = drafting
         self._counter = counter
-        self._echo_filter = echo_filter
+        self._shown_texts = shown_texts
         self._grounds = grounds
         self._clock = clock
         self._reviews = reviews
@@ -113,7 +113,7 @@ class Remember:
             if named := [*dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)]:
                 hidden = hidden_branches(transaction, caller)
                 seen = [each for each in _visible(named, caller, transaction) if is_visible(each, caller, hidden)]
-                refuse_unseen(seen, None, caller, self._echo_filter, transaction)
+                refuse_unseen(seen, None, caller, self._shown_texts, transaction)
             require_grounds([ground for draft in drafts for ground in draft.item.depends_on], caller, transaction)
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
@@ -156,9 +156,12 @@ class Remember:
         ]
         known = self._records.find_texts({each for each in texts if each}) if any(texts) else set[tuple[str, str]]()
         new = [each not in known for each in texts]
+        lasting = [draft.item.text for draft, key in zip(cleaned, texts, strict=True) if key]
+        shown = self._shown_texts.find(caller, lasting) if lasting else dict[str, str]()
         made = iter(self._drafting.make([draft.item for draft in compress(cleaned, new)], embedded=embed))
         return [
-            replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
+            replace(draft, made=next(made) if is_new else None, shown=shown.get(draft.item.text, ""))
+            for draft, is_new in zip(cleaned, new, strict=True)
         ]
 
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
@@ -177,9 +180,9 @@ class Remember:
                 existing = self._shared_with(caller, existing, transaction)
                 if item.reassert and (existing.superseded_by or not existing.is_live):
                     return self._revive(existing, item, caller, redacted, transaction)
-                return self._meet_again(existing, item, caller, redacted, transaction)
-            shown = self._echo_filter.find(caller, item.text)
-            if shown and (known := _visible([shown], caller, transaction)) and not _is_news(item, known[0], caller):
+                return self._meet_again(existing, draft, caller, transaction)
+            known = _visible([draft.shown], caller, transaction) if draft.shown else []
+            if known and not _is_news(item, known[0], caller):
                 return self._echo(known, item, caller, redacted, transaction)
             if not item.reassert and (corrected := _corrected(item.text, draft.scope, caller, transaction)):
                 return self._superseded(corrected, redacted, transaction)
@@ -193,16 +196,15 @@ class Remember:
         transaction.update(surfaced, reason=CONFIRMED)
         return surfaced
 
-    def _meet_again(
-        self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
-    ) -> Remembered:
+    def _meet_again(self, existing: Record, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
         """Handle the same text again: confirmed once a session, revived if forgotten, refused if corrected."""
+        item, redacted = draft.item, draft.redacted
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
-            refuse_unseen([existing], None, caller, self._echo_filter, transaction)
+            refuse_unseen([existing], None, caller, self._shown_texts, transaction)
             return self._revive(existing, item, caller, redacted, transaction)
-        is_echo = caller.session_id == existing.session_id or self._echo_filter.find(caller, item.text) == existing.id
+        is_echo = caller.session_id == existing.session_id or draft.shown == existing.id
         return self._add(existing, item, caller, redacted, transaction, is_echo=is_echo)
 
     def _add(

@@ -26,9 +26,9 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.review.dependence import drop_outdated
 from mcp_memory.services.review.embedding import embedded
@@ -77,13 +77,13 @@ class Revise:
         embedder: Embedder,
         counter: TokenCounter,
         redactor: Redactor,
-        echo_filter: EchoFilter,
+        shown_texts: ShownTexts,
         clock: Clock,
         near: NearRecords,
         reviews: Reviews,
     ) -> None:
         self._records = records
-        self._echo_filter = echo_filter
+        self._shown_texts = shown_texts
         self._embedder = embedder
         self._counter = counter
         self._redactor = redactor
@@ -110,7 +110,7 @@ class Revise:
         with self._records.write(caller, self._clean(revision.reason)) as transaction:
             revised, corrected = self._change(revision, new, caller, transaction)
             change = transaction.undoable
-        self._echo_filter.see(caller, [revised.id], revised.version)
+        self._shown_texts.see(caller, [revised.id], revised.version)
         outcome = Revised(record=revised, change=change)
         if corrected:
             with suppress(StoreUnavailable):  # Advice: the record is revised.
@@ -134,8 +134,8 @@ class Revise:
         record = require_own(revision.id, caller, transaction)
         replaced = [require_own(each, caller, transaction) for each in revision.supersedes]
         if not revision.is_evidence:
-            refuse_unseen([record], revision.version, caller, self._echo_filter, transaction)
-            refuse_unseen(replaced, None, caller, self._echo_filter, transaction)
+            refuse_unseen([record], revision.version, caller, self._shown_texts, transaction)
+            refuse_unseen(replaced, None, caller, self._shown_texts, transaction)
         if new and new.text == record.text:
             new = None
         if new and transaction.erased(dict.fromkeys((record.scope, *caller.scopes))).are_in(new.text):

@@ -21,8 +21,8 @@ from mcp_memory.ports.changes import Snapshots, newest_of
 from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import Facet, FilterIndex, Position
 from mcp_memory.ports.session_logs import SessionLogStore
+from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.result_rendering import (
@@ -83,7 +83,7 @@ class Recall:
         searcher: Searcher,
         filters: FilterIndex,
         counter: TokenCounter,
-        echo_filter: EchoFilter,
+        shown_texts: ShownTexts,
         clock: Clock,
     ) -> None:
         self._records = records
@@ -92,7 +92,7 @@ class Recall:
         self._searcher = searcher
         self._filters = filters
         self._counter = counter
-        self._echo_filter = echo_filter
+        self._shown_texts = shown_texts
         self._clock = clock
 
     def __call__(self, request: RecallRequest, caller: Caller, factor: ModelFactor = EXACT) -> RecallAnswer:
@@ -126,7 +126,7 @@ class Recall:
         if shown:
             # Either the words of the record alone or all that its line says may be stored again.
             echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
-            self._echo_filter.note(caller, echoes, seen)
+            self._shown_texts.note(caller, echoes, seen)
             self._records.touch([*shown], self._clock())
         return answer
 

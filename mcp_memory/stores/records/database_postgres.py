@@ -126,10 +126,19 @@ class PostgresDatabase(Database):
 
         return _again(read, READ_PATIENCE_SECONDS)
 
-    def alone(self, name: str, parameters: Parameters) -> None:
-        """Run one statement in a transaction of its own, also amid a write, which may fail afterwards."""
+    def rows_amid(self, name: str, parameters: Parameters) -> list[Any]:
+        """Return all rows, amid a write of this thread over its connection: another one might not be free."""
+        writing: PostgresConnection | None = getattr(self._own, "writing", None)
+        return self.rows(name, parameters) if writing is None else writing.run(name, parameters).fetchall()
+
+    def alone(self, name: str, parameters: Parameters) -> list[Any]:
+        """Run one statement in a transaction of its own, also amid a write, which may fail afterwards; return its rows.
+
+        It is not repeated where its answer is lost. Raises StoreUnavailable.
+        """
         with _translated(), self._lent() as connection:
-            PostgresConnection(connection).run(name, parameters)
+            found = PostgresConnection(connection).run(name, parameters)
+            return found.fetchall() if found.description else []
 
     @contextmanager
     def read(self) -> Generator[PostgresConnection]:
@@ -186,17 +195,17 @@ class PostgresDatabase(Database):
         self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
     ) -> Generator[PostgresWrite]:
         assert self.pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
-        if getattr(self._own, "is_writing", False):
+        if getattr(self._own, "writing", None) is not None:
             raise StoreBusy("The memory store is busy in this thread; end its write first.")
         deadline = time.monotonic() + patience
         write = _again(lambda: self._begin(deadline, partition, durable=durable), patience)
-        self._own.is_writing = True
+        self._own.writing = write
         try:
             with _translated():
                 yield write
             self._commit(write, partition, deadline)
         finally:
-            self._own.is_writing = False
+            self._own.writing = None
             self._return(write.raw)
 
     def settled(self) -> int:

@@ -54,6 +54,8 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
+    from mcp_memory.stores.records.leases import SqlLeases
+    from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
@@ -392,6 +394,14 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     def files(self) -> FileStore | None:
         """Return the files in the same database; None where they are in a folder beside it."""
+        return None
+
+    def shown(self) -> SqlShown | None:
+        """Return what clients were shown, in the same database; None where the one owner keeps that in memory."""
+        return None
+
+    def leases(self) -> SqlLeases | None:
+        """Return what one server at a time does, in the same database; None for a file, which has one owner."""
         return None
 
     def session_logs(self) -> SqlSessionLogs:

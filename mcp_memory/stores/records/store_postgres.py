@@ -13,6 +13,8 @@ from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.embedding_queue import MadeVectors
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
+from mcp_memory.stores.records.leases import SqlLeases
+from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
 
 
@@ -50,6 +52,7 @@ class PostgresRecordStore(SqlRecordStore):
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
         super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
         self._has_embedder = False
+        self._leases = SqlLeases(self._database)
 
     def _partition_of(self, caller: Caller) -> str | None:
         """Let the first writes of a memory follow each other: all have the same embedder."""
@@ -75,6 +78,12 @@ class PostgresRecordStore(SqlRecordStore):
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)
+
+    def shown(self) -> SqlShown:
+        return SqlShown(self._database, self._clock)
+
+    def leases(self) -> SqlLeases:
+        return self._leases
 
     def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Do nothing more: no table has what was erased.

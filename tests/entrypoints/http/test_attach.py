@@ -435,6 +435,18 @@ def test_a_server_is_named_alone_or_with_its_path() -> None:
     assert endpoint("https://example.com/team/mcp") == "https://example.com/team/mcp"
 
 
+@pytest.mark.parametrize(
+    ("session_id", "named"),
+    [("", {"user-agent": "Claude-Code", "mcp-protocol-version": "v"}), ("s1", {"mcp-protocol-version": "v"})],
+)
+def test_each_message_names_its_client_where_no_session_does(session_id: str, named: dict[str, str]) -> None:
+    """M1.1: one of several servers has not seen the handshake."""
+    hello = json.dumps({"method": "initialize", "params": {"clientInfo": {"name": "Claude Code"}}}).encode()
+    session = attach._Session(id=session_id, version="v", client=attach._client_of(hello))  # pyright: ignore[reportPrivateUsage]
+    headers = attach._headers_of(read_message(b"{}"), session)  # pyright: ignore[reportPrivateUsage]
+    assert {name: headers[name] for name in ("user-agent", "mcp-protocol-version") if name in headers} == named
+
+
 @pytest.mark.parametrize("line", [b"[]", b"1", b'{"params": [1]}', b'{"params": {"_meta": 1}}'])
 def test_a_strange_line_is_a_message_of_no_kind(line: bytes) -> None:
     message = read_message(line)

@@ -12,10 +12,11 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
-from mcp_memory.services.context.shown_contexts import CACHED, SHOWN
+from mcp_memory.services.context.shown_contexts import CACHED
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.stores.own_shown import CONTEXTS_KEPT as SHOWN
 from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from mcp_memory.domain.model.versions import CONFIRMED, TOLD, Version
 from mcp_memory.entrypoints.server.record_answers import show_account
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.echo_filter import KEPT
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.services.review.settle import Settling
+from mcp_memory.stores.own_shown import KEPT
 from tests.conftest import Clock
 
 Open = Callable[..., App]
@@ -186,7 +186,7 @@ def test_what_a_process_never_showed_was_seen_when_it_began(ann: App, bob: App, 
     revise(bob, name, text="The name is Vega.")
     look(late, name)
     ids = [(f"r{number}", "") for number in range(KEPT)]
-    late._echo_filter.note(late.caller(), ids, 1)  # pyright: ignore[reportPrivateUsage]
+    late._shown.note(late.caller(), ids, 1)  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(Conflict, match="by bob"):
         revise(late, name, text="The name is Deneb.")
 

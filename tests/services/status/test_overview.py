@@ -13,7 +13,6 @@ from mcp_memory.entrypoints.server.record_answers import show_account, show_conn
 from mcp_memory.entrypoints.server.status_answers import show_status
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -197,18 +196,6 @@ def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_mem
     for who in (bob, open_memory(namespace="other")):
         with pytest.raises(NotFound, match="kept for two weeks"):
             who.inspect.context(report.id, who.caller())
-
-
-def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: Callable[..., App]) -> None:
-    """B11.1: whichever session read it, with or without its label; the oldest is forgotten first."""
-    given = EchoFilter()
-    mine, other = app.caller("s0"), open_memory(agent="bob").caller()
-    given.note(mine, [("r000001", "- [r000001 fact 2026-11-20] The port is 5432.")], 7)
-    assert given.find(app.caller("s1"), "the port is 5432") == "r000001"
-    assert given.find(other, "The port is 5432.") is None
-    given.note(mine, ((f"r{n}", f"text {n}") for n in range(KEPT)), 3)
-    assert given.find(mine, "The port is 5432.") is None
-    assert given.find(mine, f"Text {KEPT - 1}") == f"r{KEPT - 1}"
 
 
 def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remember: RememberOne) -> None:

@@ -53,8 +53,11 @@ class IndexClient:
         """Delete everything that belongs to the records; for servers, whose collections know their records."""
         self._ask("erase", records=list(record_ids))
 
-    def rest(self, applied: int, touched: Collection[str]) -> None:
-        """Wait until everything up to the change `applied` is on disk, and record that."""
+    def rest(self, applied: int, touched: Collection[str], reached: Mapping[str, int] | None = None) -> None:
+        """Wait until everything up to the revision `applied` is on disk, and record that.
+
+        `reached` is what it holds of each scope, for other servers that ask it.
+        """
         self._ask("rest", applied=applied, names=list(touched))
 
     def clear(self) -> None:

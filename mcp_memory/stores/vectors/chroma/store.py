@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import IndexDifference, IndexState
+from mcp_memory.ports.leases import Leases
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
+from mcp_memory.stores.vectors.chroma.shared_index import IndexLease
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
 from mcp_memory.stores.vectors.chroma.who_answers import Stage, account, pending_in
 from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
@@ -57,12 +59,14 @@ class ChromaVectorStore:
         identity: Callable[[], str],
         connect: Callable[[], Link] | None = None,
         idle_seconds: float = IDLE_SECONDS,
+        leases: Leases | None = None,
     ) -> None:
         """A scope of fewer than the place's `least_vectors` is searched exactly, which costs less than asking another.
 
         An index in a directory is begun only once a scope that large is searched; one on a server at once, as it was
         requested. `connect` reaches a worker; by default it starts a process. One in a directory is closed, and its
-        process ended, after `idle_seconds` in which no search could use it.
+        process ended, after `idle_seconds` in which no search could use it. By `leases` servers that share the memory
+        share an index on a server, too: one writes it, and all ask it.
         """
         self._exact = exact
         self._folder = IndexFolder(Path(place.root))
@@ -70,7 +74,8 @@ class ChromaVectorStore:
         self._identity = identity
         self._connect = connect or self._begun
         idle = math.inf if place.is_shared else idle_seconds  # To come back compares all keys, over a network.
-        self._follower = SyncThread(exact, self._own_place, self._connect, idle)
+        lease = IndexLease(leases) if leases and place.is_shared else None
+        self._follower = SyncThread(exact, self._own_place, self._connect, idle, lease)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
         self._is_wanted = self._is_needed = False

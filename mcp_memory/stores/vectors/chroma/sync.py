@@ -148,7 +148,7 @@ class Filler:
         if not (is_done and self._apply(self._held_keys, touched)):
             return False
         if touched or not self.standing.clean or not self.applied:  # As after `erase`.
-            self._index.rest(revision, touched)
+            self._index.rest(revision, touched, self.reached)
             self.standing = self._index.standing()
         self.applied = revision
         return True

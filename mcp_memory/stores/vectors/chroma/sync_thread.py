@@ -12,12 +12,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.freed_memory import give_back_memory
 from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
+from mcp_memory.stores.vectors.chroma.shared_index import IndexLease, SharedIndex
 from mcp_memory.stores.vectors.chroma.sync import Filler
 from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -56,7 +58,10 @@ class SyncThread:
         place: Callable[[], IndexPlace],
         connect: Callable[[], Link],
         idle_seconds: float = math.inf,
+        lease: IndexLease | None = None,
     ) -> None:
+        """With a `lease` other servers share the index, and this one writes it while it has that."""
+        self._lease = lease
         self._exact = exact
         self._place = place
         self._connect = connect
@@ -147,6 +152,9 @@ class SyncThread:
             index.close()
         if thread is not None:
             thread.join()
+        if self._lease:
+            with suppress(StoreUnavailable):  # Then it ends by itself.
+                self._lease.end()
 
     def _run(self) -> None:
         pause = 0.0
@@ -171,18 +179,22 @@ class SyncThread:
         """Serve one index until it must be replaced, nobody wants it or this is closed. Raises StoreUnavailable."""
         place = self._place()
         self._exact.revision()
-        index = IndexClient(self._connect())
+        link = self._connect()
+        index = SharedIndex(link, self._lease) if self._lease else IndexClient(link)
         with self._changed:
             self._index = index  # From here on, `close` ends it.
         index.open(place, fresh=self._is_distrusted, erased=self._exact.newest_erasure())
         self._is_distrusted = False
         filler = self.filler = Filler(self._exact, place, index, lambda: self._wanted, self._is_interrupted)
+        if self._lease and not self._lease.is_ours:
+            self._read_along(self._lease, filler, index, place)
+            return
         generation = object()
         while not self._closing.is_set():
             self._turn += 1
-            if self._doubt is not None:
-                failure, self._doubt = self._doubt, None
-                raise failure
+            self._raise_doubt()
+            if self._lease:
+                self._lease.keep()
             if filler.must_clear or self._rebuild_asked.is_set():
                 self._show(None)
                 self._rebuild_asked.clear()
@@ -210,6 +222,28 @@ class SyncThread:
                 self._await_more(POLL_SECONDS)
                 if self.is_idle:
                     return
+
+    def _read_along(self, lease: IndexLease, filler: Filler, index: IndexClient, place: IndexPlace) -> None:
+        """Let searches ask the index that another server writes, until nobody does. Raises StoreUnavailable."""
+        generation = object()
+        while not self._closing.is_set() and (written := lease.written()) is not None:
+            applied, reached = written
+            self._turn += 1
+            self._raise_doubt()
+            if self._rebuild_asked.is_set():
+                self._rebuild_asked.clear()
+                lease.doubt()
+            filler.applied = applied
+            view = View(
+                index=index, place=place, applied=applied, reached=reached, generation=generation, turn=self._turn
+            )
+            self._show(view if applied else None)
+            self._await_more(POLL_SECONDS)
+
+    def _raise_doubt(self) -> None:
+        if self._doubt is not None:
+            failure, self._doubt = self._doubt, None
+            raise failure
 
     def _await_more(self, seconds: float | None) -> None:
         self._wake.wait(seconds)
