@@ -1,4 +1,4 @@
-"""PostgreSQL on loopback for benchmarks: a primary, a standby beside it, and the primary's sudden death."""
+"""PostgreSQL on loopback: a primary and its sudden death, a standby beside it, and a pooler before them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import psycopg
+from psycopg.rows import dict_row
 
 PATIENCE_SECONDS = 60.0
 PROGRAMS = "POSTGRES_PROGRAMS"
@@ -161,6 +162,73 @@ class Cluster:
         done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False, **self._user)
         if done.returncode:
             raise RuntimeError(f"{program}: {done.stderr[-500:]}")
+
+
+class Pooler:
+    """PgBouncer on loopback before a cluster, in transaction mode: a connection goes on after each transaction."""
+
+    def __init__(self, folder: Path, port: int, connections: int) -> None:
+        """Prepare a pooler of so many connections to the cluster on that port. Raises FileNotFoundError without it."""
+        self.port = free_port()
+        self._program = pooler_program()
+        if self._program is None:
+            raise FileNotFoundError("pgbouncer is not installed (apt-get install pgbouncer)")
+        self._folder = folder
+        self._user = owner_of(folder)
+        self._process: subprocess.Popen[Any] | None = None
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": self.port,
+            "unix_socket_dir": "",
+            "auth_type": "trust",
+            "auth_file": folder / "users",
+            "admin_users": "postgres",
+            "pool_mode": "transaction",
+            "default_pool_size": connections,
+            "max_client_conn": 1_000,
+            "server_round_robin": 1,  # Two transactions of one client go over two connections, where there are two.
+        }
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        databases = f"[databases]\n* = host=127.0.0.1 port={port}\n"
+        (folder / "users").write_text('"postgres" ""\n', "utf-8")
+        (folder / "settings").write_text("\n".join([databases, "[pgbouncer]", *lines, ""]), "utf-8")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [str(self._program), str(self._folder / "settings")]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", text=False, **self._user)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                self.ask("SHOW VERSION")
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    def address(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def ask(self, question: str) -> Sequence[dict[str, Any]]:
+        """Return what its console answers, e.g. to "SHOW STATS"."""
+        with psycopg.connect(self.address("pgbouncer"), autocommit=True, connect_timeout=10) as connection:
+            connection.prepare_threshold = None
+            cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
+            return cursor.execute(question.encode()).fetchall()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(PATIENCE_SECONDS)
+            self._process = None
+
+
+def pooler_program() -> str | None:
+    """Return where PgBouncer is; None where it is not installed."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
 
 
 def address_of(clusters: Sequence[Cluster]) -> str:

@@ -81,6 +81,13 @@ class Snapshots(Protocol):
 class ChangeFeed(Protocol):
     """Reads the truth as of one moment, and the changes since another."""
 
+    def ready_to_pin(self) -> AbstractContextManager[None]:
+        """Hold what this thread's next `pin` needs, so that it waits for nobody.
+
+        Enter it before you take a lock that others need to close their snapshots. Raises StoreUnavailable.
+        """
+        ...
+
     def pin(self) -> Snapshot:
         """Return the truth as it is now, readable until you close it. Raises StoreUnavailable."""
         ...

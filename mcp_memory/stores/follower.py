@@ -69,7 +69,7 @@ class Follower:
         """The embedder of the truth's vectors, at the revision of the indexes."""
         self._applied: dict[DerivedIndex, _Place] = {}
         self._newest: _Moment | None = None
-        self._taken = self._requests = 0
+        self._taken = self._requests = self._ends = 0
         self._turn = threading.Condition()
         self._joining = threading.Lock()
 
@@ -108,11 +108,22 @@ class Follower:
     def _enter(self) -> _Moment:
         with self._turn:
             taken_before = self._taken
-            while (moment := self._shared(taken_before) or self._taken_now()) is None:
-                self._turn.wait()
+        while True:
+            # Who waits for a connection holds no turn: those that have one may need the turn to return it.
+            with self.records.ready_to_pin(), self._turn:
+                if (moment := self._joined(self._taken_now())) is not None:
+                    return moment
+                ends = self._ends
+            with self._turn:
+                self._turn.wait_for(lambda ends=ends: self._ends != ends)
+                if (moment := self._joined(self._shared(taken_before))) is not None:
+                    return moment
+
+    def _joined(self, moment: _Moment | None) -> _Moment | None:
+        if moment is not None:
             moment.requests += 1
             self._requests += 1
-            return moment
+        return moment
 
     def _leave(self, moment: _Moment) -> None:
         with self._turn:
@@ -121,6 +132,7 @@ class Follower:
             if not moment.requests:
                 moment.snapshot.close()
             if not self._requests:
+                self._ends += 1
                 self._turn.notify_all()
 
     def _shared(self, taken_before: int) -> _Moment | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -135,6 +135,10 @@ class Database(ABC):
         The schema is checked inside, as a newer version may have migrated it meanwhile. Raises StoreBusy where another
         write does not end within `patience` seconds.
         """
+
+    def ready_to_pin(self) -> AbstractContextManager[None]:
+        """Hold what this thread's next `pin` needs; see `ChangeFeed.ready_to_pin`. A file makes nobody wait."""
+        return nullcontext()
 
     @abstractmethod
     def pin(self) -> DatabaseSnapshot:

@@ -172,10 +172,34 @@ class PostgresDatabase(Database):
     def pin(self) -> DatabaseSnapshot:
         return _again(self._pin, READ_PATIENCE_SECONDS)
 
-    def _pin(self) -> DatabaseSnapshot:
+    @contextmanager
+    def ready_to_pin(self) -> Generator[None]:
+        """Begin the transaction: a pooler may make it wait for a connection. It sees what is there at its first query."""
+        self._own.begun = _again(self._begin_read, READ_PATIENCE_SECONDS)
+        try:
+            yield
+        finally:
+            if (unused := self._begun()) is not None:
+                self._return(unused)
+
+    def _begun(self) -> psycopg.Connection[Any] | None:
+        """Return the connection that this thread holds to pin it, and hold it no more."""
+        connection: psycopg.Connection[Any] | None = getattr(self._own, "begun", None)
+        self._own.begun = None
+        return connection
+
+    def _begin_read(self) -> psycopg.Connection[Any]:
         connection = self._borrow()
         try:
             connection.execute(_READ_ONLY)
+        except BaseException:
+            self._return(connection)
+            raise
+        return connection
+
+    def _pin(self) -> DatabaseSnapshot:
+        connection = self._begun() or self._begin_read()
+        try:
             newest = _checked(connection, _NEWEST_AND_MARK)
             return DatabaseSnapshot(self, PostgresConnection(connection), newest["value"], newest["mark"] or "")
         except BaseException:

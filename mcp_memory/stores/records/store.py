@@ -99,6 +99,9 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         with self._database.read() as connection:
             refuse_done(connection, call)
 
+    def ready_to_pin(self) -> AbstractContextManager[None]:
+        return self._database.ready_to_pin()
+
     def pin(self) -> DatabaseSnapshot:
         return self._database.pin()
 

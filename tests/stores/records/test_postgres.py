@@ -25,7 +25,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, schema_postgres, sql_files
+from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, database_postgres, schema_postgres, sql_files
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock
@@ -290,6 +290,22 @@ def test_an_index_begins_again_where_a_write_that_it_has_was_lost(address: str, 
     with follower.snapshot():
         assert index.ids == [kept, *made]
     assert index.begun == 2
+    store.close()
+
+
+def test_requests_take_turns_where_connections_are_few(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None waits for a connection while it has the turn that others need to return theirs."""
+    monkeypatch.setattr(database_postgres, "CONNECTIONS", 2)
+    store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    put(store, "one")
+    follower = Follower(store)
+
+    def read(_number: int) -> Sequence[str]:
+        with follower.snapshot():
+            return texts_in(store)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(read, range(80))) == [["one"]] * 80
     store.close()
 
 
