@@ -130,7 +130,10 @@ def run(folder: Path, idle: int, busy: int, calls: int, servers: int, pooled: in
             [
                 ("PostgreSQL", cluster.ask("SHOW server_version")[0][0]),
                 ("connections open to the servers, while the busy ones came", open_connections),
-                ("calls of idle agents; dialled again", f"{len(asking.milliseconds)}; {sum(a.redialled for a in agents)}"),
+                (
+                    "calls of idle agents; dialled again",
+                    f"{len(asking.milliseconds)}; {sum(a.redialled for a in agents)}",
+                ),
                 ("calls of busy agents; a second", f"{len(working.milliseconds)}; {busy * calls / seconds:.0f}"),
                 ("acknowledged; lost or twice", f"{len(working.ids)}; {len(missing)}"),
                 ("errors", len(errors)),

@@ -174,7 +174,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def ready_to_pin(self) -> Generator[None]:
-        """Begin the transaction: a pooler may make it wait for a connection. It sees what is there at its first query."""
+        """Begin the transaction, for which a pooler may make it wait; it sees what is there at its first query."""
         self._own.begun = _again(self._begin_read, READ_PATIENCE_SECONDS)
         try:
             yield
