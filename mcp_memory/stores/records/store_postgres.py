@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports.indexes import Finding
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
+from mcp_memory.stores.records.server_postgres import dump, examine
 from mcp_memory.stores.records.store import SqlRecordStore
 
 
@@ -46,6 +48,7 @@ class PostgresRecordStore(SqlRecordStore):
     def __init__(self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "") -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
         super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
+        self._direct_url = migrate_url or url
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)
@@ -63,10 +66,14 @@ class PostgresRecordStore(SqlRecordStore):
         return ()
 
     def backup(self, target: str) -> None:
-        raise InvalidRequest("This memory is in PostgreSQL; back it up with pg_dump, or `mcp-memory export`.")
+        dump(self._direct_url, Path(target))
 
     def defects(self) -> Sequence[str]:
         return []
+
+    def examine_server(self) -> Sequence[Finding]:
+        with self._database.read() as connection:
+            return list(examine(connection.raw, self._database.location))
 
     def engine(self) -> str:
         return self._database.engine()

@@ -86,7 +86,7 @@ def values(namespace: str, first: int) -> dict[str, Any]:
         "old": scope, "new": "shared/new", "after": ids[0], "review": f"g{thing}", "looked_at": 1_000,
         "most_steps": 5, "most_paths": 2_000, "most": 10, "each": 3, "look_back": 50, "of_all": 0, "hidden": "[]",
         "whatever_status": 1, "changed": 1, "seconds": 10.0, "entered_row": 0, "entered_at": 0.0, "naming": "x",
-        "offset": 0, "name": f"/{namespace}", "folder": f"/{namespace}", "tools": '["x"]', "key": "k10", "revision": "v",
+        "offset": 0, "name": "x", "folder": f"/{namespace}", "tools": '["x"]', "key": "k10", "revision": "v",
         "is_two": 0, "role": "", "call_id": "", "p1": namespace, "p2": "a0", "p3": "", "p4": task, "dropped": first + 5,
     }  # fmt: skip
 
