@@ -102,12 +102,27 @@ class Cluster:
 
     def follow(self, primary: Cluster) -> None:
         """Make a copy of the primary that follows it, in place of what was here; start it next."""
-        shutil.rmtree(self.data, ignore_errors=True)
-        source = f"host=127.0.0.1 port={primary.port} user=postgres application_name={STANDBY}"
-        self._run("pg_basebackup", "-D", self.data, "-d", source, "-R", "-X", "stream", "-c", "fast", "-N")
+        self.copy(primary, "-R")
         # The copy has the primary's settings: once promoted, it would wait for ever for a standby of that name.
         with (self.data / "postgresql.auto.conf").open("a") as settings:
             settings.write("synchronous_standby_names = ''\n")
+
+    def copy(self, source: Cluster, *options: str) -> None:
+        """Make a base backup of a cluster that runs, in place of what was here."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        address = f"host=127.0.0.1 port={source.port} user=postgres application_name={STANDBY}"
+        self._run("pg_basebackup", "-D", self.data, "-d", address, "-X", "stream", "-c", "fast", "-N", *options)
+
+    def go_to(self, moment: str, archive: Path) -> None:
+        """Make the next start of a base backup replay an archive up to a moment, and take writes then."""
+        settings = {
+            "restore_command": f"cp {archive}/%f %p",
+            "recovery_target_time": moment,
+            "recovery_target_action": "promote",
+        }
+        with (self.data / "postgresql.auto.conf").open("a") as kept:
+            kept.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        (self.data / "recovery.signal").touch()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from functools import cache
 from itertools import count
@@ -16,6 +17,20 @@ from mcp_memory.stores.records import schema_postgres
 _numbers = count()
 _started: list[tuple[Cluster, Path]] = []
 _TEMPLATE = "migrated"
+EXPANDED = "POSTGRES_EXPANDED"
+"""Where it is set, every test meets a schema that a newer version has expanded: the next one's servers are at work."""
+_EXPAND = """
+DO $$
+DECLARE each record;
+BEGIN
+    FOR each IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %I ADD COLUMN later TEXT NOT NULL DEFAULT %L', each.relname, 'unset');
+    END LOOP;
+    CREATE TABLE added_later (record_id TEXT PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
+    CREATE INDEX records_by_later ON records (later);
+    UPDATE schema SET number = number + 1;
+END $$
+"""
 
 
 @cache
@@ -29,6 +44,8 @@ def _server() -> str:
     cluster.start()
     cluster.ask(f"CREATE DATABASE {_TEMPLATE}")
     schema_postgres.migrate(_address(cluster.url, _TEMPLATE))
+    if EXPANDED in os.environ:
+        expand(_address(cluster.url, _TEMPLATE))
     return cluster.url
 
 
@@ -42,6 +59,12 @@ def new_database(*, is_empty: bool = False) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if is_empty else _TEMPLATE}".encode())
     return _address(url, name)
+
+
+def expand(address: str) -> None:
+    """Do what the first half of an upgrade does: add a column to each table, a table and an index; remove nothing."""
+    with psycopg.connect(address) as connection:
+        connection.execute(_EXPAND.encode())
 
 
 def stop() -> None:

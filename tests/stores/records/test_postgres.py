@@ -31,7 +31,7 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, steps
-from tests.postgres import new_database
+from tests.postgres import expand, new_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 EVERY_FIELD = RecordFilter(
@@ -258,9 +258,14 @@ def test_a_newer_schema_is_used_until_it_says_that_older_versions_may_not(addres
     """Expand, deploy, contract: servers of two versions are at work side by side."""
     known = len(schema_postgres.migrations())
     store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    first = put(store, "before")
+    expand(address)
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("UPDATE schema SET number = %s", (known + 1,))
+        connection.execute("UPDATE records SET later = 'of a newer server' WHERE id = %s", (first,))
         put(store, "on the expanded schema")
+        store.touch([first], 2000.0)
+        kept = connection.execute("SELECT later FROM records ORDER BY row").fetchall()
+        assert kept == [("of a newer server",), ("unset",)]
         connection.execute("UPDATE schema SET oldest = %s", (known + 1,))
     with pytest.raises(SchemaTooNew, match="update mcp-memory"):
         put(store, "too late")
