@@ -1,4 +1,4 @@
-"""Looks after a PostgreSQL server from outside: examines it for `doctor`, and dumps a database by pg_dump."""
+"""Examines a PostgreSQL server for `doctor`, and dumps a database by pg_dump. Knows no record."""
 
 from __future__ import annotations
 

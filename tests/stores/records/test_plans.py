@@ -202,4 +202,4 @@ def test_the_hundredth_run_is_planned_as_the_first() -> None:
             connection.run("count_kinds", parameters, **parts).fetchall()
         assert (plan("small1"), plan("large")) == first
         assert first[0] != first[1]
-        assert connection.raw.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()[0] == 0
+        assert connection.raw.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
