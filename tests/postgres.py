@@ -24,10 +24,10 @@ DO $$
 DECLARE each record;
 BEGIN
     FOR each IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
-        EXECUTE format('ALTER TABLE %I ADD COLUMN later TEXT NOT NULL DEFAULT %L', each.relname, 'unset');
+        EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS later TEXT NOT NULL DEFAULT %L', each.relname, 'unset');
     END LOOP;
-    CREATE TABLE added_later (record_id TEXT PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
-    CREATE INDEX records_by_later ON records (later);
+    CREATE TABLE IF NOT EXISTS added_later (record_id TEXT PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
+    CREATE INDEX IF NOT EXISTS records_by_later ON records (later);
     UPDATE schema SET number = number + 1;
 END $$
 """

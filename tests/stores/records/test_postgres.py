@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.postgres_clusters import PROGRAMS
 from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import NewRecord
@@ -31,9 +34,10 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, steps
-from tests.postgres import expand, new_database
+from tests.postgres import EXPANDED, expand, new_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+KNOWN = "test_postgres_knows_every_statement"
 EVERY_FIELD = RecordFilter(
     scopes=("shared/here", "private/ann/here"), kinds=frozenset({"fact", "event"}), tags=frozenset({"a"}),
     all_tags=frozenset({"a", "b"}), without_tags=frozenset({"c"}), entities=frozenset({"Ann"}),
@@ -106,6 +110,21 @@ def test_postgres_knows_every_statement(address: str) -> None:
                 except psycopg.Error as error:
                     refused.append(f"{name}: {error}")
     assert not refused
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("environment", [{PROGRAMS: "/usr/lib/postgresql/15/bin"}, {EXPANDED: "1"}], ids=" ".join)
+def test_a_memory_leaves_and_enters_over_other_servers(environment: dict[str, str]) -> None:
+    """M1.2, M2.4: over the oldest PostgreSQL, which Debian brings, and on a schema that a newer version has expanded.
+
+    An export reads every table. With the variable of either all other tests run so, too.
+    """
+    if (folder := environment.get(PROGRAMS)) and not Path(folder).exists():
+        pytest.skip("Debian's PostgreSQL 15 is not installed")
+    tests = ("tests/contract/test_transfer.py", f"{Path(__file__)}::{KNOWN}")
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "postgres", *tests]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2_000:]
 
 
 def test_both_databases_have_the_same_columns(address: str, tmp_path: Path) -> None:
