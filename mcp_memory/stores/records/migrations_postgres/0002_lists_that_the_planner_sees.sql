@@ -15,7 +15,7 @@ ALTER TABLE records ALTER COLUMN scope SET STATISTICS 1000;
 ALTER TABLE entities ALTER COLUMN scope SET STATISTICS 1000;
 
 -- The newest of a scope, however much others stored since.
-CREATE INDEX records_by_row ON records (scope, row);
+CREATE INDEX records_by_row ON records (scope, (row + 0));
 -- Whether a project holds anything, and all of it where it is renamed or exported.
 CREATE INDEX records_by_namespace ON records (namespace, row);
 -- Upkeep of every server asks for the sessions that were at work, and for what an embedder refused.

@@ -133,11 +133,6 @@ WHERE {where} AND r.created_at <= :at AND (:whatever_status <> 0 OR r.status <> 
 SELECT r.confidence, r.outcome FROM records AS r
 WHERE {where} AND r.kind = 'decision' AND r.confidence IS NOT NULL AND r.outcome IN ('success', 'partial', 'failure')
 ORDER BY r.row DESC LIMIT :limit;
--- postgres
--- By no index on the row: PostgreSQL would read what others have stored since.
-SELECT r.confidence, r.outcome FROM records AS r
-WHERE {where} AND r.kind = 'decision' AND r.confidence IS NOT NULL AND r.outcome IN ('success', 'partial', 'failure')
-ORDER BY r.row + 0 DESC LIMIT :limit;
 
 -- name: versions
 -- Of each record the oldest first.
