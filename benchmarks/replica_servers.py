@@ -45,6 +45,11 @@ class Replica:
                 raise RuntimeError(f"A server did not start: {self._log.read_text('utf-8')[-500:]}")
             time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "It was not started."
+        return self._process.pid
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -600,7 +600,8 @@ class Wiring:
     def backup(self, file: Path) -> None:
         """Copy the whole memory into a new file, and its images and documents beside that. Raises StoreUnavailable."""
         self.records.backup(str(file))
-        self.attachments.copy_to(files_beside(file))
+        if self.records.files() is None:  # Else they are in what was copied.
+            self.attachments.copy_to(files_beside(file))
 
     def close(self) -> None:
         """Close the database, and the index where there is one."""

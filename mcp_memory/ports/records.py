@@ -14,6 +14,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import ChangeFeed
+from mcp_memory.ports.indexes import Finding
 from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import ExclusionReader, TaskReader, Transaction, VersionReader
 
@@ -360,6 +361,10 @@ class StoreUpkeep(Protocol):
 
     def defects(self) -> Sequence[str]:
         """Return the defects of the store's files, a few words each; empty where they are sound."""
+        ...
+
+    def examine_server(self) -> Sequence[Finding]:
+        """Return findings on the database's server; empty where there is none, as beside a file."""
         ...
 
     def engine(self) -> str:

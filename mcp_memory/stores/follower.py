@@ -142,9 +142,12 @@ class Follower:
         self._shelves: dict[str, _Shelf] = {}
         """By partition, the one that was asked for last at the end."""
         self._newest: _Moment | None = None
-        self._taken = self._loads = self._evictions = self._caught_up = self._evicted_bytes = 0
-        self._waiting: list[Collection[str]] = []
+        self._taken = self._ends = self._loads = self._evictions = self._caught_up = self._evicted_bytes = 0
+        self._entering: list[Collection[str]] = []
+        """The partitions of each request that has yet to be admitted."""
         self._turn = threading.Condition()
+        self._taking = threading.Lock()
+        """Held while a snapshot is taken; `_turn` never is while waiting for it."""
 
     @contextmanager
     def reading(self, index: DerivedIndex[_Part], scopes: Sequence[str]) -> Generator[Mapping[str, _Part]]:
@@ -188,17 +191,19 @@ class Follower:
 
     def _enter(self, partitions: Collection[str]) -> _Request:
         with self._turn:
-            taken_before = self._taken
-            request = self._admitted(partitions)
-            if request is None:
-                self._waiting.append(partitions)
-                try:
-                    while request is None:
-                        self._turn.wait()
-                        request = self._joined(taken_before, partitions) or self._admitted(partitions)
-                finally:
-                    self._waiting.remove(partitions)
+            taken_before, ends = self._taken, self._ends
+            self._entering.append(partitions)
+        try:
+            request = self._admitted(partitions, None)
+            while request is None:
+                with self._turn:
+                    self._turn.wait_for(lambda ends=ends: self._ends != ends)
+                    ends = self._ends
+                request = self._admitted(partitions, taken_before)
             return request
+        finally:
+            with self._turn:
+                self._entering.remove(partitions)
 
     def _leave(self, request: _Request) -> None:
         now = time.monotonic()
@@ -208,6 +213,7 @@ class Follower:
                     shelf.measure()
                 shelf.requests -= 1
                 if not shelf.requests and self._shelves.get(partition) is shelf:
+                    self._ends += 1
                     self._turn.notify_all()
             self._release(request.moment)
 
@@ -223,22 +229,31 @@ class Follower:
             return self._held_at(newest, partitions)
         return None
 
-    def _admitted(self, partitions: Collection[str]) -> _Request | None:
-        """Take a snapshot; None where requests at other places must end first."""
-        known = {*partitions}.union(*self._waiting)
-        snapshot = self.records.pin(known)
-        try:
-            self._taken += 1
-            moment = _Moment(snapshot=snapshot, number=self._taken)
-            self._ask(moment, known)
-            request = self._held_at(moment, partitions)
-        except BaseException:
-            snapshot.close()
-            raise
+    def _admitted(self, partitions: Collection[str], taken_before: int | None) -> _Request | None:
+        """Join the newest snapshot, for who waited since `taken_before`, or take one; None where others must end first.
+
+        One request after the other takes a snapshot. Those that end do not wait for it: where connections are few, it
+        waits for one of theirs.
+        """
+        with self._taking:
+            with self._turn:
+                if taken_before is not None and (request := self._joined(taken_before, partitions)) is not None:
+                    return request
+                self._taken += 1  # Who begins from now on may have written what this snapshot lacks.
+                number, known = self._taken, set[str]().union(*self._entering)
+            snapshot = self.records.pin(known)
+            try:
+                moment = _Moment(snapshot=snapshot, number=number)
+                self._ask(moment, known)
+                with self._turn:
+                    request = self._held_at(moment, partitions)
+                    if request is not None:
+                        self._newest = moment
+            except BaseException:
+                snapshot.close()
+                raise
         if request is None:
             snapshot.close()
-        else:
-            self._newest = moment
         return request
 
     def _held_at(self, moment: _Moment, partitions: Collection[str]) -> _Request | None:

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
 
+_IN_POSTGRES = (
+    "This memory is in PostgreSQL, whose database is not replaced: `pg_restore` the backup into a new one, and name"
+    " that in MCP_MEMORY_DATABASE_URL (docs/runbook.md)."
+)
+
+
 @with_options("data_dir", "namespace", "agent")
 def restore(
     chosen: Mapping[str, Any],
@@ -36,6 +42,8 @@ def restore(
     settings, file = local_settings(chosen), Path(targets[0])
     if not file.exists():
         raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
+    if settings.database_url is not None:
+        raise InvalidRequest(_IN_POSTGRES)
     door = take_over(str(settings.data_dir))
     try:
         return _restore(settings, file, as_json)

@@ -70,15 +70,16 @@ def backup(
 ) -> None:
     """Copy the whole memory into a new file.
 
-    All projects, consistent though servers are running. `mcp-memory restore` goes back to it.
+    All projects, consistent though servers are running. `mcp-memory restore` goes back to it; one in PostgreSQL is
+    written by pg_dump, for pg_restore.
     """
-    file = backup_file(target, datetime.now(UTC))
+    file = backup_file(target, datetime.now(UTC), "db" if memory.settings.database_url is None else "dump")
     memory.backup(file)
     size = file.stat().st_size
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
 
 
-def backup_file(target: Path, now: datetime) -> Path:
+def backup_file(target: Path, now: datetime, suffix: str = "db") -> Path:
     """Return the target; for a folder or a name without suffix, a file in it named after the time."""
     is_file = bool(target.suffix) and not target.is_dir()
-    return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.db"
+    return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.{suffix}"

@@ -46,6 +46,7 @@ class IntegrityCheck:
         yield from database
         if any(finding.state == "wrong" for finding in database):
             return
+        yield from _told("server", iter(self._records.examine_server()))
         yield from _told("database", self._examine_erased(repair=repair))
         yield from _told("keywords", self._examine_terms(repair=repair))
         yield from _told("vectors", self._examine_vectors(repair=repair))

@@ -29,6 +29,13 @@ _RULES = (
     (re.compile(r"\bAND r\.pinned\b(?! *[<=>])"), "AND r.pinned <> 0"),
     # The bytes of a text, e.g. "length(CAST(r.text AS BLOB))".
     (re.compile(r"length\(CAST\(((?:[^()]|\([^()]*\))*) AS BLOB\)\)"), r"octet_length(\1)"),
+    # Lists as arrays, which the planner looks into, e.g. "r.scope IN (SELECT value FROM json_each(:scopes))".
+    (re.compile(r"\bNOT IN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"<> ALL (json_texts(\1))"),
+    (re.compile(r"\bIN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"= ANY (json_texts(\1))"),
+    (re.compile(r"\bIN \(SELECT CAST\(value AS INTEGER\) FROM json_each\((:\w+|\?)\)\)"), r"= ANY (json_integers(\1))"),
+    # The newest by scope alone, e.g. "ORDER BY r.row DESC LIMIT 10": by the key of rows PostgreSQL would pass by all
+    # that others have stored since, for it takes a scope's rows to lie evenly among the others.
+    (re.compile(r"\br\.row DESC(\s+LIMIT\b)"), r"(r.row + 0) DESC\1"),
     (re.compile(r"%"), "%%"),
     (re.compile(r"(?<![:\w]):(\w+)"), r"%(\1)s"),  # e.g. ":scope"
     (re.compile(r"\?(\d+)"), r"%(p\1)s"),  # e.g. "?4"

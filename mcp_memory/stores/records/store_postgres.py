@@ -6,14 +6,16 @@ import hashlib
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from mcp_memory.domain.model.scopes import Caller, partition_of
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports.indexes import Finding
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.embedding_queue import MadeVectors
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.leases import SqlLeases
+from mcp_memory.stores.records.server_postgres import dump, examine
 from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
 
@@ -53,6 +55,7 @@ class PostgresRecordStore(SqlRecordStore):
         super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
         self._has_embedder = False
         self._leases = SqlLeases(self._database)
+        self._direct_url = migrate_url or url
 
     def _partition_of(self, caller: Caller) -> str | None:
         """Let the first writes of a memory follow each other: all have the same embedder."""
@@ -98,10 +101,14 @@ class PostgresRecordStore(SqlRecordStore):
         return ()
 
     def backup(self, target: str) -> None:
-        raise InvalidRequest("This memory is in PostgreSQL; back it up with pg_dump, or `mcp-memory export`.")
+        dump(self._direct_url, Path(target))
 
     def defects(self) -> Sequence[str]:
         return []
+
+    def examine_server(self) -> Sequence[Finding]:
+        with self._database.read() as connection:
+            return list(examine(connection.raw, self._database.location))
 
     def engine(self) -> str:
         return self._database.engine()

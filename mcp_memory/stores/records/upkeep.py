@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.ports.indexes import Finding
 from mcp_memory.stores.records.database import Database, Row, meta
 from mcp_memory.stores.records.erasures import UNPURGED
 from mcp_memory.stores.records.rows import record_from_row
@@ -35,6 +36,9 @@ class SqlUpkeep(ABC):
 
     @abstractmethod
     def engine(self) -> str: ...
+
+    def examine_server(self) -> Sequence[Finding]:
+        return ()
 
     def is_purge_pending(self) -> bool:
         return self._noted(UNPURGED) is not None

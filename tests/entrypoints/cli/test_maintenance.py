@@ -327,3 +327,13 @@ def test_what_would_run_or_wait_is_no_backup(run: "Run", open_memory: OpenMemory
     ran = run("restore", str(file))
     assert (ran.code, "cannot be read (not an ordinary file)" in ran.err or "no sound backup" in ran.err) == (1, True)
     assert [each.name for each in file.parent.iterdir()] == ["copy.db"]
+
+
+def test_a_backup_never_replaces_a_memory_in_postgres(
+    run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M2.3: the remedy is named, and nothing is looked for at the address."""
+    monkeypatch.setenv("MCP_MEMORY_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/none")
+    (tmp_path / "memory.dump").touch()
+    ran = run("restore", str(tmp_path / "memory.dump"))
+    assert (ran.code, "`pg_restore` the backup into a new one" in ran.err) == (1, True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.postgres_clusters import PROGRAMS
 from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import NewRecord
@@ -31,11 +34,12 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_transfer import NAMESPACES, Step, enter, leave, make, steps
-from tests.postgres import new_database
+from tests.postgres import EXPANDED, expand, new_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 ONLY_THERE = ("commits", "files", "leases", "schema", "shown_contexts", "shown_texts")
 """Tables of what a file's one owner has beside it, or in memory."""
+KNOWN = "test_postgres_knows_every_statement"
 EVERY_FIELD = RecordFilter(
     scopes=("shared/here", "private/ann/here"), kinds=frozenset({"fact", "event"}), tags=frozenset({"a"}),
     all_tags=frozenset({"a", "b"}), without_tags=frozenset({"c"}), entities=frozenset({"Ann"}),
@@ -127,6 +131,21 @@ def test_postgres_knows_every_statement(address: str) -> None:
                 except psycopg.Error as error:
                     refused.append(f"{name}: {error}")
     assert not refused
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("environment", [{PROGRAMS: "/usr/lib/postgresql/15/bin"}, {EXPANDED: "1"}], ids=" ".join)
+def test_a_memory_leaves_and_enters_over_other_servers(environment: dict[str, str]) -> None:
+    """M1.2, M2.4: over the oldest PostgreSQL, which Debian brings, and on a schema that a newer version has expanded.
+
+    An export reads every table. With the variable of either all other tests run so, too.
+    """
+    if (folder := environment.get(PROGRAMS)) and not Path(folder).exists():
+        pytest.skip("Debian's PostgreSQL 15 is not installed")
+    tests = ("tests/contract/test_transfer.py", f"{Path(__file__)}::{KNOWN}")
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "postgres", *tests]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2_000:]
 
 
 def test_both_databases_have_the_same_columns(address: str, tmp_path: Path) -> None:
@@ -279,9 +298,14 @@ def test_a_newer_schema_is_used_until_it_says_that_older_versions_may_not(addres
     """Expand, deploy, contract: servers of two versions are at work side by side."""
     known = len(schema_postgres.migrations())
     store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    first = put(store, "before")
+    expand(address)
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("UPDATE schema SET number = %s", (known + 1,))
+        connection.execute("UPDATE records SET later = 'of a newer server' WHERE id = %s", (first,))
         put(store, "on the expanded schema")
+        store.touch([first], 2000.0)
+        kept = connection.execute("SELECT later FROM records ORDER BY row").fetchall()
+        assert kept == [("of a newer server",), ("unset",)]
         connection.execute("UPDATE schema SET oldest = %s", (known + 1,))
     with pytest.raises(SchemaTooNew, match="update mcp-memory"):
         put(store, "too late")
@@ -313,6 +337,22 @@ def test_an_index_begins_again_where_a_write_that_it_has_was_lost(address: str, 
     with follower.reading(index, ["shared/here"]):
         assert index.ids == [kept, *made]
     assert index.begun == 2
+    store.close()
+
+
+def test_requests_take_turns_where_connections_are_few(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None waits for a connection while it has the turn that others need to return theirs."""
+    monkeypatch.setattr(database_postgres, "CONNECTIONS", 2)
+    store = PostgresRecordStore(address, "model", lambda: 1000.0)
+    put(store, "one")
+    follower = Follower(store)
+
+    def read(_number: int) -> Sequence[str]:
+        with follower.snapshot():
+            return texts_in(store)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(read, range(80))) == [["one"]] * 80
     store.close()
 
 

@@ -17,7 +17,7 @@ ORDER BY created_at DESC, id DESC LIMIT :limit;
 SELECT created_at, report FROM (
     SELECT created_at, id, report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0)
     ORDER BY created_at DESC, id DESC LIMIT :most
-) WHERE instr(report, :naming) > 0 ORDER BY created_at DESC, id DESC LIMIT :limit;
+) AS latest WHERE instr(report, :naming) > 0 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
@@ -52,7 +52,7 @@ SELECT avg(milliseconds) FROM (
     SELECT milliseconds, row_number() OVER (ORDER BY milliseconds) AS place, count(*) OVER () AS number
     FROM assemblies
     WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND at >= :since AND cached = 0 AND milliseconds IS NOT NULL
-) WHERE place IN ((number + 1) / 2, number / 2 + 1);
+) AS placed WHERE place IN ((number + 1) / 2, number / 2 + 1);
 
 -- name: count_strategies
 SELECT strategy, count(*) FROM assemblies

@@ -77,7 +77,7 @@ UPDATE grounds SET state = :state, change = :change, changed_at = :at WHERE grou
 -- name: grounds_in_task
 -- The task itself, and what was noted in it.
 SELECT DISTINCT ground_id FROM grounds
-WHERE ground_id = :id OR ground_id IN (SELECT id FROM records WHERE task_id = :id);
+WHERE ground_id IN (SELECT :id UNION ALL SELECT id FROM records WHERE task_id = :id);
 
 -- name: note_erased_ground
 UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE ground_id = :id AND state <> 'past';

@@ -51,7 +51,7 @@ SELECT DISTINCT scope FROM (
     UNION ALL SELECT scope FROM tombstones
     UNION ALL SELECT scope FROM erased_texts
     UNION ALL SELECT json_extract(before, '$.scope') FROM versions
-)
+) AS named
 WHERE scope LIKE 'private/%';
 
 -- name: move_records

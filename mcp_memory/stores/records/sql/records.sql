@@ -215,7 +215,7 @@ SELECT * FROM (
         PARTITION BY r.session_id ORDER BY r.kind = 'summary' DESC, r.importance DESC, r.occurred_at DESC, r.row DESC
     ) AS place
     FROM records AS r WHERE {where} AND r.session_id IN (SELECT value FROM json_each(:sessions))
-) WHERE place <= :each;
+) AS placed WHERE place <= :each;
 
 -- name: touch
 UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)

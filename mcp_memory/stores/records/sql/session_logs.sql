@@ -88,7 +88,7 @@ FROM (
     UNION ALL
     SELECT tokens, NULL, TRUE FROM replacements INDEXED BY replacements_live
     WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND replaced_by IS NULL
-);
+) AS live;
 
 -- name: agents_at_work
 -- Whose logs grew since then, found by the few sessions that were at work since.

@@ -8,7 +8,8 @@ SELECT * FROM tasks WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :names
 SELECT * FROM sessions WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY namespace, id;
 
 -- name: leaving_places
-SELECT * FROM places WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY namespace, agent, session_id;
+SELECT namespace, agent, session_id, task_id FROM places
+WHERE CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace ORDER BY namespace, agent, session_id;
 
 -- name: leaving_entities
 -- The namespace is what follows the agent in a private scope.

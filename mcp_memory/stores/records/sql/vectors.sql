@@ -46,9 +46,9 @@ ORDER BY r.row LIMIT :limit;
 
 -- name: lacking
 -- From the newest, since the oldest get their vectors first: asked after each batch, it looks at little.
-SELECT 1 FROM records AS r
-WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
-ORDER BY r.row DESC LIMIT 1;
+SELECT 1 FROM records AS n
+WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = n.row AND v.embedder = ?)
+ORDER BY n.row DESC LIMIT 1;
 
 -- name: stored_dimensions
 SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;

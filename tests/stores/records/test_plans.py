@@ -1,0 +1,205 @@
+"""What PostgreSQL reads for each statement: rows of the scope or the ids that it names, however much others store."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.where_clause import where_clauses
+from tests.postgres import new_database
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+
+LARGE, SMALL, SCOPES = 1_500, 20, 275
+"""Records of the one large scope, of each small one, and how many small ones there are."""
+ALL = LARGE + SMALL * SCOPES
+MOST_OF_SMALL, MOST_OF_LARGE = 10 * SMALL, 3 * LARGE
+"""Rows that a part of a plan may read for a scope. A scope's rows may be in a dozen tables, but not all of a table."""
+OF_ALL: Mapping[str, str] = {
+    "an index that begins reads all of its part": "index_all_vectors index_scopes",
+    "every index reads every vector again": "touch_all_changes",
+    "counts all, by its name": "count_all",
+    "embeds all anew, or looks for what was lost": "lacking unembedded none_awaits_vectors drop_other_vectors",
+    "upkeep of all scopes": "to_maintain expired agents_at_work",
+    "telemetry grows old in all scopes": "prune_assemblies prune_contexts prune_pass_runs forget_calls",
+    "a person erases in a scope that has a fifth of all": "maybe_quoting_mentions strip_extracted_versions",
+    "words by a new rule, some at a time, and a check of the whole memory": (
+        "terms_after count_orphans drop_orphans every_tombstone"
+    ),
+    "a person looks at all projects, or says which folders they have": (
+        "shared_namespaces list_folders list_project_folders revoke_folder folders_of private_scopes"
+    ),
+    "a person exports a project": "leaving_reviews leaving_tombstones leaving_sessions leaving_undone_summaries",
+    "a person renames a project": (
+        "move_assemblies move_namespace_of_versions move_scope_of_versions move_shared_lines move_tombstones"
+        " drop_shared_lines move_moves drop_moves move_exclusions"
+    ),
+    "few groups wait for a review": "waiting_reviews settled_reviews",
+}
+"""Statements that read more than a scope, by the reason."""
+VALUES_OF_COLUMNS = {
+    "change": "since",
+    "created_at": "at",
+    "valid_until": "at",
+    "superseded_by": "id",
+    "vouched": "write",
+}
+"""The parameter that stands for a column where a statement numbers its parameters."""
+_MARK = re.compile(r"%(\(\w+\))?s")
+_OLD = re.compile(r"\b(id|entity|source|target|namespace) = %\((?:old|new)\)s")
+_OF_OLD = {"namespace": "namespace"}
+_OWN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "task_changes": lambda given: {"p2": given["task_ids"], "p3": 10},
+    "terms_after": lambda given: {"after": given["row"]},
+}
+"""Parameters that mean something else in one statement."""
+_COMPARED = re.compile(r"(\w+)\s*(?:=|<=|>=|<>|<|>)\s*$")
+
+
+def values(namespace: str, first: int) -> dict[str, Any]:
+    """Parameters by their names, about the records from a number on."""
+    scope, ids, thing = f"shared/{namespace}", [f"r{first + number}" for number in (2, 5, 9)], (first + 5) // 5 * 5
+    task = f"t{(first + 9) // 10 * 10}"
+    return {
+        "namespace": namespace, "scope": scope, "scopes": json.dumps([scope, f"private/a0/{namespace}", "user"]),
+        "agent": "a0", "session_id": f"s{(first + 9) // 10}", "sessions": json.dumps([f"s{(first + 9) // 10}"]),
+        "ids": json.dumps(ids), "id": ids[1], "record_id": ids[1], "ground_id": ids[0], "row": first + 5, "change": ALL,
+        "write": first + 5, "since": ALL - 5, "until": ALL, "before": ALL, "at": 5.0, "stored_since": 0.0, "limit": 10,
+        "task_id": task, "task_ids": json.dumps([task]), "digest": f"c{first + 3}", "normal_digest": f"h{first + 3}",
+        "pairs": json.dumps([[scope, f"c{first + 3}"]]), "keys": json.dumps([f"e{thing}"]), "name_key": f"e{thing}",
+        "type": "thing", "entity": thing, "found_by": json.dumps(ids), "compaction": 1, "replacement": thing,
+        "replaced": json.dumps([thing]), "message_ids": json.dumps([f"m{first + 2}"]), "message_id": f"m{first + 2}",
+        "embedder": "model", "kind": "fact", "statuses": '["new"]', "words": '["text"]', "word": "text",
+        "tags": '["a"]',
+        "old": scope, "new": "shared/new", "after": ids[0], "review": f"g{thing}", "looked_at": 1_000,
+        "most_steps": 5, "most_paths": 2_000, "most": 10, "each": 3, "look_back": 50, "of_all": 0, "hidden": "[]",
+        "whatever_status": 1, "changed": 1, "seconds": 10.0, "entered_row": 0, "entered_at": 0.0, "naming": "x",
+        "offset": 0, "name": "x", "folder": f"/{namespace}", "tools": '["x"]', "key": "k10", "revision": "v",
+        "is_two": 0, "role": "", "call_id": "", "p1": namespace, "p2": "a0", "p3": "", "p4": task, "dropped": first + 5,
+    }  # fmt: skip
+
+
+@cache
+def database() -> str:
+    url = new_database()
+    sql = Path(__file__).with_name("many_scopes.sql").read_text("utf-8")
+    for name, value in (("large", LARGE), ("small", SMALL), ("all", ALL)):
+        sql = sql.replace(f":{name}", str(value))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.encode())
+    return url
+
+
+@pytest.fixture
+def connection() -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(database(), autocommit=True, prepare_threshold=None) as opened:
+        # As on a disk without moving parts: by default a small table is read as a whole rather than by its index.
+        opened.execute("SET random_page_cost = 1.1")
+        yield opened
+
+
+def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each statement that reads a table, as it is run for this scope: name, text and parameters."""
+    parts, filtered = where_clauses(RecordFilter(scopes=tuple(json.loads(given["scopes"]))))
+    changed = {"changed": "WHERE r.change > :since ORDER BY r.change"}
+    changed["of_changed"] = "WHERE record_id IN (SELECT id FROM records WHERE change > :since)"
+    parts = {**parts, **changed, "columns": "r.id, r.text"}
+    # The store asks for them scope by scope.
+    of_one = {**parts, "where": "r.scope = :scope", "order": "r.row DESC", "index": ""}
+    for name in sql_files.names():
+        sql = sql_files.postgres_statement(name, tuple((of_one if name == "list_ids" else parts).items()))
+        if re.match(r"(?i)(SELECT|UPDATE|DELETE|WITH|INSERT(?!.*\bVALUES\b))\b", sql.strip().replace("\n", " ")):
+            named = _OLD.sub(
+                lambda found: f"{found[1]} = %({_OF_OLD.get(found[1], 'entity')})s", _MARK.sub(_by_column, sql)
+            )
+            if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
+                named = named.replace("%(ids)s", "%(replaced)s")
+            wanted = {each[1:-1] for each in _MARK.findall(named)}
+            known = {**given, **filtered, **_OWN.get(name, lambda _: {})(given)}
+            yield name, named, {each: known.get(each) for each in wanted}
+
+
+def _by_column(mark: re.Match[str]) -> str:
+    """Name a parameter that has only a place, by what it is compared with."""
+    before = mark.string[: mark.start()]
+    if mark[1]:
+        return mark[0]
+    if before.endswith(("json_each(", "json_texts(", "json_integers(")):
+        return "%(ids)s"
+    if before.endswith("LIMIT "):
+        return "%(limit)s"
+    column = found[1] if (found := _COMPARED.search(before)) else "none"
+    return f"%({VALUES_OF_COLUMNS.get(column, column)})s"
+
+
+def rows_read(node: Mapping[str, Any], tables: Mapping[str, float], *, is_run: bool) -> Iterator[tuple[float, str]]:
+    """The rows that each part of a plan reads, and its description; of one that was not run, those of whole tables."""
+    where = f"{node['Node Type']} of {node.get('Relation Name') or node.get('Index Name') or ''}"
+    if is_run:
+        kept = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
+        yield sum(node.get(each, 0) for each in kept) * node["Actual Loops"], where
+    elif node["Node Type"] == "Seq Scan":
+        yield tables[node["Relation Name"]], where
+    for below in node.get("Plans", ()):
+        yield from rows_read(below, tables, is_run=is_run)
+
+
+def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most: int) -> list[str]:
+    """Statements that read more rows than that, with the part of the plan that does."""
+    tables = dict(connection.execute("SELECT relname, reltuples FROM pg_class WHERE relkind = 'r'").fetchall())
+    exceptions = set(" ".join(OF_ALL.values()).split())
+    found: list[str] = []
+    for name, sql, parameters in statements(given):
+        is_run = re.match(r"(?i)\s*(SELECT|WITH)", sql) is not None
+        how = "ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON" if is_run else "FORMAT JSON"
+        row = connection.execute(f"EXPLAIN ({how}) {sql}".encode(), parameters, binary=True).fetchone()
+        assert row is not None
+        read, where = max(rows_read(row[0][0]["Plan"], tables, is_run=is_run), default=(0.0, ""))
+        if read > most and name not in exceptions:
+            found.append(f"{name}: {read:.0f} rows by {where}")
+    return found
+
+
+def test_a_statement_reads_what_its_small_scope_holds(connection: psycopg.Connection[Any]) -> None:
+    """M1.4: of joins, too; a scope is as quick beside a large one and hundreds of others as alone."""
+    given = values(f"small{SCOPES // 2}", LARGE + SMALL * (SCOPES // 2) + 1)
+    assert too_much(connection, given, MOST_OF_SMALL) == []
+
+
+def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connection[Any]) -> None:
+    """M1.4: its rows are the oldest, and what others have stored since is not read to find its newest."""
+    assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE) == []
+
+
+def test_the_hundredth_run_is_planned_as_the_first() -> None:
+    """M1.4: a statement that PostgreSQL had prepared would by then have one plan for all scopes."""
+    with closing(PostgresDatabase(database())) as memory, memory.read() as connection:
+
+        def plan(namespace: str) -> Any:
+            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/{namespace}", "user")))
+            counted = sql_files.postgres_statement("count_kinds", tuple(parts.items()))
+            row = connection.raw.execute(
+                f"EXPLAIN (FORMAT JSON) {counted}".encode(), parameters, binary=True
+            ).fetchone()
+            assert row is not None
+            return row[0]
+
+        first = plan("small1"), plan("large")
+        for number in range(100):
+            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/small{number}", "user")))
+            connection.run("count_kinds", parameters, **parts).fetchall()
+        assert (plan("small1"), plan("large")) == first
+        assert first[0] != first[1]
+        assert connection.raw.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
