@@ -694,7 +694,8 @@ def record_store(settings: Settings, embedder: str, clock: Clock) -> SqlRecordSt
             "MCP_MEMORY_DATABASE_URL needs the extra `postgres`; install `mcp-memory-stack[postgres]`."
         ) from error
     migrate_url = settings.migrate_url.get_secret_value() if settings.migrate_url else ""
-    return PostgresRecordStore(settings.database_url.get_secret_value(), embedder, clock, migrate_url)
+    address = settings.database_url.get_secret_value()
+    return PostgresRecordStore(address, embedder, clock, migrate_url, settings.upkeep_role or "")
 
 
 def memory_exists(settings: Settings) -> bool:

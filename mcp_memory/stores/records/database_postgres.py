@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -32,6 +32,7 @@ from mcp_memory.stores.records.database import (
     Parameters,
 )
 from mcp_memory.stores.records.sql_files import postgres_statement
+from mcp_memory.stores.records.walls_postgres import STAND, Place, check_walls, place_of, raise_walls
 
 READ_PATIENCE_SECONDS = 10.0
 CONNECTIONS = 10
@@ -55,36 +56,59 @@ _Got = TypeVar("_Got")
 class PostgresConnection:
     """Implements `Connection`."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], upkeep_role: str = "") -> None:
+        """Take a connection for one transaction; without a role for upkeep there are no walls."""
         self.raw = connection
+        self._upkeep_role = upkeep_role
+        self._place: Place | None = None
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
+        with self._standing(name):
+            return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
-        with self.raw.cursor() as cursor:
+        with self._standing(name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [_given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
+        with self._standing(name):
+            return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
+        self._stand(name)
         with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
             cursor.execute(sql.encode(), _given(sql, parameters))
             yield from cursor
 
     def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
         sql = postgres_statement(name, tuple(parts.items()))
+        self._stand(name)
         with self.raw.cursor(f"columns_{secrets.token_hex(4)}", binary=True) as cursor:
             cursor.row_factory = tuple_row
             cursor.execute(sql.encode(), parameters)
             names = [column.name for column in cursor.description or ()]
             while rows := cursor.fetchmany(most):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
+
+    def _stand(self, name: str) -> None:
+        with self._standing(name):
+            pass  # No cursor of the server's is opened amid a pipeline.
+
+    @contextmanager
+    def _standing(self, name: str) -> Generator[None]:
+        """Stand within the walls or beyond them, as the statement wants; with what is run inside it is one journey."""
+        place = place_of(name, self._upkeep_role) if self._upkeep_role else None
+        if place is None or place == self._place:
+            yield
+            return
+        self._place = place
+        with self.raw.pipeline():
+            self.raw.execute(STAND, place)
+            yield
 
 
 class PostgresDatabase(Database):
@@ -95,14 +119,17 @@ class PostgresDatabase(Database):
     connections on in between.
     """
 
-    def __init__(self, url: str, migrate_url: str = "") -> None:
+    def __init__(self, url: str, migrate_url: str = "", upkeep_role: str = "") -> None:
         """Open, creating and migrating where needed, over `migrate_url` where a pooler stands between.
 
-        Raises StoreUnavailable with the reason where that fails.
+        With a role for upkeep, walls stand around each request. Raises StoreUnavailable with the reason where it fails.
         """
         self._url = url
+        self._upkeep_role = upkeep_role
         self._own = threading.local()
         schema_postgres.migrate(migrate_url or url)
+        if upkeep_role:
+            raise_walls(migrate_url or url)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             url,
             min_size=0,
@@ -116,6 +143,8 @@ class PostgresDatabase(Database):
             configure=_adapt,
         )
         self._pool.open()
+        with self._lent() as connection:
+            check_walls(connection, upkeep_role)
 
     @property
     def schema_version(self) -> int:
@@ -146,15 +175,15 @@ class PostgresDatabase(Database):
                 return snapshot.connection.run(name, parameters, **parts).fetchall()
 
         def read() -> list[Any]:
-            with self._lent() as connection:  # One statement is one moment.
-                return PostgresConnection(connection).run(name, parameters, **parts).fetchall()
+            with self._lent_for(name) as connection:  # One statement is one moment.
+                return connection.run(name, parameters, **parts).fetchall()
 
         return _again(read, READ_PATIENCE_SECONDS)
 
     def alone(self, name: str, parameters: Parameters) -> None:
         """Run one statement in a transaction of its own, also amid a write, which may fail afterwards."""
-        with _translated(), self._lent() as connection:
-            PostgresConnection(connection).run(name, parameters)
+        with _translated(), self._lent_for(name) as connection:
+            connection.run(name, parameters)
 
     @contextmanager
     def read(self) -> Generator[PostgresConnection]:
@@ -177,7 +206,8 @@ class PostgresDatabase(Database):
         try:
             connection.execute(_READ_ONLY)
             newest = _checked(connection, _NEWEST_AND_MARK)
-            return DatabaseSnapshot(self, PostgresConnection(connection), newest["value"], newest["mark"] or "")
+            ours = PostgresConnection(connection, self._upkeep_role)
+            return DatabaseSnapshot(self, ours, newest["value"], newest["mark"] or "")
         except BaseException:
             self._return(connection)
             raise
@@ -202,7 +232,7 @@ class PostgresDatabase(Database):
         self._own.is_writing = True
         try:
             with _translated():
-                yield PostgresConnection(connection)
+                yield PostgresConnection(connection, self._upkeep_role)
             self._commit(connection, deadline)
         finally:
             self._own.is_writing = False
@@ -261,6 +291,13 @@ class PostgresDatabase(Database):
             yield connection
         finally:
             self._return(connection)
+
+    @contextmanager
+    def _lent_for(self, name: str) -> Generator[PostgresConnection]:
+        """Lend a connection for one statement; where that stands within walls, in a transaction."""
+        has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
+        with self._lent() as connection, connection.transaction() if has_walls else nullcontext():
+            yield PostgresConnection(connection, self._upkeep_role)
 
     def _return(self, connection: psycopg.Connection[Any]) -> None:
         """Return a connection to the pool; an open transaction ends, and a broken connection is dropped."""

@@ -43,9 +43,11 @@ class PostgresRecordStore(SqlRecordStore):
 
     _database: PostgresDatabase
 
-    def __init__(self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "") -> None:
+    def __init__(
+        self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "", upkeep_role: str = ""
+    ) -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
-        super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
+        super().__init__(PostgresDatabase(url, migrate_url, upkeep_role), embedder, clock)
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)

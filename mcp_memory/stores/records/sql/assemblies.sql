@@ -66,6 +66,7 @@ SELECT CAST(floor((r.created_at - :stored_since) / :seconds) AS INTEGER) AS peri
 WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
 
 -- name: tally
+-- beyond: counts alone, by an index over an expression, which a wall would keep the planner from.
 -- Of the records that pass: how many were stored lately (and not extracted from what was stored before), which facts were met again, and what feedback says of use.
 SELECT count(*) FILTER (
         WHERE r.created_at >= :stored_since AND NOT EXISTS (

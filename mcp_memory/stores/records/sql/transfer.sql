@@ -1,4 +1,5 @@
 -- A whole memory on its way out and in. `:namespace` is one namespace, or NULL for all.
+-- beyond: a memory moves as a whole.
 
 -- name: leaving_tasks
 -- A parent comes before what lies below it.

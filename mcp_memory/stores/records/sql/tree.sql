@@ -49,6 +49,7 @@ WITH RECURSIVE
 SELECT t.* FROM tree CROSS JOIN tasks AS t ON t.id = tree.id ORDER BY t.id;
 
 -- name: tasks_without_result
+-- beyond: of one namespace, by an expression, for which there is no index within walls.
 -- Finished ones with a result that no record tells. One that was retired tells it where it is of this end of the task:
 -- when a task is reopened, the record of its earlier end is retired.
 SELECT * FROM tasks
@@ -60,6 +61,7 @@ WHERE namespace = :namespace AND status IN ('complete', 'failed', 'abandoned') A
 ORDER BY id;
 
 -- name: open_branches
+-- beyond: ids alone, also of those where a person's own records were made.
 -- Those that are open, and those that lie in one: closing an inner branch shows nothing outside the outer one.
 WITH RECURSIVE within (id, branch) AS (
     SELECT id, branch FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned')
@@ -163,6 +165,7 @@ DELETE FROM entities WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?
 AND NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
 -- name: count_orphans
+-- beyond: upkeep.
 SELECT count(*) FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
 -- name: drop_orphans
@@ -204,6 +207,7 @@ WHERE r.superseded_by IS NULL AND {where_found}
 ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 
 -- name: task_links
+-- beyond: an index holds all of it.
 -- By the index, though SQLite would rather read all in order: asked before each search, it mostly finds none.
 SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE change > ? ORDER BY id;
 
