@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from functools import cache
@@ -50,6 +51,35 @@ def new_database(*, is_empty: bool = False) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if is_empty else _TEMPLATE}".encode())
     return _address(url, name)
+
+
+@cache
+def _make_roles() -> None:
+    """Make the roles that walls take, as docs/postgres.md says."""
+    roles, _ = _documented()
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        for line in roles.splitlines():
+            if "DATABASE" not in line:
+                connection.execute(line.encode())
+
+
+def _documented() -> list[str]:
+    page = Path(__file__).parent.parent / "docs" / "postgres.md"
+    return re.findall(r"^```sql\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def walled_database() -> dict[str, str]:
+    """Return the settings of an empty memory of its own that has walls around each request."""
+    _make_roles()
+    url, name = _server(), f"memory_{next(_numbers)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} OWNER memory_migrate TEMPLATE template0".encode())
+    with psycopg.connect(_address(url, name), autocommit=True) as connection:
+        connection.execute(_documented()[1].encode())
+    serving, migrating = (
+        _address(url, name).replace("//postgres:", f"//memory_{role}:") for role in ("serve", "migrate")
+    )
+    return {"database_url": serving, "migrate_url": migrating, "upkeep_role": "memory_upkeep"}
 
 
 def stop() -> None:

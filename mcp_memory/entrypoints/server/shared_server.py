@@ -29,6 +29,7 @@ from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, StoreUnavailable
+from mcp_memory.ports.walls import within
 from mcp_memory.settings import settings_of_client, working_for
 
 if TYPE_CHECKING:
@@ -181,8 +182,9 @@ class SharedServer:
         self._app.take_seat(seat)
         if place is not None:
             caller = self._app.caller(seat=seat)
-            self._app.windows.expect(caller, seat.session, place)
-            self._app.windows.placed(caller, seat.session, stays=True)
+            with within(caller.scopes):
+                self._app.windows.expect(caller, seat.session, place)
+                self._app.windows.placed(caller, seat.session, stays=True)
         return window
 
     def _take_leave(self, window: _Window) -> None:

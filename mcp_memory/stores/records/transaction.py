@@ -18,6 +18,7 @@ from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.ports.transaction import TaskExtent
+from mcp_memory.ports.walls import beyond
 from mcp_memory.stores.records.database import Connection, Row, meta, newest_change
 from mcp_memory.stores.records.erasures import UNPURGED, SqlErasures
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
@@ -277,7 +278,8 @@ class SqlTransaction(SqlErasures):
 
     def _with_version(self, record: Record, change: int, reason: str) -> Record:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
-        old = self.get(record.id)
+        with beyond():  # A record of another agent's that holds again has a history as well.
+            old = self.get(record.id)
         if old is None or number_of(record.id) > self._start:
             return record
         before = dict(replaced_values(old, record))

@@ -97,6 +97,7 @@ WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'r
 SELECT DISTINCT r.visibility, r.branch_id FROM json_each(?) AS i CROSS JOIN records AS r ON r.id = i.value;
 
 -- name: replaced_by
+-- beyond: what was replaced may hold again, whoever's it is.
 SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
 
 -- name: predecessors
