@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.client_windows import ClientWindows
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.access.projects import Projects
+    from mcp_memory.services.access.quotas import Quotas
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
@@ -197,6 +198,13 @@ class Wiring:
         from mcp_memory.services.access.folder_trust import Trust
 
         return Trust(self.records.folders(), self.records.projects(), self._clock)
+
+    @made_once
+    def quotas(self) -> Quotas:
+        """How much projects and persons may store, and how often projects may be asked."""
+        from mcp_memory.services.access.quotas import Quotas
+
+        return Quotas(self.records.quotas(), self._clock)
 
     @made_once
     def projects(self) -> Projects:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -68,18 +70,24 @@ def _documented() -> list[str]:
     return re.findall(r"^```sql\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def walled_database() -> dict[str, str]:
-    """Return the settings of an empty memory of its own that has walls around each request."""
+def walled_database(of: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the settings of a memory that has walls around each request, and the address of whom none holds.
+
+    It is empty, or a copy of another one.
+    """
     _make_roles()
     url, name = _server(), f"memory_{next(_numbers)}"
+    template = urlsplit(of["owner_url"]).path[1:] if of else "template0"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} OWNER memory_migrate TEMPLATE template0".encode())
-    with psycopg.connect(_address(url, name), autocommit=True) as connection:
-        connection.execute(_documented()[1].encode())
-    serving, migrating = (
-        _address(url, name).replace("//postgres:", f"//memory_{role}:") for role in ("serve", "migrate")
-    )
-    return {"database_url": serving, "migrate_url": migrating, "upkeep_role": "memory_upkeep"}
+        connection.execute(f"CREATE DATABASE {name} OWNER memory_migrate TEMPLATE {template}".encode())
+    address = _address(url, name)
+    if of is None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(_documented()[1].encode())
+    serving, migrating = (address.replace("//postgres:", f"//memory_{role}:") for role in ("serve", "migrate"))
+    return {
+        "database_url": serving, "migrate_url": migrating, "upkeep_role": "memory_upkeep", "owner_url": address,
+    }  # fmt: skip
 
 
 def stop() -> None:

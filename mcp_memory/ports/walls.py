@@ -27,7 +27,7 @@ def stay_within(scopes: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def within(scopes: tuple[str, ...]) -> Generator[None]:
+def within(scopes: Wall) -> Generator[None]:
     """Let what is done inside read these scopes alone."""
     token = _wall.set(scopes)
     try:

@@ -24,7 +24,7 @@ from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.access import SqlFolders, SqlTokens
+from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot, Row, meta
 from mcp_memory.stores.records.embedding_queue import SqlEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
@@ -354,6 +354,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def projects(self) -> SqlProjects:
         """Return where projects are and what they were called, in the same database."""
         return SqlProjects(self._database)
+
+    def quotas(self) -> SqlQuotas:
+        """Return the quotas in the same database."""
+        return SqlQuotas(self._database)
 
     def transfer(self) -> SqlTransfer:
         from mcp_memory.stores.records.transfer import SqlTransfer  # No server exports or imports by itself.

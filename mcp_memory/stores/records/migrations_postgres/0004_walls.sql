@@ -52,4 +52,12 @@ CREATE POLICY wall ON reviews USING (
     )
 );
 
+-- The most that a partition may hold, and the calls a minute to a namespace; NULL sets no limit.
+CREATE TABLE quotas (
+    partition TEXT COLLATE "C" PRIMARY KEY,
+    records BIGINT,
+    bytes BIGINT,
+    calls BIGINT
+);
+
 UPDATE schema SET number = number + 1;
