@@ -7,9 +7,11 @@ from typing import Any
 from mcp_memory.ports.changes import ChangeFeed, IndexPart
 
 
-def rows(store: ChangeFeed, part: IndexPart, since: int = 0, embedder: str = "") -> list[tuple[Any, ...]]:
-    """The rows of a part of the indexes that changed since."""
-    found = store.index_rows(part, since, embedder)
+def rows(
+    store: ChangeFeed, part: IndexPart, since: int = 0, embedder: str = "", partition: str = ""
+) -> list[tuple[Any, ...]]:
+    """The rows of a part of the indexes that changed since, of a partition or of all."""
+    found = store.index_rows(part, since, embedder, partition)
     return [row for columns in found for row in zip(*columns.values(), strict=True)]
 
 

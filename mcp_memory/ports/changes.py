@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -44,6 +44,18 @@ IndexPart = Literal["scopes", "vectors", "terms", "columns", "places", "mentions
 """The parts of the truth that indexes are made of, each with its own statement (stores/records/sql/indexes.sql)."""
 Columns = Mapping[str, Sequence[Any]]
 """Some rows as columns: the values of each name, row by row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a history of changes: the newest change, and the mark of the write that made it.
+
+    Where a standby took over without that write, others may have its number by now; the mark is "" where no other
+    history can take this one's place.
+    """
+
+    revision: int
+    last_write: str = ""
 
 
 class Snapshot(Protocol):
@@ -97,12 +109,19 @@ class ChangeFeed(Protocol):
         """Return the newest change number. Counters and other telemetry do not advance it."""
         ...
 
-    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
+    def revisions(self, partitions: Collection[str]) -> Mapping[str, Place]:
+        """Return the newest change of each partition, see `partition_of`; one without changes is absent.
+
+        Within a partition numbers grow in the order of commits. Compare no numbers of two partitions.
+        """
+        ...
+
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "", partition: str = "") -> Iterator[Columns]:
         """Yield what changed after `since`, in order of change, or all for 0, in any order; some thousand rows at once.
 
-        A changed record without vectors by the embedder, or one without words, has None there; words are as
-        `domain.text.words.packed_terms` has them. Erased records are in "erasures"
-        alone. "scopes" are counts of all records, whatever changed.
+        "" means all partitions. A changed record without vectors by the embedder, or one without words, has None there;
+        words are as `domain.text.words.packed_terms` has them. Erased records are in "erasures" alone, and there, for a
+        partition, is what went to another one. "scopes" are counts of all records, whatever changed.
         """
         ...
 
@@ -113,8 +132,8 @@ class ChangeFeed(Protocol):
         """
         ...
 
-    def count_changed(self, since: int) -> int:
-        """Count the records that changed after `since`."""
+    def count_changed(self, since: int, partition: str = "") -> int:
+        """Count the records that changed after `since`; "" means all partitions."""
         ...
 
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:

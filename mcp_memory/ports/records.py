@@ -92,8 +92,8 @@ class RecordReader(Protocol):
         """Count the records that pass the filter."""
         ...
 
-    def count_all(self) -> int:
-        """Count all records, of every user."""
+    def count_all(self, partition: str = "") -> int:
+        """Count all records, of every user; those of one partition where it is named, see `partition_of`."""
         ...
 
     def kept_files(self, namespace: str | None = None) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.ports.changes import ChangeFeed, Snapshot
+from mcp_memory.ports.changes import ChangeFeed, Place, Snapshot
 from mcp_memory.ports.records import MemoryReader
 
 MOST_FOLLOWED, ONE_BY_ONE = 1_000, 5
@@ -31,19 +31,7 @@ class DerivedIndex(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A revision, and the mark of the write that made it: another history may have given its number again."""
-
-    revision: int
-    last_write: str
-
-    @staticmethod
-    def of(snapshot: Snapshot) -> _Place:
-        return _Place(snapshot.revision, snapshot.last_write)
-
-
-_NOWHERE = _Place(0, "")
+_NOWHERE = Place(0)
 
 
 @dataclass(slots=True)
@@ -67,7 +55,7 @@ class Follower:
         self.records = records
         self.stored_embedder: str | None = None
         """The embedder of the truth's vectors, at the revision of the indexes."""
-        self._applied: dict[DerivedIndex, _Place] = {}
+        self._applied: dict[DerivedIndex, Place] = {}
         self._newest: _Moment | None = None
         self._taken = self._requests = 0
         self._turn = threading.Condition()
@@ -87,7 +75,7 @@ class Follower:
             if index not in self._applied and (held := _held.get()):
                 with self._joining:
                     if index not in self._applied:
-                        self._tell({index: _NOWHERE}, _Place.of(held[1].snapshot))
+                        self._tell({index: _NOWHERE}, _place_of(held[1].snapshot))
             yield revision
 
     @contextmanager
@@ -132,9 +120,9 @@ class Follower:
         """Take a snapshot at which every index is current; None where requests of an older revision must end first."""
         snapshot = self.records.pin()
         try:
-            now = _Place.of(snapshot)
+            now = _place_of(snapshot)
             behind = {index: applied for index, applied in self._applied.items() if applied != now}
-            if self._requests and self._newest and _Place.of(self._newest.snapshot) != now:
+            if self._requests and self._newest and _place_of(self._newest.snapshot) != now:
                 snapshot.close()
                 return None
             if behind:
@@ -147,7 +135,7 @@ class Follower:
         self._newest = _Moment(snapshot=snapshot, number=self._taken)
         return self._newest
 
-    def _tell(self, behind: Mapping[DerivedIndex, _Place], now: _Place) -> None:
+    def _tell(self, behind: Mapping[DerivedIndex, Place], now: Place) -> None:
         """Bring indexes, each from the change that it has applied, to the snapshot that is being read.
 
         One that fails may hold half of it, so the next request that reads it loads it again.
@@ -165,7 +153,7 @@ class Follower:
             with self._turn:
                 self._applied[index] = now
 
-    def _is_near(self, applied: _Place) -> bool:
+    def _is_near(self, applied: Place) -> bool:
         """Return True where telling what changed since costs less than loading all.
 
         False where nothing was applied, or a write that has been lost.
@@ -186,6 +174,10 @@ def _no_collections() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _place_of(snapshot: Snapshot) -> Place:
+    return Place(snapshot.revision, snapshot.last_write)
 
 
 _held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter, partition_of
 from mcp_memory.domain.text.words import content_hash, packed_terms
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.index_rows import rows
 
-SCOPES = ("shared/here", "private/ann/here")
+SCOPES = ("shared/here", "private/ann/here", "user")
 VECTOR = np.full((1, 4), 0.5, np.float32)
 BLANK = Record(
     id="", scope="", namespace="here", visibility="shared", agent="ann", session_id="s1", task_id=None, branch_id=None,
@@ -46,6 +46,8 @@ class StoreAgainstDict(RuleBasedStateMachine):
         self.model: dict[str, Record] = {}
         self.earlier: dict[str, list[str]] = {}
         self.revision = 0
+        self.followed: dict[str, set[str]] = {partition_of(scope): set() for scope in SCOPES}
+        self.applied = dict.fromkeys(self.followed, 0)
 
     def insert_into(self, transaction: Transaction, text: str, scope: str) -> Record:
         record = replace(BLANK, id=transaction.next_id("r"), text=text, summary=text, micro=text, scope=scope)
@@ -125,6 +127,22 @@ class StoreAgainstDict(RuleBasedStateMachine):
     def the_revision_never_falls(self) -> None:
         assert self.other.revision() >= self.revision
         self.revision = self.other.revision()
+
+    @invariant()
+    def who_follows_a_partition_has_what_is_in_it(self) -> None:
+        revisions = self.other.revisions(self.followed)
+        for partition, ids in self.followed.items():
+            mine = [record for record in self.model.values() if partition_of(record.scope) == partition]
+            since = self.applied[partition]
+            assert self.other.count_changed(since, partition) == len(
+                rows(self.other, "places", since, partition=partition)
+            )
+            ids.update(row[0] for row in rows(self.other, "places", since, partition=partition))
+            ids.difference_update(row[0] for row in rows(self.other, "erasures", since, partition=partition))
+            assert ids == {record.id for record in mine}
+            assert self.other.count_all(partition) == len(mine)
+            self.applied[partition] = revisions[partition].revision if partition in revisions else 0
+        assert self.other.count_all() == len(self.model)
 
     @invariant()
     def every_record_has_its_vector(self) -> None:

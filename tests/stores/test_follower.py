@@ -187,9 +187,9 @@ class Counting(SqliteRecordStore):
 
     begun: list[int]
 
-    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "", partition: str = "") -> Iterator[Columns]:
         self.begun.append(since)
-        return super().index_rows(part, since, embedder)
+        return super().index_rows(part, since, embedder, partition)
 
 
 def test_an_index_that_is_far_behind_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,17 @@ def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = 
     return f"shared/{namespace}"
 
 
+def partition_of(scope: str) -> str:
+    """Return the partition of a scope, whose changes follow each other: its namespace, or a person's own scope.
+
+    e.g. "namespace/web" for "shared/web" and "private/ann/web", and "user/bob" for itself.
+    """
+    visibility, _, rest = scope.partition("/")
+    if visibility == USER_SCOPE:
+        return scope
+    return f"namespace/{rest.partition('/')[2] if visibility == 'private' else rest}"
+
+
 def session_key(agent: str, session_id: str | None) -> str:
     """Return the key of an agent's session: another agent may use the same id."""
     return f"{agent}/{session_id}"

@@ -42,6 +42,11 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """A connection in a transaction. `parts` replace a statement's markers, e.g. `where` that named `{where}`."""
 
+    @property
+    def mark(self) -> str:
+        """The mark of this write, see `Place`."""
+        ...
+
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> Cursor:
         """Run the statement of that name."""
         ...

@@ -56,9 +56,10 @@ _Got = TypeVar("_Got")
 class PostgresConnection:
     """Implements `Connection`."""
 
-    def __init__(self, connection: psycopg.Connection[Any], upkeep_role: str = "") -> None:
+    def __init__(self, connection: psycopg.Connection[Any], upkeep_role: str = "", mark: str = "") -> None:
         """Take a connection for one transaction; without a role for upkeep there are no walls."""
         self.raw = connection
+        self.mark = mark
         self._upkeep_role = upkeep_role
         self._place: Place | None = None
 
@@ -231,9 +232,10 @@ class PostgresDatabase(Database):
         connection = _again(lambda: self._begin(deadline, durable=durable), patience)
         self._own.is_writing = True
         try:
+            write = PostgresConnection(connection, self._upkeep_role, mark=secrets.token_hex(16))
             with _translated():
-                yield PostgresConnection(connection, self._upkeep_role)
-            self._commit(connection, deadline)
+                yield write
+            self._commit(write, deadline)
         finally:
             self._own.is_writing = False
             self._return(connection)
@@ -257,15 +259,18 @@ class PostgresDatabase(Database):
             raise
         return connection
 
-    def _commit(self, connection: psycopg.Connection[Any], deadline: float) -> None:
+    def _commit(self, write: PostgresConnection, deadline: float) -> None:
         """Commit, and where the answer is lost with the server, find out at the next one whether it was done."""
-        mark, now = secrets.token_hex(16), time.time()
+        mark, now = write.mark, time.time()
         # One journey, of values that are made here.
         noted = f"INSERT INTO commits (mark, at, change) SELECT '{mark}', {now}, value FROM sequence; "  # noqa: S608
         if random.random() < FORGETTING:  # Indexes are at the newest change, whenever it was made.
-            noted += f"DELETE FROM commits USING sequence WHERE at < {now - MARKS_KEPT_SECONDS} AND change < value; "  # noqa: S608
+            noted += (
+                f"DELETE FROM commits USING sequence WHERE at < {now - MARKS_KEPT_SECONDS} AND change < value"  # noqa: S608
+                " AND NOT EXISTS (SELECT 1 FROM partitions WHERE last_write = mark); "
+            )
         try:
-            connection.execute(f"{noted}COMMIT".encode())
+            write.raw.execute(f"{noted}COMMIT".encode())
         except _LOST as error:
             if not self._was_committed(mark, max(deadline, time.monotonic() + READ_PATIENCE_SECONDS)):
                 raise StoreBusy("The memory's database went away; nothing was stored, call again.") from error

@@ -47,6 +47,8 @@ _log = logging.getLogger(__name__)
 class SqliteConnection(sqlite3.Connection):
     """Implements `Connection`."""
 
+    mark = ""
+
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> sqlite3.Cursor:
         return self.execute(statement(name, **parts), parameters)
 

@@ -67,6 +67,7 @@ class SqlEmbeddingQueue:
             connection.run("drop_other_vectors", (embedder,))
             connection.run("touch_all_changes", (change,))
             connection.run("put_newest_change", (change,))
+            connection.run("touch_all_partitions", {"newest": change, "last_write": connection.mark})
             return True
 
 

@@ -22,6 +22,7 @@ from mcp_memory.domain.memory.erased_text import (
 )
 from mcp_memory.domain.model.graph import aliases_of
 from mcp_memory.domain.model.records import Details, Instant, Record, map_strings
+from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import entity_key
 from mcp_memory.stores.records.database import Connection, meta
@@ -108,6 +109,7 @@ class SqlErasures(SqlLogWriter):
             stating[row["record_id"]] = None
         for record_id in stating:
             self._run("touch_change", (self._next_change(), record_id))  # The graph's index reads it again.
+        self._tally.note_touched(self._db, [*stating])
         return [*stating]
 
     def _put_properties(self, entity: int, record_id: str, properties: Details) -> None:
@@ -118,8 +120,13 @@ class SqlErasures(SqlLogWriter):
             self._run("add_alias", (entity, record_id, entity_key(alias)))
 
     def rewrite_task(self, task: Task) -> None:
-        self._run("update_task", task_to_columns(task, self._next_change()))
+        self._put_task("update_task", task)
         self._note_rewritten(task.id)
+
+    def _put_task(self, statement: str, task: Task) -> None:
+        change = self._next_change()
+        self._run(statement, task_to_columns(task, change))
+        self._tally.note(scope_key("shared", task.namespace, ""), change)
 
     def _note_rewritten(self, *ids: str) -> None:
         """Note records and tasks whose words went, until the file and the copies beside it have them no more."""

@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFolder
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.model.scopes import scope_key
+from mcp_memory.domain.model.scopes import partition_of, scope_key
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.stores.records.database import Connection, Cursor, Database, newest_change
+from mcp_memory.stores.records.partitions import PartitionTally
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 from mcp_memory.stores.records.transaction import advance
 
@@ -81,6 +82,7 @@ class _Move:
         asked = {**self._names, "at": at, "is_two": holds_anything(self._db, self._names["new"])}
         readers = [row["name"] for row in self._run("readers_of_one", asked)]
         tokens = list(self._move_tokens())
+        self._depart()
         for pair in scopes:
             self._move_scope(pair)
         self._move_logs()
@@ -90,6 +92,7 @@ class _Move:
         self._run("put_former_name", {**self._names, "at": at, "mark": mark})
         self._run("touch_relations", {**self._numbered(), "ids": json.dumps(ids)})
         advance(self._db, ids)
+        self._count_moved()
         return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens), readers=tuple(readers))
 
     def _scopes(self) -> Iterator[Mapping[str, str]]:
@@ -109,6 +112,25 @@ class _Move:
             for name in ("merge_mentions", "merge_sources", "merge_targets", "drop_entity"):
                 self._run(name, both)
         self._run("move_entities", {**self._numbered(), **pair})
+
+    def _depart(self) -> None:
+        """Tell those that follow the old partition that nothing is in it any more."""
+        old, new = (partition_of(self._shared(name)) for name in ("old", "new"))
+        departing = {"old": old, "new": new, "change": self._numbered()["change"]}
+        self._run("depart_all", departing)
+        self._run("come_back_all", departing)
+
+    def _count_moved(self) -> None:
+        """Count all that the old partition held in the new one."""
+        change, tally = newest_change(self._db), PartitionTally()
+        held = self._run("size_of_partition", (partition_of(self._shared("old")),)).fetchone()
+        records, size = held or (0, 0)
+        tally.note(self._shared("old"), change, -records, -size)
+        tally.note(self._shared("new"), change, records, size)
+        tally.put(self._db)
+
+    def _shared(self, which: str) -> str:
+        return scope_key("shared", self._names[which], "")
 
     def _move_logs(self) -> None:
         for log in self._run("compacted_logs", self._names).fetchall():

@@ -12,6 +12,7 @@ from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Tr
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
 from mcp_memory.stores.records.database import Connection, Cursor, newest_change
+from mcp_memory.stores.records.partitions import PartitionTally
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))
 
@@ -22,6 +23,7 @@ class SqlLogWriter:
     def __init__(self, connection: Connection) -> None:
         self._db = connection
         self._change = self._start = newest_change(connection)
+        self._tally = PartitionTally()
 
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
         return said(self._db, caller, entry_id)

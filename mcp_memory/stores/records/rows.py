@@ -36,7 +36,13 @@ RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_STORED, *_COUNTERS))
 """Columns of `records AS r` for record_from_row: by position, because a context reads hundreds of rows."""
 _INSERTED = (*_STORED, *_COUNTERS, "change", "content_hash", "normal_hash")
 _UPDATED = tuple(name for name in _INSERTED if name not in marked(Record, Fixed) | marked(Counters, Fixed))
+PARTITION = (
+    "CASE substr(r.scope, 1, 7) WHEN 'shared/' THEN 'namespace/' || substr(r.scope, 8)"
+    " WHEN 'private' THEN 'namespace/' || substr(r.scope, 9 + instr(substr(r.scope, 9), '/')) ELSE r.scope END"
+)
+"""The partition of a row `r` with a scope, as `partition_of` names it; the index records_by_partition has it so."""
 RECORD_PARTS: Mapping[str, str] = {
+    "{partition}": PARTITION,
     "{columns}": RECORD_COLUMNS,
     "{inserted_columns}": ", ".join(_INSERTED),
     "{inserted_values}": ", ".join(f":{name}" for name in _INSERTED),

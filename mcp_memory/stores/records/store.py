@@ -19,7 +19,7 @@ from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.ports.changes import Columns, IndexPart, RecordChange, TaskLink
+from mcp_memory.ports.changes import Columns, IndexPart, Place, RecordChange, TaskLink
 from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
@@ -31,6 +31,7 @@ from mcp_memory.stores.records.erasures import erased_marks
 from mcp_memory.stores.records.projects import SqlProjects
 from mcp_memory.stores.records.reviews import SqlReviews
 from mcp_memory.stores.records.rows import (
+    PARTITION,
     change_from_row,
     record_from_row,
     task_change_from_row,
@@ -62,6 +63,13 @@ ROWS_AT_ONCE = 5_000
 _CHANGED_SINCE = {
     "changed": "WHERE r.change > :since ORDER BY r.change",
     "of_changed": "WHERE record_id IN (SELECT id FROM records WHERE change > :since)",
+    "of_scopes": "",
+}
+_CHANGED_IN = f"WHERE {PARTITION} = :partition AND r.change > :since"
+_OF_PARTITION = {
+    "changed": f"{_CHANGED_IN} ORDER BY r.change",
+    "of_changed": f"WHERE record_id IN (SELECT r.id FROM records AS r {_CHANGED_IN})",  # noqa: S608
+    "of_scopes": f"WHERE {PARTITION} = :partition",
 }
 _EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
@@ -131,8 +139,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def count(self, where: RecordFilter) -> int:
         return self._database.matching("count_matching", where)[0][0]
 
-    def count_all(self) -> int:
-        return self._database.rows("count_all")[0][0]
+    def count_all(self, partition: str = "") -> int:
+        return self._rows("count_all", {"partition": partition})[0][0]
 
     def stored_by(self, where: RecordFilter, at: Instant, *, changed: bool) -> frozenset[str]:
         given = {"at": at, "changed": changed, "whatever_status": where.include_inactive}
@@ -214,17 +222,26 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
 
-    def index_rows(self, part: IndexPart, since: int, embedder: str = "") -> Iterator[Columns]:
-        name = "index_all_vectors" if part == "vectors" and not since else f"index_{part}"
-        parts = {part: condition if since else "" for part, condition in _CHANGED_SINCE.items()}
+    def index_rows(self, part: IndexPart, since: int, embedder: str = "", partition: str = "") -> Iterator[Columns]:
+        name, asked = f"index_{part}", {"since": since, "embedder": embedder, "partition": partition}
+        parts = _OF_PARTITION if partition else {each: said if since else "" for each, said in _CHANGED_SINCE.items()}
+        if part == "vectors" and not since:
+            name = "index_partition_vectors" if partition else "index_all_vectors"
+        elif part == "erasures" and partition:
+            name = "index_partition_erasures"
         with self._database.read() as connection:
-            yield from connection.columns(name, {"since": since, "embedder": embedder}, ROWS_AT_ONCE, **parts)
+            yield from connection.columns(name, asked, ROWS_AT_ONCE, **parts)
 
     def has_write(self, mark: str) -> bool:
         return self._database.has_write(mark)
 
-    def count_changed(self, since: int) -> int:
-        return self._database.rows("count_changed", (since,))[0][0]
+    def revisions(self, partitions: Collection[str]) -> Mapping[str, Place]:
+        rows = self._rows("revisions", {"names": json.dumps([*partitions])})
+        return {row["name"]: Place(row["newest"], row["last_write"]) for row in rows}
+
+    def count_changed(self, since: int, partition: str = "") -> int:
+        name = "count_changed_in" if partition else "count_changed"
+        return self._rows(name, {"since": since, "partition": partition})[0][0]
 
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.graph import aliases_of
 from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
 from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
@@ -21,13 +21,13 @@ from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.ports.walls import beyond
 from mcp_memory.stores.records.database import Connection, Row, meta, newest_change
 from mcp_memory.stores.records.erasures import UNPURGED, SqlErasures
+from mcp_memory.stores.records.partitions import PartitionTally
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
     record_to_columns,
     task_change_from_row,
     task_from_row,
-    task_to_columns,
     version_from_row,
     version_to_columns,
 )
@@ -42,6 +42,7 @@ class SqlTransaction(SqlErasures):
         super().__init__(connection)
         self._embedder = embedder
         self._clock = clock
+        self._namespace = by.namespace if by else None
         self._by = {"agent": by.agent, "client": by.client, "session_id": by.session_id} if by else {}
         self._reason = reason
         self.made: list[str] = []
@@ -56,9 +57,13 @@ class SqlTransaction(SqlErasures):
         return self.number if self.written(self.number) else 0
 
     def finish(self) -> None:
-        """Write the sequence back, once for all changes of this transaction."""
-        if self._change != self._start:
-            self._db.run("put_newest_change", (self._change,))
+        """Write the sequence and the partitions back, once for all changes of this transaction."""
+        if self._change == self._start:
+            return
+        if self._namespace is not None:  # Reviews, places and exclusions are the caller's namespace's.
+            self._tally.note(scope_key("shared", self._namespace, ""), self._change)
+        self._db.run("put_newest_change", (self._change,))
+        self._tally.put(self._db)
 
     def next_id(self, prefix: str) -> str:
         self.made.append(make_id(prefix, self._next_change()))
@@ -126,7 +131,9 @@ class SqlTransaction(SqlErasures):
         *,
         in_session: bool = True,
     ) -> None:
-        self._run("insert_record", record_to_columns(record, self._next_change()))
+        change = self._next_change()
+        self._run("insert_record", record_to_columns(record, change))
+        self._tally.note_insert(record, change)
         self._run("put_tags", (record.id,))
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         self._put_vectors(record.id, vectors)
@@ -140,7 +147,9 @@ class SqlTransaction(SqlErasures):
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
     ) -> Record:
         change = self._next_change()
-        record = self._with_version(record, change, reason)
+        if old := self._at_present(record):
+            record = self._with_version(old, record, change, reason)
+            self._tally.note_update(self._db, old, record, change)
         if vectors is not None:
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
@@ -155,7 +164,10 @@ class SqlTransaction(SqlErasures):
     def rewrite(self, record: Record, found: Iterable[Entity]) -> None:
         self._run("strip_versions", (record.id,))
         self._run("drop_reviews_of", (json.dumps([record.id]),))
-        self._run("update_record", record_to_columns(record, self._next_change()))
+        change = self._next_change()
+        if old := self._at_present(record):
+            self._tally.note_update(self._db, old, record, change)
+        self._run("update_record", record_to_columns(record, change))
         self._run("drop_tags", (record.id,))
         self._run("put_tags", (record.id,))
         self.index_anew(record)
@@ -208,8 +220,11 @@ class SqlTransaction(SqlErasures):
         for record_id in record_ids:
             change = self._next_change()
             self._run("add_tombstone", {"id": record_id, "change": change})
-            self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
-            self._run("delete_record", (record_id,))
+            unlinked = {"id": record_id, "change": self._next_change()}
+            for row in self._run("unlink_successor", unlinked).fetchall():
+                self._tally.note(row["scope"], self._change)
+            for row in self._run("delete_record", (record_id,)).fetchall():
+                self._tally.note(row["scope"], change, -1, -row["size"])
             self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
@@ -234,10 +249,10 @@ class SqlTransaction(SqlErasures):
         self._run("drop_review", (review_id,))
 
     def add_task(self, task: Task) -> None:
-        self._run("add_task", task_to_columns(task, self._next_change()))
+        self._put_task("add_task", task)
 
     def update_task(self, task: Task) -> None:
-        self._run("update_task", task_to_columns(task, self._next_change()))
+        self._put_task("update_task", task)
         if task.status in DEAD_ENDS:
             for row in self._run("grounds_in_task", {"id": task.id}).fetchall():
                 self._note_ground(row["ground_id"], self._change)
@@ -276,11 +291,13 @@ class SqlTransaction(SqlErasures):
     def news(self, caller: Caller) -> Sequence[TaskChange]:
         return [task_change_from_row(row) for row in self._run("task_news", _place(caller))]
 
-    def _with_version(self, record: Record, change: int, reason: str) -> Record:
+    def _at_present(self, record: Record) -> Record | None:
+        with beyond():  # What holds again, as its successor goes, may be another agent's.
+            return self.get(record.id)
+
+    def _with_version(self, old: Record, record: Record, change: int, reason: str) -> Record:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
-        with beyond():  # A record of another agent's that holds again has a history as well.
-            old = self.get(record.id)
-        if old is None or number_of(record.id) > self._start:
+        if number_of(record.id) > self._start:
             return record
         before = dict(replaced_values(old, record))
         if before:
@@ -449,6 +466,9 @@ def advance(connection: Connection, record_ids: Sequence[str]) -> None:
     first = newest_change(connection) + 1
     connection.run_each("touch_change", list(enumerate(record_ids, first)))
     connection.run("put_newest_change", (first + len(record_ids) - 1,))
+    tally = PartitionTally()
+    tally.note_touched(connection, record_ids)
+    tally.put(connection)
 
 
 def refuse_other_dimensions(connection: Connection, embedder: str, vectors: Vectors) -> None:

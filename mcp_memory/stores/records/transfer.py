@@ -186,6 +186,7 @@ class _Entering:
         Their dates stay, so that the same bytes leave again.
         """
         self._db.run("raise_sequence", (max(self._change, self._newest),))
+        self._run("fill_partitions", {"last_write": self._db.mark})
         row = self._db.run("newest_row").fetchone()[0]
         self._run("put_meta", (ENTERED, f"{self._newest} {row} {at}"))
 

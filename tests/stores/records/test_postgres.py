@@ -95,6 +95,7 @@ def _prepared(sql: str) -> str:
 def test_postgres_knows_every_statement(address: str) -> None:
     """M1.2: each one is prepared, with every field of a filter in it."""
     parts = {**where_clauses(EVERY_FIELD)[0], "order": "r.row DESC", "index": "", "changed": "", "of_changed": ""}
+    parts["of_scopes"] = ""
     refused: list[str] = []
     with psycopg.connect(address, autocommit=True) as connection:
         for name in sql_files.names():

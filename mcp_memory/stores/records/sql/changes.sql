@@ -25,7 +25,11 @@ UPDATE sequence SET value = ?;
 SELECT id FROM tombstones;
 
 -- name: count_all
-SELECT count(*) FROM records;
+-- Of a partition, or of all.
+SELECT coalesce(sum(records), 0) FROM partitions WHERE :partition IN ('', name);
 
 -- name: count_changed
-SELECT count(*) FROM records WHERE change > ?;
+SELECT count(*) FROM records WHERE change > :since;
+
+-- name: count_changed_in
+SELECT count(*) FROM records AS r WHERE {partition} = :partition AND r.change > :since;

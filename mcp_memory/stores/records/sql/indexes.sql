@@ -1,15 +1,19 @@
 -- What the indexes in memory are made of: one plain statement for each part, without joined lists. They read all of it,
 -- or what changed: `{changed}` is nothing, or a condition on r.change and its order; `{of_changed}` likewise of what
--- belongs to a record.
+-- belongs to a record, and `{of_scopes}` of counts. Within a partition they are conditions on that too.
 -- beyond: they hold all of it.
 
 -- name: index_scopes
-SELECT r.scope, count(*) AS records FROM records AS r GROUP BY r.scope;
+SELECT r.scope, count(*) AS records FROM records AS r {of_scopes} GROUP BY r.scope;
 
 -- name: index_all_vectors
 -- In the order of the vectors, which are wide: half the time of looking for those of each record.
 SELECT r.id, r.scope, r.change, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
 FROM vectors AS v CROSS JOIN records AS r ON r.row = v.row WHERE v.embedder = :embedder AND v.windows > 0;
+
+-- name: index_partition_vectors
+SELECT r.id, r.scope, r.change, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
+FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows > 0 {changed};
 
 -- name: index_vectors
 -- Also of records that have none any more.
@@ -54,3 +58,8 @@ JOIN entities AS s ON s.id = l.source JOIN entities AS t ON t.id = l.target {of_
 
 -- name: index_erasures
 SELECT r.id, r.change FROM tombstones AS r {changed};
+
+-- name: index_partition_erasures
+-- Also what went to another partition.
+SELECT r.id, r.change FROM tombstones AS r WHERE {partition} = :partition AND r.change > :since
+UNION ALL SELECT d.id, d.change FROM departures AS d WHERE d.partition = :partition AND d.change > :since ORDER BY 2;

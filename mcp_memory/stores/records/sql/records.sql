@@ -232,11 +232,11 @@ UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)
 WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: delete_record
-DELETE FROM records WHERE id = ?;
+DELETE FROM records WHERE id = ? RETURNING scope, length(CAST(text AS BLOB)) AS size;
 
 -- name: unlink_successor
 -- A change like any other: whoever keeps links has to hear of it.
-UPDATE records SET superseded_by = NULL, change = :change WHERE superseded_by = :id;
+UPDATE records SET superseded_by = NULL, change = :change WHERE superseded_by = :id RETURNING scope;
 
 -- name: add_tombstone
 INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM records WHERE id = :id;

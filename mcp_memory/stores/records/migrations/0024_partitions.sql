@@ -1,0 +1,40 @@
+-- A partition is what changes in one order: a namespace with all its scopes ("namespace/web"), or a person's own scope
+-- ("user/bob"). `newest` is the number of its newest change, and `last_write` the mark of the write that made it, '' where
+-- no other history can take this one's place. `records` and `bytes` are those that it holds now, bytes of their texts.
+CREATE TABLE partitions (
+    name TEXT PRIMARY KEY,
+    newest INTEGER NOT NULL,
+    last_write TEXT NOT NULL,
+    records INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Records that went to another partition, as those that follow this one have to hear; and when.
+CREATE TABLE departures (
+    partition TEXT NOT NULL,
+    id TEXT NOT NULL,
+    change INTEGER NOT NULL,
+    PRIMARY KEY (partition, id)
+) WITHOUT ROWID;
+
+CREATE INDEX records_by_partition ON records (
+    CASE substr(scope, 1, 7) WHEN 'shared/' THEN 'namespace/' || substr(scope, 8)
+    WHEN 'private' THEN 'namespace/' || substr(scope, 9 + instr(substr(scope, 9), '/')) ELSE scope END, change
+);
+
+INSERT INTO partitions (name, newest, last_write, records, bytes)
+SELECT name, max(change), '', sum(records), sum(bytes) FROM (
+    SELECT
+        CASE substr(scope, 1, 7) WHEN 'shared/' THEN 'namespace/' || substr(scope, 8)
+        WHEN 'private' THEN 'namespace/' || substr(scope, 9 + instr(substr(scope, 9), '/')) ELSE scope END AS name,
+        change, 1 AS records, length(CAST(text AS BLOB)) AS bytes
+    FROM records
+    UNION ALL
+    SELECT
+        CASE substr(scope, 1, 7) WHEN 'shared/' THEN 'namespace/' || substr(scope, 8)
+        WHEN 'private' THEN 'namespace/' || substr(scope, 9 + instr(substr(scope, 9), '/')) ELSE scope END,
+        change, 0, 0
+    FROM tombstones
+    UNION ALL
+    SELECT 'namespace/' || namespace, change, 0, 0 FROM tasks
+) GROUP BY name;
