@@ -24,13 +24,15 @@ class Quota:
     def is_empty(self) -> bool:
         return (self.records, self.bytes, self.calls) == (None, None, None)
 
-    def refuse_more(self, records: int, held_bytes: int) -> None:
-        """Raise QuotaReached where this many records, or bytes, would be more than it allows."""
-        for what, most, now in (("records", self.records, records), ("bytes of text", self.bytes, held_bytes)):
-            if most is not None and now > most:
+    def refuse_more(self, records: int, size: int, held_records: int, held_bytes: int) -> None:
+        """Raise QuotaReached where so many records and bytes more than it holds would be more than it may hold."""
+        figures = (("records", self.records, held_records, records), ("bytes of text", self.bytes, held_bytes, size))
+        for what, most, held, more in figures:
+            if most is not None and more > 0 and held + more > most:
                 raise QuotaReached(
-                    f"{named(self.partition)} may hold {most:,} {what}, and this would make it {now:,}; nothing was"
-                    " stored and nothing was lost. Ask whoever runs the memory for more: `mcp-memory projects quota`."
+                    f"{named(self.partition)} holds {held:,} of at most {most:,} {what}, and this is {more:,} more;"
+                    " nothing was stored, and nothing that is stored was lost. Ask whoever runs the memory for more"
+                    " (`mcp-memory projects quota`)."
                 )
 
 

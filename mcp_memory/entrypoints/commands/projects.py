@@ -88,7 +88,7 @@ def limit_project(
         int | None, typer.Option("--bytes", metavar="N", min=0, help="The most bytes of text that it may hold.")
     ] = None,
     calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most calls a minute over HTTP.")] = None,
-    is_person: Annotated[bool, typer.Option("--person", help="NAME is a person: what belongs to all projects.")] = False,
+    is_person: Annotated[bool, typer.Option("--person", help="NAME is a person, not a project.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Limit what a project may store, and how often a minute it may be called; without limits it has none.
@@ -110,7 +110,8 @@ def limit_project(
 
 
 def _quota_line(quota: "Mapping[str, Json]") -> str:
-    told = [f"{quota[f'used_{what}']} of {quota[what]} {what}" for what in ("records", "bytes") if quota[what] is not None]
+    limited = [what for what in ("records", "bytes") if quota[what] is not None]
+    told = [f"{quota[f'used_{what}']} of {quota[what]} {what}" for what in limited]
     told += [f"{quota['calls']} calls a minute"] if quota["calls"] is not None else []
     return visible(f"{quota['partition']}: {', '.join(told)}")
 

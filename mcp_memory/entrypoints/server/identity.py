@@ -90,7 +90,8 @@ def calling(call: RepeatableCall | None) -> Generator[None]:
 def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
     """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call.
 
-    From then on the message's work reads within the caller's scopes alone. Raises CallDone where the call is one that was done before.
+    From then on the message's work reads within the caller's scopes alone. Raises CallDone where the call is one that
+    was done before.
     """
     with beyond():  # Whoever is not known yet has no scopes.
         caller = _asking(app, client, session_id)

@@ -61,8 +61,9 @@ class Quotas:
             if len(called) >= most:
                 wait = called[0] + MINUTE_SECONDS - now if called else MINUTE_SECONDS
                 raise QuotaReached(
-                    f"The project {namespace!r} may make {most:,} calls a minute, and made them; call again in"
-                    f" {max(wait, 1):.0f} seconds, or ask whoever runs the memory for more: `mcp-memory projects quota`."
+                    f"The project {namespace!r} made {len(called):,} calls in a minute, of at most {most:,}; call again"
+                    f" in {max(wait, 1):.0f} seconds, or ask whoever runs the memory for more"
+                    " (`mcp-memory projects quota`)."
                 )
             called.append(now)
 

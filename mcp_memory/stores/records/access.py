@@ -126,7 +126,7 @@ class SqlQuotas:
             connection.run("drop_quota" if quota.is_empty else "put_quota", asdict(quota))
 
     def used(self, partition: str) -> Usage:
-        rows = self._database.rows("used", (partition,))
+        rows = self._database.rows("size_of_partition", (partition,))
         return Usage(**dict(rows[0])) if rows else Usage()
 
 

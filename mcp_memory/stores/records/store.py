@@ -44,7 +44,7 @@ from mcp_memory.stores.records.telemetry import SqlTelemetry
 from mcp_memory.stores.records.transaction import SqlTransaction, versions_of, versions_of_write
 from mcp_memory.stores.records.upkeep import SqlUpkeep
 from mcp_memory.stores.records.where_clause import where_clauses
-from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
+from mcp_memory.stores.records.write_checks import note_call, refuse_beyond_quota, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.transfer import SqlTransfer
@@ -98,6 +98,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
+            if by:  # Upkeep is nobody's.
+                refuse_beyond_quota(connection, transaction.grown)
             if by and by.call:
                 note_call(connection, by.call, transaction.made, self._clock())
         if by and by.call:

@@ -56,6 +56,11 @@ class SqlTransaction(SqlErasures):
     def undoable(self) -> int:
         return self.number if self.written(self.number) else 0
 
+    @property
+    def grown(self) -> Sequence[tuple[str, int, int]]:
+        """The partitions that hold more by this write, and how many records and bytes."""
+        return self._tally.grown
+
     def finish(self) -> None:
         """Write the sequence and the partitions back, once for all changes of this transaction."""
         if self._change == self._start:

@@ -103,7 +103,8 @@ def check_walls(connection: psycopg.Connection[Any], role: str) -> None:
         ) from error
     if holds_any:
         raise StoreUnavailable(
-            f"The walls in the memory's database hold the role {role!r} as well; let it have BYPASSRLS, or own the tables."
+            f"The walls in the memory's database hold the role {role!r} as well; let it have BYPASSRLS, or be a"
+            " member of the role that owns the tables."
         )
 
 

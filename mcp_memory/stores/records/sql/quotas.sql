@@ -14,5 +14,11 @@ ON CONFLICT (partition) DO UPDATE SET
 -- name: drop_quota
 DELETE FROM quotas WHERE partition = :partition;
 
--- name: used
-SELECT records, bytes FROM partitions WHERE name = ?;
+-- name: move_quota
+-- That of the project which takes the other in stays.
+UPDATE quotas SET partition = 'namespace/' || :new
+WHERE partition = 'namespace/' || :old
+    AND NOT EXISTS (SELECT 1 FROM quotas AS n WHERE n.partition = 'namespace/' || :new);
+
+-- name: drop_moved_quota
+DELETE FROM quotas WHERE partition = 'namespace/' || :old;
