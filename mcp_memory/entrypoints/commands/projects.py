@@ -1,6 +1,6 @@
 """Commands over whole projects: list them, rename one, merge two, limit what one may store."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,26 +82,32 @@ def merge_projects(
 @over_memory("namespace", "agent")
 def limit_project(
     memory: "App",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The project; without one all quotas.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The project. All quotas are shown.")] = None,
     records: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most records that it may hold.")] = None,
     text_bytes: Annotated[
         int | None, typer.Option("--bytes", metavar="N", min=0, help="The most bytes of text that it may hold.")
     ] = None,
     calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most calls a minute over HTTP.")] = None,
     is_person: Annotated[bool, typer.Option("--person", help="NAME is a person, not a project.")] = False,
+    drops: Annotated[bool, typer.Option("--none", help="Drop its limits, but for those that are named.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Limit what a project may store, and how often a minute it may be called; without limits it has none.
+    """Limit what a project may store, and how often a minute it may be called; limits that are not named stay.
 
     Nothing that is stored already is lost. A call that would go beyond is told which limit it met.
     """
     from mcp_memory.domain.model.quotas import Quota
     from mcp_memory.domain.model.scopes import partition_of, scope_key
 
+    chosen = {"records": records, "bytes": text_bytes, "calls": calls}
+    given = {what: most for what, most in chosen.items() if most is not None}
     if name is not None:
         scope = scope_key("user", "", "", name) if is_person else scope_key("shared", name, "")
-        memory.quotas.put(Quota(partition=partition_of(scope), records=records, bytes=text_bytes, calls=calls))
-    elif (records, text_bytes, calls) != (None, None, None):
+        none = Quota(partition=partition_of(scope))
+        held = {quota.partition: quota for quota, _ in memory.quotas.all()}
+        if given or drops:
+            memory.quotas.put(replace(none if drops else held.get(none.partition, none), **given))
+    elif given or drops:
         raise InvalidRequest("Name the project whose limits these are.")
     known: list[dict[str, Json]] = [
         {**asdict(quota), "used_records": used.records, "used_bytes": used.bytes} for quota, used in memory.quotas.all()

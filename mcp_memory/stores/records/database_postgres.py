@@ -170,6 +170,13 @@ class PostgresDatabase(Database):
             version: str = _value(connection.execute("SHOW server_version"))
         return f"PostgreSQL {version.split(maxsplit=1)[0]}"
 
+    def dead_rows(self) -> tuple[int, bool]:
+        """Return how many rows wait for a vacuum, and whether the log is archived."""
+        asked = "SELECT coalesce(sum(n_dead_tup), 0)::bigint, current_setting('archive_mode') FROM pg_stat_user_tables"
+        with self._lent() as connection:
+            dead, archiving = connection.execute(asked.encode()).fetchone() or (0, "off")
+        return dead, archiving != "off"
+
     def rows(self, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
         if (snapshot := self.pinned()) is not None:
             with _translated(), snapshot.turn:

@@ -64,6 +64,16 @@ class PostgresRecordStore(SqlRecordStore):
                 connection.run_each("drop_meta", done)
         return ()
 
+    def erased_remains(self) -> str:
+        dead, archives = self._database.dead_rows()
+        log = (
+            "the write-ahead log, its archive and base backups" if archives else "the write-ahead log and base backups"
+        )
+        return (
+            "what is erased is in no table, index, query or export; its bytes are gone after a vacuum"
+            f" ({dead:,} dead rows wait for one), and from {log} after their retention"
+        )
+
     def backup(self, target: str) -> None:
         raise InvalidRequest("This memory is in PostgreSQL; back it up with pg_dump, or `mcp-memory export`.")
 

@@ -36,6 +36,9 @@ class SqlUpkeep(ABC):
     @abstractmethod
     def engine(self) -> str: ...
 
+    @abstractmethod
+    def erased_remains(self) -> str: ...
+
     def is_purge_pending(self) -> bool:
         return self._noted(UNPURGED) is not None
 
