@@ -83,7 +83,7 @@ _ORDERS: Mapping[str, Sequence[str]] = {
 
 
 class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
-    """Implements `RecordStore` but for `engine`, `purge`, `backup` and `defects`; the port documents each method."""
+    """Implements `RecordStore` but for what is the engine's own (`SqlUpkeep`); the port documents each method."""
 
     def __init__(self, database: Database, embedder: str, clock: Clock = time.time) -> None:
         super().__init__()

@@ -65,13 +65,11 @@ class PostgresRecordStore(SqlRecordStore):
         return ()
 
     def erased_remains(self) -> str:
-        dead, archives = self._database.dead_rows()
-        log = (
-            "the write-ahead log, its archive and base backups" if archives else "the write-ahead log and base backups"
-        )
+        dead, is_archived = self._database.dead_rows()
         return (
             "what is erased is in no table, index, query or export; its bytes are gone after a vacuum"
-            f" ({dead:,} dead rows wait for one), and from {log} after their retention"
+            f" ({dead:,} dead rows wait for one), and from the write-ahead log{', its archive' * is_archived} and base"
+            " backups after their retention"
         )
 
     def backup(self, target: str) -> None:
