@@ -201,7 +201,7 @@ class Wiring:
 
     @made_once
     def quotas(self) -> Quotas:
-        """How much projects and persons may store, and how often projects may be asked."""
+        """Quotas of projects and persons."""
         from mcp_memory.services.access.quotas import Quotas
 
         return Quotas(self.records.quotas(), self._clock)

@@ -133,7 +133,7 @@ class ProjectStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a partition holds: its records, and the bytes of their texts in UTF-8."""
+    """Counts what a partition holds: its records, and the bytes of their texts in UTF-8."""
 
     records: int = 0
     bytes: int = 0

@@ -1,7 +1,7 @@
 """The wall around a request: the scopes whose texts its reads may find, whatever their conditions let pass.
 
-Whoever begins a request says whose it is; whoever works for the memory as a whole says that. A store that has walls
-finds nothing for anybody who said neither: a forgotten edge fails, and does not leak.
+An edge at which a request begins says whose it is; upkeep says that it works for the memory as a whole. A store that
+has walls finds nothing where nobody said either: a forgotten edge fails, and does not leak.
 """
 
 from collections.abc import Generator

@@ -31,8 +31,8 @@ class Quota:
             if most is not None and more > 0 and held + more > most:
                 raise QuotaReached(
                     f"{named(self.partition)} holds {held:,} of at most {most:,} {what}, and this is {more:,} more;"
-                    " nothing was stored, and nothing that is stored was lost. Ask whoever runs the memory for more"
-                    " (`mcp-memory projects quota`)."
+                    " nothing was stored, and nothing that is stored was lost. Ask the person who runs the memory for"
+                    " more (`mcp-memory projects quota`)."
                 )
 
 

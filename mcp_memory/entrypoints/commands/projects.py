@@ -1,6 +1,6 @@
 """Commands over whole projects: list them, rename one, merge two, limit what one may store."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -96,19 +96,12 @@ def limit_project(
 
     Nothing that is stored already is lost. A call that would go beyond is told which limit it met.
     """
-    from mcp_memory.domain.model.quotas import Quota
-    from mcp_memory.domain.model.scopes import partition_of, scope_key
-
     chosen = {"records": records, "bytes": text_bytes, "calls": calls}
     given = {what: most for what, most in chosen.items() if most is not None}
-    if name is not None:
-        scope = scope_key("user", "", "", name) if is_person else scope_key("shared", name, "")
-        none = Quota(partition=partition_of(scope))
-        held = {quota.partition: quota for quota, _ in memory.quotas.all()}
-        if given or drops:
-            memory.quotas.put(replace(none if drops else held.get(none.partition, none), **given))
-    elif given or drops:
-        raise InvalidRequest("Name the project whose limits these are.")
+    if given or drops:
+        if name is None:
+            raise InvalidRequest("Name the project whose limits these are.")
+        memory.quotas.limit(name, given, is_person=is_person, drops=drops)
     known: list[dict[str, Json]] = [
         {**asdict(quota), "used_records": used.records, "used_bytes": used.bytes} for quota, used in memory.quotas.all()
     ]

@@ -3,9 +3,11 @@
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mcp_memory.domain.model.quotas import NAMESPACE, Quota
 from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import partition_of, scope_key
 from mcp_memory.errors import InvalidRequest, QuotaReached
 from mcp_memory.ports.access import QuotaStore, Usage
 from mcp_memory.ports.text import Clock
@@ -29,6 +31,16 @@ class Quotas:
     def all(self) -> Sequence[tuple[Quota, Usage]]:
         """Return every quota by its partition's name, and what that holds. Raises StoreUnavailable."""
         return [(quota, self._store.used(quota.partition)) for quota in self._store.quotas()]
+
+    def limit(self, name: str, given: Mapping[str, int], *, is_person: bool = False, drops: bool = False) -> None:
+        """Set limits of a project or a person, by the names of a quota's fields; other limits stay, or are dropped.
+
+        Raises as `put` does.
+        """
+        scope = scope_key("user", "", "", name) if is_person else scope_key("shared", name, "")
+        none = Quota(partition=partition_of(scope))
+        held = none if drops else {each.partition: each for each in self._store.quotas()}.get(none.partition, none)
+        self.put(replace(held, **given))
 
     def put(self, quota: Quota) -> None:
         """Set a quota; one without limits is dropped. It destroys nothing that is stored already.
@@ -62,8 +74,8 @@ class Quotas:
                 wait = called[0] + MINUTE_SECONDS - now if called else MINUTE_SECONDS
                 raise QuotaReached(
                     f"The project {namespace!r} made {len(called):,} calls in a minute, of at most {most:,}; call again"
-                    f" in {max(wait, 1):.0f} seconds, or ask whoever runs the memory for more"
-                    " (`mcp-memory projects quota`)."
+                    f" in {max(wait, 1):.0f} seconds, or ask the person who runs the memory"
+                    " for more (`mcp-memory projects quota`)."
                 )
             called.append(now)
 

@@ -29,6 +29,11 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brin
 ANN = Caller(namespace="here", agent="ann", session_id="day", person="ann")
 ZOE = Caller(namespace='the"re,}', agent="zoe", session_id="day", person="zoe")
 """Of another tenant, whose name would end a list that is written carelessly."""
+WITHOUT_WALLS = frozenset(
+    "calls_done commits confirmations covered departures files folders former_namespaces grounds meta partitions"
+    " project_folders quotas review_records schema sequence tokens tombstones undone_summaries unembedded".split()
+)
+"""Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 CONDITION = re.compile(
     r"\b\w+\.scope (IN \(SELECT value FROM json_each\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
 )
@@ -94,6 +99,9 @@ def test_a_table_shows_each_tenant_its_own_rows(walled: dict[str, str]) -> None:
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="whose scopes it reads"):
                 found_in(walled, table, None)
     empty = {table for table, rows in every.items() if not rows}
+    with psycopg.connect(walled["owner_url"]) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    assert {name for (name,) in tables} - WITHOUT_WALLS == {*walled_tables()}, "A table that holds words has a wall."
     assert empty == {"reviews", "exclusions", "shared_lines", "taken_back", "task_changes", "logs_left"}
 
 
