@@ -23,7 +23,11 @@ def no_file_of_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
-@pytest.fixture(scope="session", params=[LOCAL, WITH_TOKEN, *BEHIND_WALLS], ids=lambda who: who.name)
+@pytest.fixture(
+    scope="session",
+    params=[LOCAL, WITH_TOKEN, *(pytest.param(who, marks=pytest.mark.long) for who in BEHIND_WALLS)],
+    ids=lambda who: who.name,
+)
 def who(request: pytest.FixtureRequest) -> Who:
     """Who asks."""
     return request.param
