@@ -84,7 +84,8 @@ class SqlTransaction(SqlErasures):
         return self._record("find_noted", {"scope": scope, "digest": digest})
 
     def find_corrected(self, scope: str, digest: str) -> Record | None:
-        return self._record("find_corrected", {"scope": scope, "digest": digest})
+        row = self._run("find_corrected", {"scope": scope, "digest": digest}).fetchone()
+        return self.get(row["id"]) if row else None
 
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]

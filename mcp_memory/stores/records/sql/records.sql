@@ -24,6 +24,10 @@ SELECT {columns} FROM records AS r WHERE r.id = ?;
 SELECT {columns} FROM records AS r
 WHERE r.id IN (SELECT value FROM json_each(:ids)) AND r.scope IN (SELECT value FROM json_each(:scopes));
 
+-- name: selected_records
+-- Somebody chose them, of those that they may see.
+SELECT {columns} FROM records AS r WHERE r.id IN (SELECT value FROM json_each(:ids)) ORDER BY r.row;
+
 -- name: find_text
 -- The newest record of a scope with exactly this text, outside the log.
 SELECT {columns} FROM records AS r
@@ -70,7 +74,7 @@ SET before = json_remove(before, {words}) WHERE record_id IN (
 );
 
 -- name: find_corrected
--- beyond: its index is by an expression, which a wall would keep the planner from.
+-- beyond: an id alone; its index is by an expression, which a wall would keep the planner from.
 -- Who said this before it was corrected: a record that was replaced or proven wrong, or one whose text was changed;
 -- not where the same is said by a record that holds.
 WITH said (id) AS (
@@ -78,7 +82,7 @@ WITH said (id) AS (
     WHERE scope = :scope AND normal_hash = :digest AND (superseded_by IS NOT NULL OR status = 'inactive')
     UNION SELECT record_id FROM versions WHERE json_extract(before, '$.normal_hash') = :digest
 )
-SELECT {columns} FROM said JOIN records AS r ON r.id = said.id
+SELECT r.id FROM said JOIN records AS r ON r.id = said.id
 WHERE r.scope = :scope AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
     AND NOT EXISTS (
         SELECT 1 FROM records AS n
