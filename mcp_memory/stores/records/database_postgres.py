@@ -308,7 +308,7 @@ class PostgresDatabase(Database):
     def _lent_for(self, name: str) -> Generator[PostgresConnection]:
         """Lend a connection for one statement; where that stands within walls, in a transaction."""
         has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
-        with self._lent() as connection, connection.transaction() if has_walls else nullcontext():
+        with self._lent() as connection, _transaction(connection) if has_walls else nullcontext():
             yield PostgresConnection(connection, self._upkeep_role)
 
     def _return(self, connection: psycopg.Connection[Any]) -> None:
@@ -317,6 +317,13 @@ class PostgresDatabase(Database):
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
         self._pool.putconn(connection)
+
+
+@contextmanager
+def _transaction(connection: psycopg.Connection[Any]) -> Generator[None]:
+    """Begin a transaction in the journey of its first statement."""
+    with connection.pipeline(), connection.transaction():
+        yield
 
 
 def _has_mark(connection: psycopg.Connection[Any], mark: str) -> bool:
