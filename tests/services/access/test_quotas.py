@@ -43,6 +43,17 @@ def test_another_servers_change_counts_soon(app: App, open_memory: Callable[...,
         app.quotas.count_call("test")
 
 
+def test_a_limit_that_is_set_leaves_the_others(app: App) -> None:
+    for given in ({"records": 5}, {"calls": 2}):
+        app.quotas.limit("test", given)
+    app.quotas.limit("ann", {"bytes": 9}, is_person=True)
+    limits = [quota for quota, _ in app.quotas.all()]
+    assert limits == [Quota(partition=HERE, records=5, calls=2), Quota(partition="user/ann", bytes=9)]
+    app.quotas.limit("test", {"records": 4}, drops=True)
+    app.quotas.limit("ann", {}, is_person=True, drops=True)
+    assert [quota for quota, _ in app.quotas.all()] == [Quota(partition=HERE, records=4)]
+
+
 def test_a_quota_that_makes_no_sense_is_refused(app: App) -> None:
     with pytest.raises(InvalidRequest, match="0 or more"):
         app.quotas.put(Quota(partition=HERE, records=-1))
