@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.records import LOG_KINDS
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, partitions_of
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
+from mcp_memory.ports.changes import newest_of
 from mcp_memory.ports.walls import beyond
 from mcp_memory.projects import read_project
 from mcp_memory.settings import at_work, working_for
@@ -287,6 +288,14 @@ class App(Wiring):
     def revision(self) -> int:
         """Return the number of the newest change, inside `one_revision` that one. Raises StoreUnavailable."""
         return self.records.revision()
+
+    def progress(self) -> int:
+        """Return a number that is another one after each change. Raises StoreUnavailable."""
+        return self.records.progress()
+
+    def newest_change(self, caller: Caller) -> int:
+        """Return the number of the newest change of what the caller reads. Raises StoreUnavailable."""
+        return newest_of(self.records.revisions(partitions_of(caller.scopes)))
 
     def identity(self) -> str:
         """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""

@@ -58,6 +58,11 @@ class Place:
     last_write: str = ""
 
 
+def newest_of(places: Mapping[str, Place]) -> int:
+    """Return the highest of these numbers: a reader at these places saw no later change."""
+    return max((place.revision for place in places.values()), default=0)
+
+
 class Snapshot(Protocol):
     """The truth as of one moment, for one request and the threads that work for it."""
 
@@ -106,7 +111,14 @@ class ChangeFeed(Protocol):
         ...
 
     def revision(self) -> int:
-        """Return the newest change number. Counters and other telemetry do not advance it."""
+        """Return the newest change number. Counters and other telemetry do not advance it.
+
+        With several partitions a lower number may be committed later: to follow changes, ask `revisions`.
+        """
+        ...
+
+    def progress(self) -> int:
+        """Return a number that is another one after each change, in whatever partition."""
         ...
 
     def revisions(self, partitions: Collection[str]) -> Mapping[str, Place]:
@@ -123,6 +135,10 @@ class ChangeFeed(Protocol):
         words are as `domain.text.words.packed_terms` has them. Erased records are in "erasures" alone, and there, for a
         partition, is what went to another one. "scopes" are counts of all records, whatever changed.
         """
+        ...
+
+    def settled(self) -> int:
+        """Return a change number after which alone further changes come, in any partition. Not in a snapshot."""
         ...
 
     def has_write(self, mark: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from math import log
 
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter, partitions_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS, SourceTraits
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import query_terms
@@ -55,7 +55,7 @@ class GraphSource:
 
     def _told(self, query: Query, where: RecordFilter) -> Mapping[str, float]:
         """Return every record that activation reaches, the most activated first. Cached, since a recall asks twice."""
-        asked = (self._records.revision(), query.text, where.scopes, where.hidden_branches)
+        asked = (self._records.revisions(partitions_of(where.scopes)), query.text, where.scopes, where.hidden_branches)
         last, told = self._last
         if last != asked:
             told = self._reached(query, where)

@@ -47,8 +47,9 @@ def test_late_vectors_are_news_to_whoever_has_caught_up(store: RecordStore, add:
     embed_all(store, vectors_of)
     changes = list(store.changes(seen, EMBEDDER))
     assert {change.id for change in changes} == late
-    assert sorted({change.change for change in changes}) == [seen + 1, seen + 2]
-    assert store.revision() == seen + 2
+    numbers = {change.change for change in changes}
+    assert len(numbers) == 2
+    assert store.revision() == max(numbers) > min(numbers) > seen
     assert store.count_unembedded() == 0
 
 

@@ -21,6 +21,8 @@ ME = Caller(namespace="here", agent="ann", session_id="s1", person="bob")
 def put(store: SqlRecordStore, texts: Sequence[str], scope: str = "shared/here", by: Caller | None = ME) -> Record:
     """Store records of these texts in one write; return the last."""
     record = BLANK
+    if by and scope.startswith("shared/"):
+        by = replace(by, namespace=scope.removeprefix("shared/"))
     with store.write(by) as transaction:
         for text in texts:
             made = replace(BLANK, id=transaction.next_id(RECORD), namespace=scope.rpartition("/")[2])

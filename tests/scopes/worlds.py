@@ -110,10 +110,19 @@ class World:
     def number(self) -> int:
         return self.app.records.revision()
 
-    def skip_to(self, number: int) -> None:
+    def taken(self) -> int:
+        """The last number that a write has taken; PostgreSQL gives several at once."""
+        return int(str(self.rows("SELECT last_value FROM changes")[0][0])) if self.who.has_walls else self.number()
+
+    def skip_to(self, number: int, taken: int) -> None:
         if self.who.has_walls:
             with psycopg.connect(address_in(self.folder)["owner_url"]) as connection:
-                connection.execute("UPDATE sequence SET value = %s", (number,))
+                connection.execute("SELECT setval('changes', %s)", (taken,))
+                connection.execute(
+                    "INSERT INTO partitions VALUES ('namespace/elsewhere', %s, '', 0, 0)"
+                    " ON CONFLICT (name) DO UPDATE SET newest = excluded.newest",
+                    (number,),
+                )
             return
         with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection, connection:
             connection.execute("UPDATE sequence SET value = ?", (number,))
@@ -140,10 +149,10 @@ class Pair:
         self.align()
 
     def align(self) -> None:
-        number = max(world.number() for world in self)
+        number, taken = (max(each) for each in zip(*((world.number(), world.taken()) for world in self), strict=True))
         for world in self:
-            if world.number() != number:
-                world.skip_to(number)
+            if (world.number(), world.taken()) != (number, taken):
+                world.skip_to(number, taken)
 
     def later(self, seconds: float) -> None:
         for world in self:

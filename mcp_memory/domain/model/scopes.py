@@ -38,6 +38,11 @@ def partition_of(scope: str) -> str:
     return f"namespace/{rest.partition('/')[2] if visibility == 'private' else rest}"
 
 
+def partitions_of(scopes: Iterable[str]) -> frozenset[str]:
+    """Return the partitions of scopes."""
+    return frozenset(map(partition_of, scopes))
+
+
 def session_key(agent: str, session_id: str | None) -> str:
     """Return the key of an agent's session: another agent may use the same id."""
     return f"{agent}/{session_id}"

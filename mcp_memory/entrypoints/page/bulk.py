@@ -121,7 +121,7 @@ def ask(visit: Visit) -> Response:
         settled=len(there) - len(records),
         listed=LISTED_AT_MOST,
         is_more=is_more,
-        seen=visit.app.revision() if visit.given("all") else visit.number("seen"),
+        seen=visit.app.newest_change(visit.caller) if visit.given("all") else visit.number("seen"),
         back=visit.back(),
     )
 

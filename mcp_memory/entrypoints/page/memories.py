@@ -80,7 +80,7 @@ def show_memories(visit: Visit) -> Response:
         next_page=_next_page(visit, answer),
         filters=[(name, visit.asked(name)) for name in FIELDS if visit.asked(name)],
         left_out=not answer.shown and _has_logs(visit, request),
-        revision=visit.app.revision(),  # What changes after it, nobody saw here.
+        revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
 
@@ -128,7 +128,7 @@ def show_new(visit: Visit) -> Response:
         since=since,
         newest="" if source else newest,
         is_more=len(fresh) > most,
-        revision=visit.app.revision(),  # What changes after it, nobody saw here.
+        revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
 

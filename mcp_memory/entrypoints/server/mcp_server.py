@@ -280,7 +280,7 @@ def build_server(
         log_level="WARNING",
     )
     resources.add_to(server, app)
-    notices = Notices(app.revision, server.read_resource)
+    notices = Notices(app.progress, server.read_resource)
     protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
     protocol.extensions[APPS] = {}
     serve = protocol.add_request_handler

@@ -15,14 +15,14 @@ from mcp_memory.domain.context.scoring import CLUSTER_COSINE, Scored, clustered,
 from mcp_memory.domain.model.contexts import ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.requests import ContextRequest, Occasion
-from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by, partitions_of
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.times import zone
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.changes import Snapshots
+from mcp_memory.ports.changes import Snapshots, newest_of
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
@@ -124,20 +124,21 @@ class AssembleContext:
         is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip()).strategy != "recent"
         read = self._read(request.query.strip()) if is_needed else None
         with self._snapshots.snapshot() as revision:
-            built = self._follow_ups.built(key, revision)
+            places = self._records.revisions(partitions_of(caller.scopes))
+            built = self._follow_ups.built(key, places)
             is_cached = built is not None
             if built is None:
-                built = self._build(request, read, caller, chooser, measure, digest, revision)
+                built = self._build(request, read, caller, chooser, measure, digest, newest_of(places))
                 # A source that failed may work again at once, and no revision tells that a record was opened.
                 if not built.metadata["degraded"] and not built.weighs_access:
-                    self._follow_ups.keep(key, revision, built)
+                    self._follow_ups.keep(key, places, built)
             followed = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **followed.told(), "cached": is_cached}
         text, report = followed.block.text, replace(followed.block.report, metadata=metadata)
         if request.only_looks:
             return Context(text=text, report=report)
         if not request.as_of:
-            self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
+            self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), newest_of(places))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
         account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))

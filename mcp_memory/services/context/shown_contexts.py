@@ -21,6 +21,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
+from mcp_memory.ports.changes import Place
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.context.fit_to_budget import NO_ROOM, UNLIKELY, Block, BlockDraft, compose, unchanged
@@ -29,6 +30,7 @@ from mcp_memory.services.tasks.branch_visibility import is_visible
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256
+_Places = Mapping[str, Place]
 """Blocks kept whole for repeated requests, and blocks known well enough to continue from; per process."""
 SIMILAR_QUERY = 0.5
 """Cosine below which a query is a new question, which gets a new block."""
@@ -100,25 +102,25 @@ class FollowUps:
     def __init__(self, records: RecordReader, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._cached: OrderedDict[Hashable, tuple[float, int, Built]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[float, _Places, Built]] = OrderedDict()
         self._shown: OrderedDict[tuple[str, str, str, str], _ShownContext] = OrderedDict()
         self._lock = threading.Lock()
 
     def keeps(self, key: Hashable) -> bool:
-        """Return True where a block is kept under this key, of any revision."""
+        """Return True where a block is kept under this key, of whatever places."""
         with self._lock:
             return key in self._cached
 
-    def built(self, key: Hashable, revision: int) -> Built | None:
-        """Return the block kept under this key at this revision within the last half minute."""
+    def built(self, key: Hashable, places: _Places) -> Built | None:
+        """Return the block kept under this key within the last half minute, where the caller's partitions are there."""
         with self._lock:
-            at, kept_at, built = self._cached.get(key, (0.0, 0, None))
-            is_fresh = kept_at == revision and 0 <= self._clock() - at <= CACHED_SECONDS
+            at, kept_at, built = self._cached.get(key, (0.0, {}, None))
+            is_fresh = kept_at == places and 0 <= self._clock() - at <= CACHED_SECONDS
             return built if is_fresh else None
 
-    def keep(self, key: Hashable, revision: int, built: Built) -> None:
+    def keep(self, key: Hashable, places: _Places, built: Built) -> None:
         with self._lock:
-            self._cached[key] = (self._clock(), revision, built)
+            self._cached[key] = (self._clock(), places, built)
             self._cached.move_to_end(key)
             while len(self._cached) > CACHED:
                 self._cached.popitem(last=False)

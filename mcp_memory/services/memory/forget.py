@@ -79,7 +79,7 @@ class Forget:
             StoreUnavailable: nothing was changed.
         """
         wanted = tuple(dict.fromkeys(record_ids))
-        with self._records.write(caller) as transaction:
+        with self._records.write(caller, alone=mode == "erase") as transaction:
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
             refuse_unseen(
                 [record for record in found if _is_due(record, mode)], version, caller, self._echo_filter, transaction
@@ -110,7 +110,7 @@ class Forget:
 
         They have where somebody changed it or had it replace another record: it stays as it is.
         """
-        with self._records.write(caller) as transaction:
+        with self._records.write(caller, alone=erases) as transaction:
             record = _own(record_id, caller, transaction)
             is_used = transaction.versions([record_id]) or transaction.replaced_by(record_id)
             if record is None or record.session_id != caller.session_id or is_used:

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Json, Record
 from mcp_memory.domain.model.requests import RecallRequest
-from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter, filtered_by, partitions_of
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
@@ -17,7 +17,7 @@ from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.gate import relevances
 from mcp_memory.domain.text.prompt_safety import by, one_line
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports.changes import Snapshots
+from mcp_memory.ports.changes import Snapshots, newest_of
 from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import Facet, FilterIndex, Position
 from mcp_memory.ports.session_logs import SessionLogStore
@@ -111,7 +111,8 @@ class Recall:
             raise InvalidRequest("valid_at needs a query: what was true then?")
         # Embedding takes long: before the snapshot.
         read = self._searcher.read(request.query) if request.query.strip() else None
-        with self._snapshots.snapshot() as revision:
+        with self._snapshots.snapshot():
+            seen = newest_of(self._records.revisions(partitions_of(caller.scopes)))
             if request.ids:
                 answer = self._open(request, caller, budget)
             elif read is not None:
@@ -125,7 +126,7 @@ class Recall:
         if shown:
             # Either the words of the record alone or all that its line says may be stored again.
             echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
-            self._echo_filter.note(caller, echoes, revision)
+            self._echo_filter.note(caller, echoes, seen)
             self._records.touch([*shown], self._clock())
         return answer
 

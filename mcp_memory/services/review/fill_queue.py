@@ -63,10 +63,12 @@ class FillQueue:
 
     def step(self) -> bool:
         """Look at the next changes; return True where more may be left. Raises StoreUnavailable."""
+        settled = self._records.settled()
         with self._snapshots.snapshot():
             embedder = self._records.embedder_id() or ""
             looked_at = self._reviews.looked_at()
             changes = list(islice(self._records.changes(looked_at, embedder), LOOKED_AT))
+            changes = [each for each in changes if each.change <= settled]  # Lower numbers may follow the others.
             doubted = self._reviews.doubted(looked_at, changes[-1].change) if changes else ()
             try:
                 by_scope = groupby(changes, lambda change: change.scope)

@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports.changes import Columns
+from mcp_memory.ports.changes import Columns, Place
 from mcp_memory.stores.records.where_clause import Parameter, where_clauses
 
 WRITE_PATIENCE_SECONDS = 30.0  # for the write lock
+NO_PARTITION = ""
+"""The partition of a write that puts single rows of telemetry: any number of such writes may go on at once."""
 _snapshot: ContextVar[DatabaseSnapshot | None] = ContextVar("_snapshot", default=None)
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -42,11 +44,6 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """A connection in a transaction. `parts` replace a statement's markers, e.g. `where` that named `{where}`."""
 
-    @property
-    def mark(self) -> str:
-        """The mark of this write, see `Place`."""
-        ...
-
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> Cursor:
         """Run the statement of that name."""
         ...
@@ -68,6 +65,32 @@ class Connection(Protocol):
         ...
 
 
+class Write(Connection, Protocol):
+    """The connection of a write: who has it numbers its changes."""
+
+    @property
+    def mark(self) -> str:
+        """The mark of this write, see `Place`."""
+        ...
+
+    @property
+    def first_change(self) -> int:
+        """The number of this write's first change, by which the write is known."""
+        ...
+
+    def next_change(self) -> int:
+        """Return the number of a further change of this write, the first of them `first_change`."""
+        ...
+
+    def skip_changes(self, newest: int) -> None:
+        """Give no number up to this one any more. Only for a write that nobody else writes beside."""
+        ...
+
+    def hold(self, partition: str) -> bool:
+        """Keep others from writing this partition too; return True where what was read of it may have changed."""
+        ...
+
+
 class DatabaseSnapshot:
     """The database as of one moment, for a request and the threads that work for it, which take turns.
 
@@ -83,6 +106,8 @@ class DatabaseSnapshot:
         self.turn = threading.RLock()
         self.read: dict[tuple[str, ...], dict[str, Any]] = {}
         """The records that were read of it by id, by the scopes that were read."""
+        self.places: dict[str, Place | None] = {}
+        """The newest changes of partitions that were read of it; None for one without changes."""
 
     @contextmanager
     def reading(self) -> Generator[int]:
@@ -131,12 +156,14 @@ class Database(ABC):
 
     @abstractmethod
     def write(
-        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True
-    ) -> AbstractContextManager[Connection]:
+        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+    ) -> AbstractContextManager[Write]:
         """Begin a write transaction: commits at exit, rolls back on any error.
 
-        Writes of one memory follow each other, so that what one reads holds until it commits. A commit that is not
-        `durable` survives the process but not a power cut, until the next durable one: it does not wait for the disk.
+        Writes of one partition follow each other, so that what one reads there holds until it commits; in a file those
+        of all partitions do. With None a write has all of them: nobody else writes meanwhile. With `NO_PARTITION`
+        it waits for those of None alone, and numbers no changes. A commit that is not `durable` survives the process
+        but not a power cut, until the next durable one: it does not wait for the disk.
         The schema is checked inside, as a newer version may have migrated it meanwhile. Raises StoreBusy where another
         write does not end within `patience` seconds.
         """
@@ -144,6 +171,10 @@ class Database(ABC):
     @abstractmethod
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
+
+    def settled(self) -> int:
+        """Return a change number up to which every change is committed, in whatever partition. Not in a snapshot."""
+        return self.rows("newest_change")[0][0]
 
     def has_write(self, mark: str) -> bool:
         """Return False where a write that a snapshot saw is not in the present history; a file has one history."""

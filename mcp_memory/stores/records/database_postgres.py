@@ -6,24 +6,18 @@ Imported only where the settings name a database: psycopg is an extra.
 from __future__ import annotations
 
 import random
-import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.abc import Buffer
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import tuple_row
-from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
-from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.ports.changes import Columns
 from mcp_memory.stores.records import schema_postgres, schema_sqlite
 from mcp_memory.stores.records.database import (
     WRITE_PATIENCE_SECONDS,
@@ -31,20 +25,23 @@ from mcp_memory.stores.records.database import (
     DatabaseSnapshot,
     Parameters,
 )
-from mcp_memory.stores.records.sql_files import postgres_statement
-from mcp_memory.stores.records.walls_postgres import STAND, Place, check_walls, place_of, raise_walls
+from mcp_memory.stores.records.postgres_connection import (
+    PostgresConnection,
+    PostgresWrite,
+    adapt,
+    named_rows,
+    only_value,
+)
+from mcp_memory.stores.records.walls_postgres import check_walls, place_of, raise_walls
 
 READ_PATIENCE_SECONDS = 10.0
 CONNECTIONS = 10
 """Most connections of one server; a request reads over one, and an idle one is closed after some minutes."""
 CONNECTING_SECONDS = 0.5
 """The pool tries to connect for so long; each call that needs a connection asks it again: a standby may be ready."""
-MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
-"""The time that marks of commits are kept, and the share of writes that delete older ones."""
-_NEWEST = "SELECT q.value, s.oldest FROM sequence AS q, schema AS s"
-_NEWEST_AND_MARK = (
-    "SELECT q.value, s.oldest, (SELECT c.mark FROM commits AS c WHERE c.change = q.value ORDER BY c.at LIMIT 1) AS mark"
-    " FROM sequence AS q, schema AS s"
+_NEWEST = (
+    "SELECT s.oldest, p.newest, p.last_write FROM schema AS s"
+    " LEFT JOIN (SELECT newest, last_write FROM partitions ORDER BY newest DESC LIMIT 1) AS p ON TRUE"
 )
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
@@ -53,70 +50,11 @@ _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTra
 _Got = TypeVar("_Got")
 
 
-class PostgresConnection:
-    """Implements `Connection`."""
-
-    def __init__(self, connection: psycopg.Connection[Any], upkeep_role: str = "", mark: str = "") -> None:
-        """Take a connection for one transaction; without a role for upkeep there are no walls."""
-        self.raw = connection
-        self.mark = mark
-        self._upkeep_role = upkeep_role
-        self._place: Place | None = None
-
-    def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
-        sql = postgres_statement(name, tuple(parts.items()))
-        with self._standing(name):
-            return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
-
-    def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
-        sql = postgres_statement(name)
-        with self._standing(name), self.raw.cursor() as cursor:
-            cursor.executemany(sql.encode(), [_given(sql, row) for row in rows])
-
-    def count(self, name: str, parameters: Parameters = (), /) -> int:
-        sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        with self._standing(name):
-            return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
-
-    def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
-        sql = postgres_statement(name)
-        self._stand(name)
-        with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
-            cursor.execute(sql.encode(), _given(sql, parameters))
-            yield from cursor
-
-    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
-        sql = postgres_statement(name, tuple(parts.items()))
-        self._stand(name)
-        with self.raw.cursor(f"columns_{secrets.token_hex(4)}", binary=True) as cursor:
-            cursor.row_factory = tuple_row
-            cursor.execute(sql.encode(), parameters)
-            names = [column.name for column in cursor.description or ()]
-            while rows := cursor.fetchmany(most):
-                yield dict(zip(names, zip(*rows, strict=True), strict=True))
-
-    def _stand(self, name: str) -> None:
-        with self._standing(name):
-            pass  # No cursor of the server's is opened amid a pipeline.
-
-    @contextmanager
-    def _standing(self, name: str) -> Generator[None]:
-        """Stand within the walls or beyond them, as the statement wants; with what is run inside it is one journey."""
-        place = place_of(name, self._upkeep_role) if self._upkeep_role else None
-        if place is None or place == self._place:
-            yield
-            return
-        self._place = place
-        with self.raw.pipeline():
-            self.raw.execute(STAND, place)
-            yield
-
-
 class PostgresDatabase(Database):
     """One PostgreSQL database, reached over a pool of connections.
 
-    A write locks the row that holds the newest change, so that writes follow each other as in one file, over all
-    servers; a read sees one moment. Nothing is kept in a connection between transactions, so a pooler may hand
+    A write locks the row of its partition, so that writes there follow each other as in one file, over all servers; a
+    read sees one moment. Nothing is kept in a connection between transactions, so a pooler may hand
     connections on in between.
     """
 
@@ -140,8 +78,8 @@ class PostgresDatabase(Database):
             reconnect_timeout=CONNECTING_SECONDS,
             open=False,
             # No prepared statements: a pooler hands connections on, and a plan made for one scope serves none other.
-            kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": _named_rows},
-            configure=_adapt,
+            kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": named_rows},
+            configure=adapt,
         )
         self._pool.open()
         with self._lent() as connection:
@@ -163,11 +101,11 @@ class PostgresDatabase(Database):
 
     def size(self) -> int:
         with self._lent() as connection:
-            return _value(connection.execute("SELECT pg_database_size(current_database())"))
+            return only_value(connection.execute("SELECT pg_database_size(current_database())"))
 
     def engine(self) -> str:
         with self._lent() as connection:
-            version: str = _value(connection.execute("SHOW server_version"))
+            version: str = only_value(connection.execute("SHOW server_version"))
         return f"PostgreSQL {version.split(maxsplit=1)[0]}"
 
     def dead_rows(self) -> tuple[int, bool]:
@@ -213,9 +151,11 @@ class PostgresDatabase(Database):
         connection = self._borrow()
         try:
             connection.execute(_READ_ONLY)
-            newest = _checked(connection, _NEWEST_AND_MARK)
+            row = connection.execute(_NEWEST).fetchone()
+            assert row is not None, "The schema has a row."
+            schema_postgres.refuse_newer(row["oldest"])
             ours = PostgresConnection(connection, self._upkeep_role)
-            return DatabaseSnapshot(self, ours, newest["value"], newest["mark"] or "")
+            return DatabaseSnapshot(self, ours, row["newest"] or 0, row["last_write"] or "")
         except BaseException:
             self._return(connection)
             raise
@@ -231,64 +171,62 @@ class PostgresDatabase(Database):
         """Nothing: a transaction that was not sound has failed."""
 
     @contextmanager
-    def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[PostgresConnection]:
+    def write(
+        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+    ) -> Generator[PostgresWrite]:
         assert self.pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
         if getattr(self._own, "is_writing", False):
             raise StoreBusy("The memory store is busy in this thread; end its write first.")
         deadline = time.monotonic() + patience
-        connection = _again(lambda: self._begin(deadline, durable=durable), patience)
+        write = _again(lambda: self._begin(deadline, partition, durable=durable), patience)
         self._own.is_writing = True
         try:
-            write = PostgresConnection(connection, self._upkeep_role, mark=secrets.token_hex(16))
             with _translated():
                 yield write
-            self._commit(write, deadline)
+            self._commit(write, partition, deadline)
         finally:
             self._own.is_writing = False
-            self._return(connection)
+            self._return(write.raw)
+
+    def settled(self) -> int:
+        with self.write(durable=False) as write:  # Nobody else writes, so that no lower number is on its way.
+            return only_value(write.raw.execute("SELECT last_value FROM changes"))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _begin(self, deadline: float, *, durable: bool) -> psycopg.Connection[Any]:
-        """Return a connection in a transaction that holds the lock of writes."""
+    def _begin(self, deadline: float, partition: str | None, *, durable: bool) -> PostgresWrite:
+        """Return a write whose transaction has begun, with its locks."""
         left = max(deadline - time.monotonic(), 0.001)
-        connection = self._borrow(max(left, READ_PATIENCE_SECONDS))
+        connection = self._borrow(left)
         try:
-            begin = (
-                f"BEGIN; SET LOCAL lock_timeout = '{max(int(left * 1000), 1)}ms';"
-                f" SET LOCAL synchronous_commit = {'on' if durable else 'off'}"
-            )
-            connection.execute(begin.encode())
-            _checked(connection, f"{_NEWEST} FOR UPDATE OF q")
+            write = PostgresWrite(connection, partition, self._upkeep_role)
+            schema_postgres.refuse_newer(write.begin(left, durable=durable))
         except BaseException:
             self._return(connection)
             raise
-        return connection
+        return write
 
-    def _commit(self, write: PostgresConnection, deadline: float) -> None:
+    def _commit(self, write: PostgresWrite, partition: str | None, deadline: float) -> None:
         """Commit, and where the answer is lost with the server, find out at the next one whether it was done."""
-        mark, now = write.mark, time.time()
-        # One journey, of values that are made here.
-        noted = f"INSERT INTO commits (mark, at, change) SELECT '{mark}', {now}, value FROM sequence; "  # noqa: S608
-        if random.random() < FORGETTING:  # Indexes are at the newest change, whenever it was made.
-            noted += (
-                f"DELETE FROM commits USING sequence WHERE at < {now - MARKS_KEPT_SECONDS} AND change < value"  # noqa: S608
-                " AND NOT EXISTS (SELECT 1 FROM partitions WHERE last_write = mark); "
-            )
         try:
-            write.raw.execute(f"{noted}COMMIT".encode())
+            write.commit()
         except _LOST as error:
-            if not self._was_committed(mark, max(deadline, time.monotonic() + READ_PATIENCE_SECONDS)):
+            if isinstance(error, errors.DiskFull):
+                raise _told(error) from error
+            if not self._was_committed(write.mark, partition, max(deadline, time.monotonic() + READ_PATIENCE_SECONDS)):
                 raise StoreBusy("The memory's database went away; nothing was stored, call again.") from error
+        except psycopg.Error as error:
+            raise _told(error) from error
 
-    def _was_committed(self, mark: str, deadline: float) -> bool:
+    def _was_committed(self, mark: str, partition: str | None, deadline: float) -> bool:
         def ask() -> bool:
-            connection = self._begin(deadline, durable=False)  # Waits until the lost transaction has ended.
+            # It waits for a lock that the lost transaction holds until it has ended.
+            write = self._begin(deadline, partition, durable=False)
             try:
-                return _has_mark(connection, mark)
+                return _has_mark(write.raw, mark)
             finally:
-                self._return(connection)
+                self._return(write.raw)
 
         return _again(ask, deadline - time.monotonic())
 
@@ -330,27 +268,6 @@ def _has_mark(connection: psycopg.Connection[Any], mark: str) -> bool:
     return connection.execute("SELECT 1 FROM commits WHERE mark = %s", (mark,)).fetchone() is not None
 
 
-def _checked(connection: psycopg.Connection[Any], sql: str) -> PostgresRow:
-    """Return the row of a query of _NEWEST. Raises SchemaTooNew where this version may not use the schema any more."""
-    row = connection.execute(sql.encode()).fetchone()
-    assert row is not None, "Both tables have one row."
-    schema_postgres.refuse_newer(row["oldest"])
-    return row
-
-
-def _value(found: psycopg.Cursor[Any]) -> Any:
-    """Return the only value that a query finds."""
-    row = found.fetchone()
-    return row[0] if row else None
-
-
-def _given(sql: str, parameters: Parameters) -> Parameters:
-    """Return the parameters by the names of numbered placeholders, e.g. `p4` for `?4`."""
-    if "%(p1)s" in sql and not isinstance(parameters, Mapping):
-        return {f"p{place}": value for place, value in enumerate(parameters, start=1)}
-    return parameters
-
-
 def _again(attempt: Callable[[], _Got], patience: float) -> _Got:
     """Repeat an attempt that changes nothing while the database cannot be reached, as while a standby takes over."""
     deadline = time.monotonic() + patience
@@ -383,66 +300,3 @@ def _told(error: Exception) -> StoreUnavailable:
     if isinstance(error, _LOST):
         return StoreBusy("The memory's database cannot be reached at present; call again in a few seconds.")
     return StoreUnavailable(f"The memory's database refused this ({type(error).__name__}); its log says why.")
-
-
-class PostgresRow:
-    """Implements `Row`."""
-
-    __slots__ = ("_names", "_values")
-
-    def __init__(self, values: Sequence[Any], names: Mapping[str, int]) -> None:
-        self._values = values
-        self._names = names
-
-    def __getitem__(self, key: str | int) -> Any:
-        return self._values[self._names[key] if isinstance(key, str) else key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def keys(self) -> KeysView[str]:
-        return self._names.keys()
-
-
-def _named_rows(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], PostgresRow]:
-    """Make rows that have their values by name and by place."""
-    names = {column.name: place for place, column in enumerate(cursor.description or ())}
-    return lambda values: PostgresRow(values, names)
-
-
-class _TextDumper(StrDumper):
-    """Dump a text as one, also where a statement does not say so; no text of PostgreSQL's holds NUL."""
-
-    def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
-
-
-class _FlagDumper(Int8Dumper):
-    def dump(self, obj: bool) -> Buffer | None:
-        return super().dump(int(obj))
-
-
-class _SumLoader(NumericLoader):
-    def load(self, data: Buffer) -> Any:
-        return _plain(super().load(data))
-
-
-class _BinarySumLoader(NumericBinaryLoader):
-    def load(self, data: Buffer) -> Any:
-        return _plain(super().load(data))
-
-
-def _plain(value: Any) -> int | float:
-    """Return the sum of whole numbers, which PostgreSQL makes a decimal number, as one."""
-    return int(value) if value == value.to_integral_value() else float(value)
-
-
-def _adapt(connection: psycopg.Connection[Any]) -> None:
-    """Make a connection take and give values as SQLite does: flags are 0 and 1, and sums are numbers."""
-    connection.adapters.register_dumper(str, _TextDumper)
-    connection.adapters.register_dumper(bool, _FlagDumper)
-    connection.adapters.register_loader("numeric", _SumLoader)
-    connection.adapters.register_loader("numeric", _BinarySumLoader)

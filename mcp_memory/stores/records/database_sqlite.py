@@ -45,9 +45,25 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteConnection(sqlite3.Connection):
-    """Implements `Connection`."""
+    """Implements `Write`."""
 
     mark = ""
+    before = change = 0
+    """The newest change when the write began, and now."""
+
+    @property
+    def first_change(self) -> int:
+        return self.before + 1
+
+    def next_change(self) -> int:
+        self.change += 1
+        return self.change
+
+    def skip_changes(self, newest: int) -> None:
+        self.change = max(self.change, newest)
+
+    def hold(self, partition: str) -> bool:
+        return False  # The write lock is that of the whole file.
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> sqlite3.Cursor:
         return self.execute(statement(name, **parts), parameters)
@@ -152,7 +168,9 @@ class SqliteDatabase(Database):
                 raise
 
     @contextmanager
-    def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[SqliteConnection]:
+    def write(
+        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+    ) -> Generator[SqliteConnection]:
         """Begin a write transaction: commits at exit, rolls back on any error.
 
         A commit that is not `durable` survives the process but not a power cut, until the next durable one: it does not
@@ -174,6 +192,7 @@ class SqliteDatabase(Database):
                 try:
                     schema_sqlite.check_schema(self._writer)
                     newest = self._check_sequence()
+                    self._writer.before = self._writer.change = newest or 0
                     yield self._writer
                     is_due = self._commit(newest)
                 except BaseException:
@@ -284,6 +303,8 @@ class SqliteDatabase(Database):
 
     def _commit(self, newest_before: int | None) -> bool:
         """Commit into files that are sound; return True where a checkpoint is due."""
+        if self._writer.change != self._writer.before:
+            self._writer.execute("UPDATE sequence SET value = ?", (self._writer.change,))
         newest = self._check_sequence()
         refuse(self._witness.fault(), self.path)
         index = self._witness.index()

@@ -7,9 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.text import Vectors
-from mcp_memory.stores.records.database import Connection, Database, Row, meta, newest_change
+from mcp_memory.stores.records.database import Connection, Database, Row, Write, meta
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.transaction import advance, refuse_other_dimensions
+
+MadeVectors = Mapping[tuple[str, int], "Vectors | None"]
+"""Vectors by the id of their record and the change that it had; None where its text has none."""
 
 
 class SqlEmbeddingQueue:
@@ -38,16 +41,14 @@ class SqlEmbeddingQueue:
         hidden = json.dumps(sorted(where.hidden_branches) if where else [])
         return self._database.rows("count_awaiting", {"scopes": scopes, "hidden": hidden})[0][0]
 
-    def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
-        with self._database.write() as connection:
-            done = [key for key, rows in vectors.items() if _add(connection, embedder, key, rows)]
-            if meta(connection, "embedder") not in (None, embedder):
-                return  # Of the next embedder: nothing is told before it is adopted.
-            connection.run_each("have_vectors", [(record_id,) for record_id, _ in done])
-            if added := [key[0] for key in done if vectors[key] is not None]:
-                # Refusals alone do not set the store's embedder.
-                connection.run("put_meta", ("embedder", embedder))
-                advance(connection, added)
+    def add_vectors(self, embedder: str, vectors: MadeVectors) -> None:
+        for partition, some in self._parted(vectors).items():
+            with self._database.write(partition=partition) as connection:
+                _add_all(connection, embedder, some)
+
+    def _parted(self, vectors: MadeVectors) -> Mapping[str | None, MadeVectors]:
+        """Return what one write each adds, by its partition; None for all of them."""
+        return {None: vectors}
 
     def count_refused(self, embedder: str) -> int:
         return self._database.rows("count_refused", (embedder,))[0][0]
@@ -61,12 +62,11 @@ class SqlEmbeddingQueue:
         with self._database.write() as connection:
             if _lacks(connection, embedder):
                 return False
-            change = newest_change(connection) + 1
+            change = connection.next_change()
             connection.run("put_meta", ("embedder", embedder))
             connection.run("none_awaits_vectors")
             connection.run("drop_other_vectors", (embedder,))
             connection.run("touch_all_changes", (change,))
-            connection.run("put_newest_change", (change,))
             connection.run("touch_all_partitions", {"newest": change, "last_write": connection.mark})
             return True
 
@@ -77,6 +77,18 @@ def _texts(rows: Sequence[Row]) -> Sequence[tuple[str, int, str]]:
 
 def _lacks(connection: Connection, embedder: str) -> bool:
     return connection.run("lacking", (embedder,)).fetchone() is not None
+
+
+def _add_all(connection: Write, embedder: str, vectors: MadeVectors) -> None:
+    done = [key for key, rows in vectors.items() if _add(connection, embedder, key, rows)]
+    known = meta(connection, "embedder")
+    if known not in (None, embedder):
+        return  # Of the next embedder: nothing is told before it is adopted.
+    connection.run_each("have_vectors", [(record_id,) for record_id, _ in done])
+    if added := [key[0] for key in done if vectors[key] is not None]:
+        if known is None:  # Refusals alone do not set the store's embedder.
+            connection.run("put_meta", ("embedder", embedder))
+        advance(connection, added)
 
 
 def _add(connection: Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import partition_of
-from mcp_memory.stores.records.database import Connection
+from mcp_memory.stores.records.database import Connection, Write
 
 
 @dataclass(slots=True)
@@ -54,8 +54,9 @@ class PartitionTally:
         every = sorted(self._changed.items())
         return [(name, each.records, each.bytes) for name, each in every if each.records > 0 or each.bytes > 0]
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: Write) -> None:
         """Note it, partition by partition in their order; call it once, at the end of the write."""
+        assert not any(map(connection.hold, self._changed)), "A write changes what it holds alone."
         connection.run_each(
             "put_partition",
             [

@@ -10,7 +10,7 @@ from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFo
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import partition_of, scope_key
 from mcp_memory.errors import Conflict, NotFound
-from mcp_memory.stores.records.database import Connection, Cursor, Database, newest_change
+from mcp_memory.stores.records.database import NO_PARTITION, Connection, Cursor, Database, Write
 from mcp_memory.stores.records.partitions import PartitionTally
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 from mcp_memory.stores.records.transaction import advance
@@ -50,7 +50,7 @@ class SqlProjects:
         noted = asdict(folder) | paths
         known = self._database.rows("project_folder_mark", noted)
         if not known or known[0]["mark"] != folder.mark:
-            with self._database.write(durable=False) as connection:
+            with self._database.write(durable=False, partition=NO_PARTITION) as connection:
                 connection.run("note_project_folder", noted)
 
     def is_used(self, namespace: str) -> bool:
@@ -72,7 +72,7 @@ class SqlProjects:
 class _Move:
     """Moves all that is of one namespace to another, in the open transaction."""
 
-    def __init__(self, connection: Connection, old: str, new: str) -> None:
+    def __init__(self, connection: Write, old: str, new: str) -> None:
         self._db = connection
         self._names = {"old": old, "new": new}
 
@@ -123,7 +123,7 @@ class _Move:
 
     def _count_moved(self) -> None:
         """Count all that the old partition held in the new one."""
-        change, tally = newest_change(self._db), PartitionTally()
+        change, tally = self._db.next_change(), PartitionTally()
         held = self._run("size_of_partition", (partition_of(self._shared("old")),)).fetchone()
         records, size = held or (0, 0)
         tally.note(self._shared("old"), change, -records, -size)
@@ -150,9 +150,7 @@ class _Move:
 
     def _numbered(self) -> dict[str, str | int]:
         """Return the two names, and the number of a new change."""
-        change = newest_change(self._db) + 1
-        self._db.run("put_newest_change", (change,))
-        return {**self._names, "change": change}
+        return {**self._names, "change": self._db.next_change()}
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Cursor:
         return self._db.run(name, parameters)

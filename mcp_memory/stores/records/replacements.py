@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Trigger, role_of
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
-from mcp_memory.stores.records.database import Connection, Cursor, newest_change
+from mcp_memory.stores.records.database import Connection, Cursor, Write
 from mcp_memory.stores.records.partitions import PartitionTally
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))
@@ -20,9 +20,10 @@ _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers",
 class SqlLogWriter:
     """Implements `LogWriter` on a connection whose transaction has begun, and numbers the transaction's changes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Write) -> None:
         self._db = connection
-        self._change = self._start = newest_change(connection)
+        self._change = 0
+        """The number of the newest change of this write."""
         self._tally = PartitionTally()
 
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
@@ -131,7 +132,7 @@ class SqlLogWriter:
         return self._db.run(name, parameters)
 
     def _next_change(self) -> int:
-        self._change += 1
+        self._change = self._db.next_change()
         return self._change
 
 

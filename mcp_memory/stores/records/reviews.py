@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from mcp_memory.domain.model.reviews import Review, ReviewKind
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.stores.records.database import Connection, Database, Row, meta
+from mcp_memory.stores.records.database import NO_PARTITION, Connection, Database, Row, meta
 
 _LOOKED_AT = "reviewed"
 """Name in `meta` of the newest change that upkeep has looked at."""
@@ -52,7 +52,7 @@ class SqlReviews:
             return int(meta(connection, _LOOKED_AT) or 0)
 
     def note_looked_at(self, change: int) -> None:
-        with self._database.write(durable=False) as connection:
+        with self._database.write(durable=False, partition=NO_PARTITION) as connection:
             connection.run("put_meta", (_LOOKED_AT, str(change)))
 
     def _read(self, rows: Sequence[Row]) -> Sequence[Review]:

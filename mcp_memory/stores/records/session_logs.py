@@ -23,7 +23,7 @@ from mcp_memory.ports.session_logs import (
     SaidEntry,
     StandIn,
 )
-from mcp_memory.stores.records.database import Connection, Database, Row
+from mcp_memory.stores.records.database import NO_PARTITION, Connection, Database, Row
 from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.write_checks import refuse_renamed
 
@@ -121,7 +121,7 @@ class SqlSessionLogs:
     def _keep(self, caller: Caller, write: Callable[[Connection], object]) -> None:
         """Write telemetry, which may be lost: wait not long, and log where the store is away."""
         try:
-            with self._database.write(TELEMETRY_PATIENCE_SECONDS, durable=False) as connection:
+            with self._database.write(TELEMETRY_PATIENCE_SECONDS, durable=False, partition=NO_PARTITION) as connection:
                 refuse_renamed(connection, caller)
                 write(connection)
         except StoreUnavailable as error:

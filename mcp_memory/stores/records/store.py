@@ -16,7 +16,7 @@ from mcp_memory.domain.memory.erased_text import ErasedMarks
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, scope_key, session_key
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, partition_of, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import Columns, IndexPart, Place, RecordChange, TaskLink
@@ -25,7 +25,14 @@ from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelati
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlTokens
-from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot, Row, meta
+from mcp_memory.stores.records.database import (
+    NO_PARTITION,
+    WRITE_PATIENCE_SECONDS,
+    Database,
+    DatabaseSnapshot,
+    Row,
+    meta,
+)
 from mcp_memory.stores.records.embedding_queue import SqlEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
 from mcp_memory.stores.records.projects import SqlProjects
@@ -92,8 +99,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         self._clock = clock
 
     @contextmanager
-    def write(self, by: Caller | None = None, reason: str = "", *, patiently: bool = True) -> Generator[SqlTransaction]:
-        with self._database.write(WRITE_PATIENCE_SECONDS if patiently else 0) as connection:
+    def write(
+        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True, alone: bool = False
+    ) -> Generator[SqlTransaction]:
+        patience = WRITE_PATIENCE_SECONDS if patiently else 0
+        partition = None if by is None or alone else self._partition_of(by)
+        with self._database.write(patience, partition=partition) as connection:
             refuse_renamed(connection, by)
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
@@ -101,9 +112,13 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             if by:  # Upkeep is nobody's.
                 refuse_beyond_quota(connection, transaction.grown)
             if by and by.call:
-                note_call(connection, by.call, transaction.made, self._clock())
+                note_call(connection, by.call, [*transaction.made], self._clock())
         if by and by.call:
             by.call.is_noted = True
+
+    def _partition_of(self, caller: Caller) -> str | None:
+        """Return the partition that a caller's write locks at its beginning; None for all of them."""
+        return partition_of(caller.scope("shared"))
 
     def refuse_done(self, call: RepeatableCall) -> None:
         with self._database.read() as connection:
@@ -118,6 +133,9 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def revision(self) -> int:
         pinned = self._database.pinned()
         return pinned.revision if pinned else self._database.rows("newest_change")[0][0]
+
+    def progress(self) -> int:
+        return self._rows("progress")[0][0]
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         pinned = self._database.pinned()
@@ -234,12 +252,20 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         with self._database.read() as connection:
             yield from connection.columns(name, asked, ROWS_AT_ONCE, **parts)
 
+    def settled(self) -> int:
+        return self._database.settled()
+
     def has_write(self, mark: str) -> bool:
         return self._database.has_write(mark)
 
     def revisions(self, partitions: Collection[str]) -> Mapping[str, Place]:
-        rows = self._rows("revisions", {"names": json.dumps([*partitions])})
-        return {row["name"]: Place(row["newest"], row["last_write"]) for row in rows}
+        pinned = self._database.pinned()
+        known: dict[str, Place | None] = pinned.places if pinned else {}
+        if unread := [name for name in partitions if name not in known]:
+            rows = self._rows("revisions", {"names": json.dumps(unread)})
+            read = {row["name"]: Place(row["newest"], row["last_write"]) for row in rows}
+            known.update({name: read.get(name) for name in unread})  # At once: requests may share them.
+        return {name: place for name in partitions if (place := known[name])}
 
     def count_changed(self, since: int, partition: str = "") -> int:
         name = "count_changed_in" if partition else "count_changed"
@@ -345,7 +371,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def identity(self) -> str:
         rows = self._rows("get_meta", (IDENTITY,))
         if not rows and not self._database.pinned():
-            with self._database.write() as connection:
+            with self._database.write(partition=NO_PARTITION) as connection:
                 connection.run("add_meta", (IDENTITY, secrets.token_hex(8)))
             rows = self._rows("get_meta", (IDENTITY,))
         return rows[0]["value"] if rows else ""

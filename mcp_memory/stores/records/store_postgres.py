@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from mcp_memory.domain.model.scopes import Caller, partition_of
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports.text import Clock
+from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.embedding_queue import MadeVectors
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.store import SqlRecordStore
 
@@ -48,6 +51,26 @@ class PostgresRecordStore(SqlRecordStore):
     ) -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
         super().__init__(PostgresDatabase(url, migrate_url, upkeep_role), embedder, clock)
+        self._has_embedder = False
+
+    def _partition_of(self, caller: Caller) -> str | None:
+        """Let the first writes of a memory follow each other: all have the same embedder."""
+        return super()._partition_of(caller) if self._knows_embedder() else None
+
+    def _parted(self, vectors: MadeVectors) -> Mapping[str | None, MadeVectors]:
+        if not self._knows_embedder():
+            return {None: vectors}
+        rows = self._rows("scopes_of", {"ids": json.dumps([record_id for record_id, _ in vectors])})
+        scopes: Mapping[str, str] = {row["id"]: row["scope"] for row in rows}
+        parts: dict[str | None, dict[tuple[str, int], Vectors | None]] = {}
+        for key, made in vectors.items():
+            if scope := scopes.get(key[0]):  # Else it was erased meanwhile.
+                parts.setdefault(partition_of(scope), {})[key] = made
+        return parts
+
+    def _knows_embedder(self) -> bool:
+        self._has_embedder = self._has_embedder or bool(self._rows("get_meta", ("embedder",)))
+        return self._has_embedder
 
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)

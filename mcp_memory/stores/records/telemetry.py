@@ -13,7 +13,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.database import NO_PARTITION, Database
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
 from mcp_memory.stores.records.write_checks import refuse_renamed
 
@@ -46,7 +46,7 @@ class SqlTelemetry:
         for record_id, instant in untold.items():
             by_time.setdefault(instant, []).append(record_id)
         try:
-            with self._database.write(patience=0, durable=False) as connection:
+            with self._database.write(0, durable=False, partition=NO_PARTITION) as connection:
                 for instant, ids in by_time.items():
                     connection.run("touch", {"ids": json.dumps(ids), "at": instant})
         except StoreBusy:
@@ -60,7 +60,7 @@ class SqlTelemetry:
         row = {"namespace": caller.namespace, "agent": caller.agent, "id": report.id, "at": at}
         row |= {"report": report_to_json(report)}
         try:
-            with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
+            with self._database.write(CONTEXT_PATIENCE_SECONDS, durable=False, partition=NO_PARTITION) as connection:
                 refuse_renamed(connection, caller)
                 for name in ("put_context", "add_assembly") if anew else ("add_assembly",):
                     connection.run(name, row)

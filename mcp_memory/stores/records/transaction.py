@@ -6,12 +6,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
+from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.graph import aliases_of
-from mcp_memory.domain.model.ids import make_id, number_of
+from mcp_memory.domain.model.ids import make_id
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
-from mcp_memory.domain.model.scopes import Caller, scope_key
+from mcp_memory.domain.model.scopes import Caller, partition_of, scope_key
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
 from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
@@ -19,7 +20,7 @@ from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.ports.transaction import TaskExtent
 from mcp_memory.ports.walls import beyond
-from mcp_memory.stores.records.database import Connection, Row, meta, newest_change
+from mcp_memory.stores.records.database import Connection, Row, Write, meta
 from mcp_memory.stores.records.erasures import UNPURGED, SqlErasures
 from mcp_memory.stores.records.partitions import PartitionTally
 from mcp_memory.stores.records.reviews import get_review, put_review, read_review
@@ -37,20 +38,25 @@ class SqlTransaction(SqlErasures):
     """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
     def __init__(
-        self, connection: Connection, embedder: str, clock: Clock, by: Caller | None = None, reason: str = ""
+        self, connection: Write, embedder: str, clock: Clock, by: Caller | None = None, reason: str = ""
     ) -> None:
         super().__init__(connection)
         self._embedder = embedder
         self._clock = clock
         self._namespace = by.namespace if by else None
+        self._person = by.scope("user") if by else None
         self._by = {"agent": by.agent, "client": by.client, "session_id": by.session_id} if by else {}
         self._reason = reason
-        self.made: list[str] = []
-        """The ids of what this write makes."""
+        self._marks: dict[tuple[str, ...], ErasedMarks] = {}
+        self._met: set[tuple[str, str, str]] = set()
+        self._dimensions = 0
+        """The write reads or does these once, as they hold to its end: five texts ask for them five times."""
+        self.made: dict[str, None] = {}
+        """The ids of what this write makes, in their order."""
 
     @property
     def number(self) -> int:
-        return self._start + 1
+        return self._db.first_change
 
     @property
     def undoable(self) -> int:
@@ -62,25 +68,43 @@ class SqlTransaction(SqlErasures):
         return self._tally.grown
 
     def finish(self) -> None:
-        """Write the sequence and the partitions back, once for all changes of this transaction."""
-        if self._change == self._start:
+        """Note what changed in its partitions, once for all changes of this transaction."""
+        if not self._change:
             return
         if self._namespace is not None:  # Reviews, places and exclusions are the caller's namespace's.
             self._tally.note(scope_key("shared", self._namespace, ""), self._change)
-        self._db.run("put_newest_change", (self._change,))
         self._tally.put(self._db)
 
     def next_id(self, prefix: str) -> str:
-        self.made.append(make_id(prefix, self._next_change()))
-        return self.made[-1]
+        made = make_id(prefix, self._next_change())
+        self.made[made] = None
+        return made
+
+    def erased(self, scopes: Iterable[str]) -> ErasedMarks:
+        asked = tuple(scopes)
+        if asked not in self._marks:
+            self._marks[asked] = super().erased(asked)
+        return self._marks[asked]
+
+    def note_erased(self, records: Iterable[Record], common: Collection[Words], at: Instant) -> None:
+        self._marks.clear()
+        super().note_erased(records, common, at)
+
+    def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
+        self._marks.clear()
+        scopes = [*scopes]
+        self._hold(scopes)
+        super().allow_again(digests, scopes)
 
     def get(self, record_id: str) -> Record | None:
         return self._record("get_record", (record_id,))
 
     def find_text(self, scope: str, digest: str) -> Record | None:
+        self._hold([scope])
         return self._record("find_text", {"scope": scope, "digest": digest})
 
     def find_noted(self, scope: str, digest: str) -> Record | None:
+        self._hold([scope])
         return self._record("find_noted", {"scope": scope, "digest": digest})
 
     def find_corrected(self, scope: str, digest: str) -> Record | None:
@@ -91,7 +115,7 @@ class SqlTransaction(SqlErasures):
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
 
     def replaced_by(self, record_id: str) -> Sequence[Record]:
-        return [record_from_row(row) for row in self._run("replaced_by", (record_id,)).fetchall()]
+        return self._records("replaced_by", (record_id,))
 
     def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
         return versions_of(self._db, record_ids)
@@ -137,23 +161,27 @@ class SqlTransaction(SqlErasures):
         *,
         in_session: bool = True,
     ) -> None:
+        self._hold([record.scope])
         change = self._next_change()
         self._run("insert_record", record_to_columns(record, change))
         self._tally.note_insert(record, change)
         self._run("put_tags", (record.id,))
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        self._put_vectors(record.id, vectors)
+        self._put_vectors(record.id, vectors, is_new=True)
         entities = tuple(entities)
         self._add_found(record, entities, self._link(record, entities, relations))
-        if in_session:
+        if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
+            self._met.add(met)
             at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
             self._run("meet_session", at)
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
     ) -> Record:
+        old = self._at_present(record)
+        self._hold([record.scope])
         change = self._next_change()
-        if old := self._at_present(record):
+        if old:
             record = self._with_version(old, record, change, reason)
             self._tally.note_update(self._db, old, record, change)
         if vectors is not None:
@@ -236,19 +264,21 @@ class SqlTransaction(SqlErasures):
         self._run("put_meta", (UNPURGED, str(self._change)))
 
     def get_review(self, review_id: str) -> Review | None:
-        return get_review(self._db, review_id)
+        found = get_review(self._db, review_id)
+        return get_review(self._db, review_id) if found and self._hold_records(found.record_ids) else found
 
     def reviews_of(self, record_ids: Collection[str]) -> Sequence[Review]:
-        rows = self._run("reviews_of", (json.dumps(list(record_ids)),)).fetchall()
-        return [read_review(self._db, row) for row in rows]
+        return self._reviews("reviews_of", (json.dumps(list(record_ids)),))
 
     def reviews_of_write(self, change: int) -> Sequence[Review]:
-        rows = self._run("reviews_of_write", {"change": change}).fetchall()
-        return [read_review(self._db, row) for row in rows]
+        return self._reviews("reviews_of_write", {"change": change})
 
     def put_review(self, review: Review) -> None:
-        self._next_change()
+        change = self._next_change()
         put_review(self._db, review)
+        if self._namespace is None:  # Who reads the group's records reads it as well.
+            for row in self._run("scopes_of", {"ids": json.dumps(review.record_ids)}).fetchall():
+                self._tally.note(row["scope"], change)
 
     def drop_review(self, review_id: str) -> None:
         self._next_change()
@@ -303,7 +333,7 @@ class SqlTransaction(SqlErasures):
 
     def _with_version(self, old: Record, record: Record, change: int, reason: str) -> Record:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
-        if number_of(record.id) > self._start:
+        if record.id in self.made:
             return record
         before = dict(replaced_values(old, record))
         if before:
@@ -336,21 +366,24 @@ class SqlTransaction(SqlErasures):
             now = self._run("ground_state", {"id": ground_id}).fetchone()
             self._run("note_ground", {"id": ground_id, "state": now["state"], "change": change, "at": self._clock()})
 
-    def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
+    def _put_vectors(self, record_id: str, vectors: Vectors | None, *, is_new: bool = False) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
         if vectors is None:
             self._run("await_vectors", (record_id,))
             return
-        self._run("delete_vectors", (record_id,))
-        known = meta(self._db, "embedder")
-        if known is None:
-            self._run("put_meta", ("embedder", self._embedder))
-        elif known != self._embedder:
-            raise EmbedderMismatch(embedder_mismatch(known, self._embedder))
-        refuse_other_dimensions(self._db, self._embedder, vectors)
+        if not is_new:
+            self._run("delete_vectors", (record_id,))
+            self._run("have_vectors", (record_id,))
+        if vectors.shape[1] != self._dimensions:
+            known = meta(self._db, "embedder")
+            if known is None:
+                self._run("put_meta", ("embedder", self._embedder))
+            elif known != self._embedder:
+                raise EmbedderMismatch(embedder_mismatch(known, self._embedder))
+            refuse_other_dimensions(self._db, self._embedder, vectors)
+            self._dimensions = vectors.shape[1]
         blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
         self._run("put_vectors", blob)
-        self._run("have_vectors", (record_id,))
 
     def _mention(self, record: Record, entity: Entity) -> int:
         columns = {
@@ -437,8 +470,32 @@ class SqlTransaction(SqlErasures):
         return names[key]
 
     def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
-        row = self._run(name, parameters).fetchone()
-        return record_from_row(row) if row else None
+        return next(iter(self._records(name, parameters)), None)
+
+    def _records(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Record]:
+        """Read records that the write may change: as they are once no other write can change them."""
+        found = [record_from_row(row) for row in self._run(name, parameters).fetchall()]
+        if self._hold([record.scope for record in found]):
+            found = [record_from_row(row) for row in self._run(name, parameters).fetchall()]
+        return found
+
+    def _reviews(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Review]:
+        found = [read_review(self._db, row) for row in self._run(name, parameters).fetchall()]
+        if self._hold_records([each for review in found for each in review.record_ids]):
+            found = [read_review(self._db, row) for row in self._run(name, parameters).fetchall()]
+        return found
+
+    def _hold_records(self, record_ids: Sequence[str]) -> bool:
+        if self._person is None or not record_ids:
+            return False
+        return self._hold([row["scope"] for row in self._run("scopes_of", {"ids": json.dumps(record_ids)}).fetchall()])
+
+    def _hold(self, scopes: Collection[str]) -> bool:
+        """Hold the person's partition too, where one of the scopes is theirs: other namespaces may write it.
+
+        Returns True where it was not held before: whatever was read of it may have changed.
+        """
+        return self._person is not None and self._person in scopes and self._db.hold(partition_of(self._person))
 
 
 def _is_said(entity: Entity, properties: Mapping[str, object] | None) -> bool:
@@ -467,11 +524,9 @@ def _by_record(rows: Iterable[Row]) -> Mapping[str, Sequence[Version]]:
     return found
 
 
-def advance(connection: Connection, record_ids: Sequence[str]) -> None:
+def advance(connection: Write, record_ids: Sequence[str]) -> None:
     """Give each of the records the next change number, so that every index reads it again."""
-    first = newest_change(connection) + 1
-    connection.run_each("touch_change", list(enumerate(record_ids, first)))
-    connection.run("put_newest_change", (first + len(record_ids) - 1,))
+    connection.run_each("touch_change", [(connection.next_change(), record_id) for record_id in record_ids])
     tally = PartitionTally()
     tally.note_touched(connection, record_ids)
     tally.put(connection)

@@ -31,7 +31,7 @@ from mcp_memory.ports.transfer import (
     WholeRecord,
     WholeReplacement,
 )
-from mcp_memory.stores.records.database import Connection, Database, Row, newest_change
+from mcp_memory.stores.records.database import Connection, Database, Row, Write
 from mcp_memory.stores.records.reviews import put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
@@ -152,9 +152,8 @@ _PLAIN: Mapping[type, str] = {
 
 
 class _Entering:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Write) -> None:
         self._db = connection
-        self._change = newest_change(connection)
         self._newest = 0
         self._namespaces: dict[str, str] = {}
         """Namespaces of the tasks so far: a place or parent must be an earlier task of the same project."""
@@ -185,7 +184,7 @@ class _Entering:
 
         Their dates stay, so that the same bytes leave again.
         """
-        self._db.run("raise_sequence", (max(self._change, self._newest),))
+        self._db.skip_changes(self._newest)
         self._run("fill_partitions", {"last_write": self._db.mark})
         row = self._db.run("newest_row").fetchone()[0]
         self._run("put_meta", (ENTERED, f"{self._newest} {row} {at}"))
@@ -286,8 +285,7 @@ class _Entering:
         self._newest = max(self._newest, number)
 
     def _next_change(self) -> int:
-        self._change += 1
-        return self._change
+        return self._db.next_change()
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
         self._db.run(name, parameters)

@@ -33,7 +33,7 @@ ZOE = Caller(namespace='the"re,}', agent="zoe", session_id="day", person="zoe")
 """Of another tenant, whose name would end a list that is written carelessly."""
 WITHOUT_WALLS = frozenset(
     "calls_done commits confirmations covered departures files folders former_namespaces grounds meta partitions"
-    " project_folders quotas review_records schema sequence tokens tombstones undone_summaries unembedded".split()
+    " project_folders quotas review_records schema tokens tombstones undone_summaries unembedded".split()
 )
 """Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 CONDITION = re.compile(
@@ -130,7 +130,7 @@ def test_with_the_filter_taken_out_nothing_of_others_is_found(memory: App, monke
     def unfiltered(name: str, parts: tuple[tuple[str, str], ...] = ()) -> str:
         return CONDITION.sub("TRUE", original(name, parts))
 
-    monkeypatch.setattr("mcp_memory.stores.records.database_postgres.postgres_statement", unfiltered)
+    monkeypatch.setattr("mcp_memory.stores.records.postgres_connection.postgres_statement", unfiltered)
     monkeypatch.setitem(where_clause._CLAUSES, "scopes", ("TRUE", lambda where: json.dumps(where.scopes)))  # pyright: ignore[reportPrivateUsage]
     assert "scope" not in where_clauses(RecordFilter(scopes=("a", "b")))[0]["where"]
     with beyond():

@@ -39,5 +39,17 @@ SELECT name, max(change), '', sum(records), sum(bytes) FROM (
     SELECT 'namespace/' || namespace, change, 0, 0 FROM tasks
 ) AS every GROUP BY name;
 
+CREATE INDEX partitions_by_newest ON partitions (newest);
+
+-- Numbers are taken under the lock of a partition's row, which is held to the commit: within a partition they grow in the
+-- order of commits. What was rolled back leaves a gap.
+CREATE SEQUENCE changes;
+SELECT setval('changes', value + 1, FALSE) FROM sequence;
+DROP TABLE sequence;
+
+-- A mark is looked up by itself, and by the partitions that it was the last write of.
+ALTER TABLE commits DROP COLUMN change;
+CREATE INDEX commits_by_age ON commits (at);
+
 -- A version that does not keep the partitions may not write any more.
 UPDATE schema SET number = 2, oldest = 2;

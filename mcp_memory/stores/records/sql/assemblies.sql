@@ -21,6 +21,8 @@ SELECT created_at, report FROM (
 
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
+-- postgres
+DELETE FROM contexts WHERE ctid IN (SELECT ctid FROM contexts WHERE created_at < ? FOR UPDATE SKIP LOCKED);
 
 -- name: add_assembly
 -- What the account does not say stays NULL, and counts for nothing.
@@ -36,6 +38,8 @@ INSERT INTO assemblies (
 
 -- name: prune_assemblies
 DELETE FROM assemblies WHERE at < ?;
+-- postgres
+DELETE FROM assemblies WHERE ctid IN (SELECT ctid FROM assemblies WHERE at < ? FOR UPDATE SKIP LOCKED);
 
 -- name: assembly_figures
 SELECT count(*) AS contexts, avg(relevance) AS relevance, avg(utilisation) AS utilisation,

@@ -17,9 +17,14 @@ ORDER BY 1;
 
 -- name: newest_change
 SELECT value FROM sequence;
+-- postgres
+SELECT coalesce(max(newest), 0) AS value FROM partitions;
 
--- name: put_newest_change
-UPDATE sequence SET value = ?;
+-- name: progress
+-- In PostgreSQL the newest change of all may have been committed before another one's.
+SELECT value FROM sequence;
+-- postgres
+SELECT coalesce(sum(newest), 0) AS value FROM partitions;
 
 -- name: every_tombstone
 SELECT id FROM tombstones;

@@ -27,6 +27,9 @@ SELECT name, max(change), :last_write, sum(records), sum(bytes) FROM (
 -- The newest changes of some records, by scope.
 SELECT r.scope, max(r.change) AS newest FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value GROUP BY r.scope;
 
+-- name: scopes_of
+SELECT r.id, r.scope FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value;
+
 -- name: depart
 INSERT INTO departures (partition, id, change) VALUES (:partition, :id, :change)
 ON CONFLICT (partition, id) DO UPDATE SET change = excluded.change;

@@ -323,6 +323,8 @@ ON CONFLICT (namespace, agent, session_id) DO UPDATE SET tokens = excluded.token
 
 -- name: prune_pass_runs
 DELETE FROM pass_runs WHERE at < ?;
+-- postgres
+DELETE FROM pass_runs WHERE ctid IN (SELECT ctid FROM pass_runs WHERE at < ? FOR UPDATE SKIP LOCKED);
 
 -- name: tally_passes
 SELECT name, count(*) FILTER (WHERE ran <> 0) AS ran, count(error) AS failed, sum(milliseconds) AS milliseconds,

@@ -138,9 +138,6 @@ WHERE id = :id AND namespace = :namespace AND agent = :agent AND session_id = :s
 -- name: enter_undone_summary
 INSERT INTO undone_summaries (record_id, source_id) VALUES (:record_id, :source_id);
 
--- name: raise_sequence
-UPDATE sequence SET value = max(value, ?);
-
 -- name: newest_row
 SELECT coalesce(max(row), 0) FROM records;
 
