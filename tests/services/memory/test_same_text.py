@@ -55,8 +55,8 @@ def stored(app: App) -> list[str]:
     return sorted(each.scope for each in records if each.text == TEXT)
 
 
-def pieces(app: App) -> list[Origin | Piece]:
-    return [*app.moving.leave()]
+def pieces(app: App) -> list[Piece]:
+    return [piece for piece in app.moving.leave() if not isinstance(piece, Origin)]
 
 
 def test_it_stays_in_each_scope(open_one: Callable[[], App], clock: Clock) -> None:
