@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, partitions_of
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.ports.changes import newest_of
+from mcp_memory.ports.walls import beyond
 from mcp_memory.projects import read_project
 from mcp_memory.settings import at_work, working_for
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
@@ -449,6 +450,7 @@ class App(Wiring):
             self._working_for,
         )
 
+    @beyond()
     def keep_up(self, *, maintains: bool = True) -> bool:
         """Take one small step of background work; return False where none is due. Raises StoreUnavailable.
 
@@ -489,12 +491,14 @@ class App(Wiring):
             self._look_again_at = self._clock() + min(60 * self.settings.maintain_minutes, LOOKS_APART_SECONDS)
         return is_busy
 
+    @beyond()
     def warm_lists(self) -> None:
         """Load what lists of records take, which is a small part of `warm`: neither models nor vocabularies."""
         _ = self._recall
         with self.follower.snapshot():
             self.filters.passing(RecordFilter(scopes=()))
 
+    @beyond()
     def warm_search(self) -> None:
         """Load what a search takes: the model, the indexes, and vectors that a few records lack.
 
@@ -514,6 +518,7 @@ class App(Wiring):
         with contextlib.suppress(StoreUnavailable):
             self.reindex.catch_up()  # A batch: what hooks have stored since, which words alone would find.
 
+    @beyond()
     def warm(self) -> None:
         """Load what is slow: what a search takes, detectors, dates, what storing and assembling take.
 

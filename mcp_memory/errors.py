@@ -27,6 +27,10 @@ class Conflict(McpMemoryError):
     """The request is well formed, but the present state does not allow it."""
 
 
+class QuotaReached(Conflict):
+    """A project or a person has as much, or asks as often, as it may; nothing was stored."""
+
+
 class CallDone(McpMemoryError):
     """A repeated call was done before; its answer was lost. `made` are the ids of what it made then."""
 

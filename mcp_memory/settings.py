@@ -218,6 +218,9 @@ class Settings(BaseSettings):
     migrate_url: SecretStr | None = None
     """The same database for a role that may change its tables, reached without a pooler; by default as above;
     environment only."""
+    upkeep_role: _Name | None = None
+    """The role there that reads the memory as a whole; with it, each request reads its own scopes alone, by row-level
+    security (docs/postgres.md); by default there are no such walls."""
     namespace: _Name | None = None
     """The project whose memory is used; by default that of the folder (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []

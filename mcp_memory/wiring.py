@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.client_windows import ClientWindows
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.access.projects import Projects
+    from mcp_memory.services.access.quotas import Quotas
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
@@ -196,6 +197,13 @@ class Wiring:
         from mcp_memory.services.access.folder_trust import Trust
 
         return Trust(self.records.folders(), self.records.projects(), self._clock)
+
+    @made_once
+    def quotas(self) -> Quotas:
+        """Quotas of projects and persons."""
+        from mcp_memory.services.access.quotas import Quotas
+
+        return Quotas(self.records.quotas(), self._clock)
 
     @made_once
     def projects(self) -> Projects:
@@ -701,7 +709,8 @@ def record_store(settings: Settings, embedder: str, clock: Clock) -> SqlRecordSt
             "MCP_MEMORY_DATABASE_URL needs the extra `postgres`; install `mcp-memory-stack[postgres]`."
         ) from error
     migrate_url = settings.migrate_url.get_secret_value() if settings.migrate_url else ""
-    return PostgresRecordStore(settings.database_url.get_secret_value(), embedder, clock, migrate_url)
+    address = settings.database_url.get_secret_value()
+    return PostgresRecordStore(address, embedder, clock, migrate_url, settings.upkeep_role or "")
 
 
 def memory_exists(settings: Settings) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from collections.abc import Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -65,6 +68,41 @@ def expand(address: str) -> None:
     """Do what the first half of an upgrade does: add a column to each table, a table and an index; remove nothing."""
     with psycopg.connect(address) as connection:
         connection.execute(_EXPAND.encode())
+
+
+@cache
+def _make_roles() -> None:
+    """Make the roles that walls take, as docs/postgres.md says."""
+    roles, _ = _documented()
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        for line in roles.splitlines():
+            if "DATABASE" not in line:
+                connection.execute(line.encode())
+
+
+def _documented() -> list[str]:
+    page = Path(__file__).parent.parent / "docs" / "postgres.md"
+    return re.findall(r"^```sql\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def walled_database(of: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the settings of a memory that has walls around each request, and the address of whom none holds.
+
+    It is empty, or a copy of another one.
+    """
+    _make_roles()
+    url, name = _server(), f"memory_{next(_numbers)}"
+    template = urlsplit(of["owner_url"]).path[1:] if of else "template0"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} OWNER memory_migrate TEMPLATE {template}".encode())
+    address = _address(url, name)
+    if of is None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(_documented()[1].encode())
+    serving, migrating = (address.replace("//postgres@", f"//memory_{role}@") for role in ("serve", "migrate"))
+    return {
+        "database_url": serving, "migrate_url": migrating, "upkeep_role": "memory_upkeep", "owner_url": address,
+    }  # fmt: skip
 
 
 def stop() -> None:

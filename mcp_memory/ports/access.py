@@ -1,4 +1,4 @@
-"""Access to a memory: tokens of HTTP clients, folders trusted with a namespace, locks of live windows."""
+"""Access to a memory: tokens of HTTP clients, folders trusted with a namespace, quotas, locks of live windows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.model.projects import FormerName, MovedProject, ProjectFolder, TrustedFolder
+from mcp_memory.domain.model.quotas import Quota
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 
@@ -127,6 +128,30 @@ class ProjectStore(Protocol):
             NotFound: the old one holds nothing.
             Conflict: the new one holds something, and the move does not merge.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Counts what a partition holds: its records, and the bytes of their texts in UTF-8."""
+
+    records: int = 0
+    bytes: int = 0
+
+
+class QuotaStore(Protocol):
+    """Keeps quotas for all processes of the memory. Any method raises StoreUnavailable."""
+
+    def quotas(self) -> Sequence[Quota]:
+        """Return every quota by its partition's name."""
+        ...
+
+    def put(self, quota: Quota) -> None:
+        """Set the quota of a partition; one without limits is dropped."""
+        ...
+
+    def used(self, partition: str) -> Usage:
+        """Return what the partition holds now."""
         ...
 
 

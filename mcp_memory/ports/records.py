@@ -355,6 +355,10 @@ class StoreUpkeep(Protocol):
         """Return True where erased text may still be in the store's files."""
         ...
 
+    def erased_remains(self) -> str:
+        """Say, for people, where bytes of what was erased may still be, and until when; "" where they are nowhere."""
+        ...
+
     def backup(self, target: str) -> None:
         """Write a consistent copy to a new file while other processes write."""
         ...

@@ -10,7 +10,7 @@ import pytest
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from tests.conftest import NOON
 from tests.scopes.planting import Found, plant
-from tests.scopes.worlds import LOCAL, WITH_TOKEN, Pair, Who, copied, opened
+from tests.scopes.worlds import BEHIND_WALLS, LOCAL, WITH_TOKEN, Pair, Who, copied, opened
 
 FILLED_AT = NOON + 3_600
 
@@ -23,7 +23,11 @@ def no_file_of_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
-@pytest.fixture(scope="session", params=[LOCAL, WITH_TOKEN], ids=lambda who: who.name)
+@pytest.fixture(
+    scope="session",
+    params=[LOCAL, WITH_TOKEN, *(pytest.param(who, marks=pytest.mark.long) for who in BEHIND_WALLS)],
+    ids=lambda who: who.name,
+)
 def who(request: pytest.FixtureRequest) -> Who:
     """Who asks."""
     return request.param

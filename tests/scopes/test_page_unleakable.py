@@ -1,4 +1,7 @@
-"""What another scope holds changes no page either: not a word, an id, a count or an order."""
+"""What another scope holds changes no page either: not a word, an id, a count or an order.
+
+Behind walls it is asked again, which takes long (`pytest.mark.long`).
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,8 @@
 """What another scope holds changes no answer: not a word, an id, a count, an order or an error.
 
 Every answer is compared with that of a memory which differs in nothing but what the asker may not see.
+
+Behind walls it is asked again, which takes long (`pytest.mark.long`).
 """
 
 import json

@@ -11,10 +11,12 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -26,8 +28,10 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.identity import asking as caller_of_message
 from mcp_memory.entrypoints.server.mcp_server import build_server
+from mcp_memory.ports.walls import beyond, within
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records import FILE_NAME
+from tests.postgres import walled_database
 
 FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directory", "unembedded", "says"})
 """Of the file, and of this process and machine."""
@@ -44,6 +48,8 @@ class Who:
     name: str
     settings: Mapping[str, Any]
     visitor: RequestSender | None = None
+    has_walls: bool = False
+    """True where the memories are in PostgreSQL, which holds each message to its scopes as well."""
 
     @property
     def person(self) -> str:
@@ -66,6 +72,7 @@ WITH_TOKEN = Who(
         session="day",
     ),
 )
+BEHIND_WALLS = tuple(replace(who, name=f"{who.name}, behind walls", has_walls=True) for who in (LOCAL, WITH_TOKEN))
 
 
 @dataclass(kw_only=True)
@@ -91,16 +98,32 @@ class World:
     def me(self) -> Caller:
         """The asker, as tools see it."""
         with self.who.at_work():
-            return caller_of_message(self.app)
+            return copy_context().run(caller_of_message, self.app)
 
     def rows(self, sql: str, *values: object) -> list[tuple[object, ...]]:
+        if self.who.has_walls:
+            with psycopg.connect(address_in(self.folder)["owner_url"]) as connection:
+                return connection.execute(sql.encode(), values or None).fetchall()
         with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection:
             return connection.execute(sql, values).fetchall()
 
     def number(self) -> int:
         return self.app.records.revision()
 
-    def skip_to(self, number: int) -> None:
+    def taken(self) -> int:
+        """The last number that a write has taken; PostgreSQL gives several at once."""
+        return int(str(self.rows("SELECT last_value FROM changes")[0][0])) if self.who.has_walls else self.number()
+
+    def skip_to(self, number: int, taken: int) -> None:
+        if self.who.has_walls:
+            with psycopg.connect(address_in(self.folder)["owner_url"]) as connection:
+                connection.execute("SELECT setval('changes', %s)", (taken,))
+                connection.execute(
+                    "INSERT INTO partitions VALUES ('namespace/elsewhere', %s, '', 0, 0)"
+                    " ON CONFLICT (name) DO UPDATE SET newest = excluded.newest",
+                    (number,),
+                )
+            return
         with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection, connection:
             connection.execute("UPDATE sequence SET value = ?", (number,))
 
@@ -126,24 +149,35 @@ class Pair:
         self.align()
 
     def align(self) -> None:
-        number = max(world.number() for world in self)
+        number, taken = (max(each) for each in zip(*((world.number(), world.taken()) for world in self), strict=True))
         for world in self:
-            if world.number() != number:
-                world.skip_to(number)
+            if (world.number(), world.taken()) != (number, taken):
+                world.skip_to(number, taken)
 
     def later(self, seconds: float) -> None:
         for world in self:
             world.clock.now += seconds
 
 
+def address_in(folder: Path) -> dict[str, str]:
+    """The settings of the database that a folder stands for."""
+    file = folder / "address.json"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(walled_database()))
+    return json.loads(file.read_text())
+
+
 @contextmanager
 def opened(folder: Path, embedder: MiniLMEmbedder, now: float, who: Who, **chosen: object) -> Generator[Pair]:
     """Both memories, in `folder/full` and `folder/bare`, as one process has them."""
-    with ExitStack() as stack:
+    with ExitStack() as stack, beyond():  # What tests do here by themselves is no message.
         worlds: list[World] = []
         for name in ("full", "bare"):
             clock = Clock(now=now)
-            settings = load_settings(data_dir=folder / name, semantic_store="exact", **{**who.settings, **chosen})
+            there = address_in(folder / name) if who.has_walls else {}
+            given = {**who.settings, **{key: there[key] for key in there if key != "owner_url"}, **chosen}
+            settings = load_settings(data_dir=folder / name, semantic_store="exact", **given)
             app = open_app(settings, clock, embedder)
             stack.callback(app.close)
             worlds.append(World(folder=folder / name, app=app, clock=clock, who=who))
@@ -154,6 +188,8 @@ def copied(template: Path, folder: Path) -> Path:
     """Both memories once more, to be changed."""
     for name in ("full", "bare"):
         shutil.copytree(template / name, folder / name)
+        if (file := folder / name / "address.json").exists():
+            file.write_text(json.dumps(walled_database(of=address_in(folder / name))))
     return folder
 
 
@@ -191,7 +227,11 @@ def asking(world: World) -> Generator[Asker]:
     """A client of the SDK, in memory. What fails in the block is raised as it is, not in a group of the client's."""
     failure: BaseException | None = None
     client = Client(build_server(world.app))
-    with world.who.at_work(), start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
+    with ExitStack() as stack:
+        stack.enter_context(world.who.at_work())
+        with within(None):  # A message says by itself whose it is.
+            portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(portal.wrap_async_context_manager(client))
         try:
             yield Asker(client, portal)
         except BaseException as error:  # noqa: BLE001 - raised again below

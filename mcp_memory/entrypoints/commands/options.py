@@ -18,6 +18,7 @@ from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
 from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.ports.walls import beyond
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -111,7 +112,7 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
     client = client_at_work()
     whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
-    with whose as memory:
+    with whose as memory, beyond():  # Who has the memory's files may do anything with them.
         try:
             yield memory
         except (ValueError, LookupError, TypeError) as error:

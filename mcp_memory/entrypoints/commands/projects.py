@@ -1,5 +1,6 @@
-"""Commands over whole projects: list them, rename one, merge two."""
+"""Commands over whole projects: list them, rename one, merge two, limit what one may store."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,12 +9,15 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.console import output
 from mcp_memory.entrypoints.commands.options import AsJson, over_memory
+from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcp_memory.app import App
     from mcp_memory.domain.model.projects import MovedProject
 
-projects = typer.Typer(name="projects", help="Show the projects that hold records, rename one, or merge two.")
+projects = typer.Typer(name="projects", help="Show the projects that hold records, rename, merge or limit them.")
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project, as `projects` shows it.")]
 
 
@@ -72,6 +76,43 @@ def merge_projects(
     """
     moved = memory.projects.merge(old, new)
     _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}).")
+
+
+@projects.command("quota")
+@over_memory("namespace", "agent")
+def limit_project(
+    memory: "App",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The project. All quotas are shown.")] = None,
+    records: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most records that it may hold.")] = None,
+    text_bytes: Annotated[
+        int | None, typer.Option("--bytes", metavar="N", min=0, help="The most bytes of text that it may hold.")
+    ] = None,
+    calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most calls a minute over HTTP.")] = None,
+    is_person: Annotated[bool, typer.Option("--person", help="NAME is a person, not a project.")] = False,
+    drops: Annotated[bool, typer.Option("--none", help="Drop its limits, but for those that are named.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Limit what a project may store, and how often a minute it may be called; limits that are not named stay.
+
+    Nothing that is stored already is lost. A call that would go beyond is told which limit it met.
+    """
+    chosen = {"records": records, "bytes": text_bytes, "calls": calls}
+    given = {what: most for what, most in chosen.items() if most is not None}
+    if given or drops:
+        if name is None:
+            raise InvalidRequest("Name the project whose limits these are.")
+        memory.quotas.limit(name, given, is_person=is_person, drops=drops)
+    known: list[dict[str, Json]] = [
+        {**asdict(quota), "used_records": used.records, "used_bytes": used.bytes} for quota, used in memory.quotas.all()
+    ]
+    output(as_json, known, *(map(_quota_line, known) if known else ("No project has a quota.",)))
+
+
+def _quota_line(quota: "Mapping[str, Json]") -> str:
+    limited = [what for what in ("records", "bytes") if quota[what] is not None]
+    told = [f"{quota[f'used_{what}']} of {quota[what]} {what}" for what in limited]
+    told += [f"{quota['calls']} calls a minute"] if quota["calls"] is not None else []
+    return visible(f"{quota['partition']}: {', '.join(told)}")
 
 
 def _tell(moved: "MovedProject", old: str, new: str, as_json: bool, line: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, SessionNotes
 from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports.walls import stay_within
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
@@ -116,6 +117,7 @@ class HookCall:
         Where the settings name a session, that one counts, for the server too.
         """
         caller = self.visitor or self.app.caller(client=CLIENT, seat=self.seat)
+        stay_within(caller.scopes)
         if caller.named_session:
             return caller
         beside = self.app.windows.beside(caller, opens=self.payload.source in NEW_PROCESS)

@@ -121,7 +121,7 @@ class Exchange:
 
     async def refuse(self, refused: Refused) -> None:
         """Answer with an error of the protocol, which clients show, or with the sentence alone."""
-        by_status = {401: {"WWW-Authenticate": refused.challenge}, 503: _RETRY}
+        by_status = {401: {"WWW-Authenticate": refused.challenge}, 429: _RETRY, 503: _RETRY}
         headers = by_status.get(refused.status, {})
         if self.scope["path"] == PATH:
             error = {"code": refused.code, "message": str(refused)}

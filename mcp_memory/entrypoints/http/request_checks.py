@@ -33,7 +33,7 @@ from mcp_memory.entrypoints.page.sign_in import PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.server_log import log_defect
-from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.errors import InvalidRequest, QuotaReached, StoreUnavailable
 from mcp_memory.services.access.access_tokens import PREFIX
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class RequestGate:
 
     On the way in a request is checked by its headers before anything of its body is read, and a message by its form
     before it is passed on. Calls beyond those that may work or wait are told so. `at_session_end` is told who ended a
-    session of the protocol.
+    session of the protocol; `count_call` counts a call to a namespace, and raises QuotaReached.
     """
 
     def __init__(
@@ -249,8 +249,10 @@ class RequestGate:
         security: TransportSecuritySettings,
         limits: Limits,
         at_session_end: Callable[[RequestSender], None],
+        count_call: Callable[[str], None],
     ) -> None:
         self._at_session_end = at_session_end
+        self._count_call = count_call
         self._app = AuthContextMiddleware(app)
         self._authenticator = authenticator
         self._security = TransportSecurityMiddleware(security)
@@ -327,8 +329,20 @@ class RequestGate:
             if scope["method"] == "DELETE":
                 await to_thread.run_sync(self._at_session_end, admitted.visitor, limiter=self._readers)
             return None
+        if asks and admitted.visitor.namespace:
+            await self._check_quota(admitted.visitor.namespace)
         with self._counted("calls", self._most_calls if asks else inf):
             return await self._app(scope, receive, exchange.send)
+
+    async def _check_quota(self, namespace: str) -> None:
+        """Count a call to a namespace. Raises Refused where it made as many as it may."""
+        try:
+            await to_thread.run_sync(self._count_call, namespace, limiter=self._readers)
+        except QuotaReached as error:
+            raise Refused(429, str(error)) from error
+        except StoreUnavailable as error:
+            logger.warning("Quotas cannot be read: %s", error)
+            raise Refused(503, _UNREADABLE) from error
 
     async def _pass_to_page(self, exchange: Exchange) -> None:
         """Pass on a request of the page, which lets people in by itself, whatever headers of MCP it has.

@@ -185,7 +185,7 @@ def _make(
     doors = Doors(app, PageSessions(), authenticator.is_open, listening.link)
     site = Site(app, doors, limits.transfer_seconds)
     web.router.routes.extend(site.routes())
-    gate = RequestGate(web, authenticator, security, limits, end_window)
+    gate = RequestGate(web, authenticator, security, limits, end_window, app.quotas.count_call)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)

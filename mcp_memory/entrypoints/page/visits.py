@@ -20,6 +20,7 @@ from mcp_memory.entrypoints.page.rendering import environment
 from mcp_memory.entrypoints.page.sign_in import CLIENT, PAGE_PATH, Visitor
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.ports.walls import EVERYTHING, stay_within
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -247,6 +248,7 @@ def visit_of(app: App, visitor: Visitor, **said: Any) -> Visit:
     caller = asking(app, CLIENT)
     if visitor.is_owner:  # Who has the memory's files may do anything with them.
         caller = replace(caller, is_admin=True)
+        stay_within(EVERYTHING)
     return Visit(app=app, visitor=visitor, caller=caller, memory=app.identity(), **said)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mcp_memory.domain.model.scopes import Grant, RepeatableCall, Right
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
+from mcp_memory.ports.walls import beyond, stay_within
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
@@ -95,9 +96,12 @@ def calling(call: RepeatableCall | None) -> Generator[None]:
 def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
     """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call.
 
-    Raises CallDone where the call is one that was done before.
+    From then on the message's work reads within the caller's scopes alone. Raises CallDone where the call is one that
+    was done before.
     """
-    caller = _asking(app, client, session_id)
+    with beyond():  # Whoever is not known yet has no scopes.
+        caller = _asking(app, client, session_id)
+    stay_within(caller.scopes)
     call = _call.get()
     if call is None:
         return caller

@@ -29,6 +29,7 @@ from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput
 from mcp_memory.entrypoints.server.pending_requests import WRITING_SECONDS, PendingRequests
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, StoreUnavailable, is_starved
+from mcp_memory.ports.walls import within
 from mcp_memory.settings import settings_of_client, working_for
 
 if TYPE_CHECKING:
@@ -190,7 +191,9 @@ class SharedServer:
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)
         if place is not None:
-            self._app.windows.come_back(self._app.caller(seat=seat), seat.session, place)
+            caller = self._app.caller(seat=seat)
+            with within(caller.scopes):
+                self._app.windows.come_back(caller, seat.session, place)
         return window
 
     def _take_leave(self, window: _Window) -> None:

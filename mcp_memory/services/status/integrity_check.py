@@ -64,6 +64,8 @@ class IntegrityCheck:
         if not defects:
             says = f"sound, at change {self._records.revision()}, in {self._records.engine()}"
             yield Finding(part="database", state="ok", says=says)
+        if remains := self._records.erased_remains():
+            yield Finding(part="database", state="ok", says=remains)
         if counted := self._records.migrated():
             yield Finding(part="database", state="ok", says=f"since its last migration, {counted}")
         for defect in defects:

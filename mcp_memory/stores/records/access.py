@@ -1,4 +1,4 @@
-"""Keeps access tokens and trusted folders: implements `TokenStore` and `FolderStore`."""
+"""Keeps access tokens, trusted folders and quotas: implements `TokenStore`, `FolderStore` and `QuotaStore`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from mcp_memory.domain.model.projects import TrustedFolder
+from mcp_memory.domain.model.quotas import Quota
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
-from mcp_memory.ports.access import Token
+from mcp_memory.ports.access import Token, Usage
 from mcp_memory.stores.records.database import Connection, Database, Row
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 
@@ -109,6 +110,24 @@ class SqlFolders:
         with self._database.write() as connection:
             rows = connection.run("revoke_folder", {"folder": path_to_column(folder), "at": at}).fetchall()
         return [_folder_from_row(row) for row in rows]
+
+
+class SqlQuotas:
+    """Implements `QuotaStore` on the database of a record store; the port documents each method."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def quotas(self) -> Sequence[Quota]:
+        return [Quota(**dict(row)) for row in self._database.rows("list_quotas")]
+
+    def put(self, quota: Quota) -> None:
+        with self._database.write() as connection:
+            connection.run("drop_quota" if quota.is_empty else "put_quota", asdict(quota))
+
+    def used(self, partition: str) -> Usage:
+        rows = self._database.rows("size_of_partition", (partition,))
+        return Usage(**dict(rows[0])) if rows else Usage()
 
 
 def _is_taken(connection: Connection, namespace: str) -> bool:

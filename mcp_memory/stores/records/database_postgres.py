@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -40,6 +40,7 @@ from mcp_memory.stores.records.postgres_journeys import (
     found_at_once,
     noted_at_once,
 )
+from mcp_memory.stores.records.walls_postgres import check_walls, place_of, raise_walls
 
 READ_PATIENCE_SECONDS = 10.0
 CONNECTIONS = 10
@@ -65,15 +66,18 @@ class PostgresDatabase(Database):
     connections on in between.
     """
 
-    def __init__(self, url: str, migrate_url: str = "") -> None:
+    def __init__(self, url: str, migrate_url: str = "", upkeep_role: str = "") -> None:
         """Open, creating and migrating where needed, over `migrate_url` where a pooler stands between.
 
-        Raises StoreUnavailable with the reason where that fails.
+        With a role for upkeep, walls stand around each request. Raises StoreUnavailable with the reason where it fails.
         """
         self._url = url
+        self._upkeep_role = upkeep_role
         self._own = threading.local()
         self._foresight = Foresight()
         schema_postgres.migrate(migrate_url or url)
+        if upkeep_role:
+            raise_walls(migrate_url or url)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             url,
             min_size=0,
@@ -87,6 +91,8 @@ class PostgresDatabase(Database):
             configure=adapt,
         )
         self._pool.open()
+        with self._lent() as connection:
+            check_walls(connection, upkeep_role)
 
     @property
     def schema_version(self) -> int:
@@ -111,6 +117,13 @@ class PostgresDatabase(Database):
             version: str = only_value(connection.execute("SHOW server_version"))
         return f"PostgreSQL {version.split(maxsplit=1)[0]}"
 
+    def dead_rows(self) -> tuple[int, bool]:
+        """Return how many rows wait for a vacuum, and whether the log is archived."""
+        asked = "SELECT coalesce(sum(n_dead_tup), 0)::bigint, current_setting('archive_mode') FROM pg_stat_user_tables"
+        with self._lent() as connection:
+            dead, archiving = connection.execute(asked.encode()).fetchone() or (0, "off")
+        return dead, archiving != "off"
+
     def rows(self, name: str, parameters: Parameters = (), /, **parts: str) -> list[Any]:
         if (snapshot := self.pinned()) is not None:
             query = WholeQuery.of(name, parameters, parts)
@@ -121,8 +134,8 @@ class PostgresDatabase(Database):
                 return snapshot.connection.run(name, parameters, **parts).fetchall()
 
         def read() -> list[Any]:
-            with self._lent() as connection:  # One statement is one moment.
-                return PostgresConnection(connection).run(name, parameters, **parts).fetchall()
+            with self._lent_for(name) as connection:  # One statement is one moment.
+                return connection.run(name, parameters, **parts).fetchall()
 
         return _again(read, READ_PATIENCE_SECONDS)
 
@@ -136,8 +149,8 @@ class PostgresDatabase(Database):
 
         It is not repeated where its answer is lost. Raises StoreUnavailable.
         """
-        with _translated(), self._lent() as connection:
-            found = PostgresConnection(connection).run(name, parameters)
+        with _translated(), self._lent_for(name) as connection:
+            found = connection.run(name, parameters)
             return found.fetchall() if found.description else []
 
     @contextmanager
@@ -155,13 +168,15 @@ class PostgresDatabase(Database):
 
     def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
         snapshot = self.pinned()
+        if self._upkeep_role:  # Each statement stands within walls of its own.
+            return
         if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
                 snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
 
     def note(self, name: str, rows: Sequence[Parameters]) -> None:
         with _translated(), self._lent() as connection:
-            noted_at_once(connection, [WholeQuery.of(name, row, {}) for row in rows])
+            noted_at_once(connection, [WholeQuery.of(name, row, {}) for row in rows], self._upkeep_role)
 
     def pin(self, *foreseen: Query) -> DatabaseSnapshot:
         asked = [WholeQuery.of(*query, {}) for query in foreseen]
@@ -172,7 +187,7 @@ class PostgresDatabase(Database):
         try:
             (newest,), ahead = begun_with(connection, f"{_READ_ONLY}; {_NEWEST}", foreseen)
             schema_postgres.refuse_newer(newest["oldest"])
-            pinned = PostgresConnection(connection)
+            pinned = PostgresConnection(connection, self._upkeep_role)
             snapshot = DatabaseSnapshot(self, pinned, newest["newest"] or 0, newest["last_write"] or "")
             snapshot.ahead.update(ahead)
             return snapshot
@@ -220,7 +235,7 @@ class PostgresDatabase(Database):
         left = max(deadline - time.monotonic(), 0.001)
         connection = self._borrow(left)
         try:
-            write = PostgresWrite(connection, partition)
+            write = PostgresWrite(connection, partition, self._upkeep_role)
             schema_postgres.refuse_newer(write.begin(left, durable=durable))
         except BaseException:
             self._return(connection)
@@ -262,12 +277,26 @@ class PostgresDatabase(Database):
         finally:
             self._return(connection)
 
+    @contextmanager
+    def _lent_for(self, name: str) -> Generator[PostgresConnection]:
+        """Lend a connection for one statement; where that stands within walls, in a transaction."""
+        has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
+        with self._lent() as connection, _transaction(connection) if has_walls else nullcontext():
+            yield PostgresConnection(connection, self._upkeep_role)
+
     def _return(self, connection: psycopg.Connection[Any]) -> None:
         """Return a connection to the pool; an open transaction ends, and a broken connection is dropped."""
         with suppress(psycopg.Error):
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
         self._pool.putconn(connection)
+
+
+@contextmanager
+def _transaction(connection: psycopg.Connection[Any]) -> Generator[None]:
+    """Begin a transaction in the journey of its first statement."""
+    with connection.pipeline(), connection.transaction():
+        yield
 
 
 def _has_mark(connection: psycopg.Connection[Any], mark: str) -> bool:

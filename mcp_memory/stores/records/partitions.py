@@ -48,6 +48,12 @@ class PartitionTally:
         for row in connection.run("newest_of_scopes", {"ids": json.dumps(record_ids)}).fetchall():
             self.note(row["scope"], row["newest"])
 
+    @property
+    def grown(self) -> list[tuple[str, int, int]]:
+        """The partitions that hold more than before, and how many records and bytes that is."""
+        every = sorted(self._changed.items())
+        return [(name, each.records, each.bytes) for name, each in every if each.records > 0 or each.bytes > 0]
+
     def put(self, connection: Write) -> None:
         """Note it, partition by partition in their order; call it once, at the end of the write."""
         assert not any(map(connection.hold, self._changed)), "A write changes what it holds alone."

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -19,6 +20,7 @@ from mcp_memory.ports.changes import Columns
 from mcp_memory.stores.records.database import NO_PARTITION, Parameters
 from mcp_memory.stores.records.postgres_journeys import given
 from mcp_memory.stores.records.sql_files import postgres_statement
+from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
 
 MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 """The time that marks of commits are kept, and the share of writes that delete older ones."""
@@ -33,36 +35,59 @@ _WRITES = 0x6D636D6D
 class PostgresConnection:
     """Implements `Connection`."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], upkeep_role: str = "") -> None:
+        """Take a connection for one transaction; without a role for upkeep there are no walls."""
         self.raw = connection
+        self._upkeep_role = upkeep_role
+        self._place: Place | None = None
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
+        with self._standing(name):
+            return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
-        with self.raw.cursor() as cursor:
+        with self._standing(name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        return only_value(self.raw.execute(sql.encode(), given(sql, parameters), binary=True))
+        with self._standing(name):
+            return only_value(self.raw.execute(sql.encode(), given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
+        self._stand(name)
         with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
             cursor.execute(sql.encode(), given(sql, parameters))
             yield from cursor
 
     def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
         sql = postgres_statement(name, tuple(parts.items()))
+        self._stand(name)
         with self.raw.cursor(f"columns_{secrets.token_hex(4)}", binary=True) as cursor:
             cursor.row_factory = tuple_row
             cursor.execute(sql.encode(), parameters)
             names = [column.name for column in cursor.description or ()]
             while rows := cursor.fetchmany(most):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
+
+    def _stand(self, name: str) -> None:
+        with self._standing(name):
+            pass  # No cursor of the server's is opened amid a pipeline.
+
+    @contextmanager
+    def _standing(self, name: str) -> Generator[None]:
+        """Stand within the walls or beyond them, as the statement wants; with what is run inside it is one journey."""
+        place = place_of(name, self._upkeep_role) if self._upkeep_role else None
+        if place is None or place == self._place:
+            yield
+            return
+        self._place = place
+        with self.raw.pipeline():
+            self.raw.execute(STAND, place)
+            yield
 
 
 class PostgresWrite(PostgresConnection):
@@ -71,8 +96,8 @@ class PostgresWrite(PostgresConnection):
     A namespace is locked first and a person after it, so that no two writes wait for each other.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], partition: str | None) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: psycopg.Connection[Any], partition: str | None, upkeep_role: str = "") -> None:
+        super().__init__(connection, upkeep_role)
         self.mark = secrets.token_hex(16)
         self._partition = partition
         self._held = {partition}

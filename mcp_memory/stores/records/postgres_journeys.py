@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import sql
 
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.sql_files import postgres_statement
@@ -88,9 +89,11 @@ def begun_with(
     return first, _taken(cursor, asked)
 
 
-def noted_at_once(connection: psycopg.Connection[Any], asked: Sequence[WholeQuery]) -> None:
-    """Run statements in a transaction of their own that waits for nobody, and not for the disk."""
+def noted_at_once(connection: psycopg.Connection[Any], asked: Sequence[WholeQuery], role: str = "") -> None:
+    """Run statements in a transaction of their own that waits for nobody, and not for the disk; as a role, if any."""
     begin = f"BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '{NOTING_MILLISECONDS}ms'"
+    if role:
+        begin += f"; SET LOCAL ROLE {sql.Identifier(role).as_string(connection)}"
     connection.execute("; ".join([begin, *(each.written(connection) for each in asked), "COMMIT"]).encode())
 
 

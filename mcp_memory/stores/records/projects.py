@@ -20,6 +20,7 @@ _PLAIN = (
     "drop_moves", "move_sessions", "drop_sessions", "drop_met_contexts", "move_contexts", "move_assemblies",
     "drop_logs_left",
     "move_exclusions", "move_pass_runs", "drop_met_project_folders", "move_project_folders", "move_name", "drop_name",
+    "move_quota", "drop_moved_quota",
     "move_shared_lines", "drop_shared_lines", "move_taken_back", "drop_taken_back",
 )  # fmt: skip
 """Statements that need the two names alone, in their order."""

@@ -1,6 +1,7 @@
 """Named SQL: reads `sql/*.sql`, where a line `-- name: x` begins each statement.
 
 A statement is SQLite's. PostgreSQL takes most of them by a few rules; those below a line `-- postgres` are its own.
+A line `-- beyond: why` stands in a statement that reads beyond the scopes of the request, or above all that do so.
 """
 
 import re
@@ -19,6 +20,7 @@ ENTERED = "entered"
 _PART = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 _OTHER = "-- postgres\n"
+_BEYOND = re.compile(r"^-- beyond\b", re.MULTILINE)  # e.g. "-- beyond: ids alone"
 _RULES = (
     (re.compile(r"--[^\n]*"), ""),
     # What SQLite's planner is told, e.g. "INDEXED BY records_by_kind": PostgreSQL goes by its statistics.
@@ -61,6 +63,12 @@ def names() -> Sequence[str]:
     return sorted(_all_statements())
 
 
+@cache
+def is_beyond(name: str) -> bool:
+    """Return True for a statement that reads beyond the scopes of the request that it works for."""
+    return name in _all_beyond()
+
+
 @lru_cache(maxsize=1_024)
 def postgres_statement(name: str, parts: tuple[tuple[str, str], ...] = ()) -> str:
     """Return the same for PostgreSQL, with its placeholders; a number `?4` is the parameter `p4`."""
@@ -101,6 +109,16 @@ def _all_statements() -> dict[str, Sequence[str]]:
                 raise KeyError(f"{entry.name} names a statement {name!r}, as another one is named.")
             found[name] = [each.strip() for each in body.split(_OTHER)]
     return found
+
+
+@cache
+def _all_beyond() -> frozenset[str]:
+    found: set[str] = set()
+    for entry in _beside("sql").iterdir():
+        head, *parts = _NAME.split(entry.read_text("utf-8"))
+        named = zip(parts[::2], parts[1::2], strict=True)
+        found |= {name for name, body in named if _BEYOND.search(head) or _BEYOND.search(body)}
+    return frozenset(found)
 
 
 def _beside(folder: str) -> Traversable:

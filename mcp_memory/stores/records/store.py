@@ -24,7 +24,7 @@ from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.access import SqlFolders, SqlTokens
+from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlTokens
 from mcp_memory.stores.records.database import (
     NO_PARTITION,
     WRITE_PATIENCE_SECONDS,
@@ -51,7 +51,7 @@ from mcp_memory.stores.records.telemetry import SqlTelemetry
 from mcp_memory.stores.records.transaction import SqlTransaction, versions_by_record, versions_of_write
 from mcp_memory.stores.records.upkeep import SqlUpkeep
 from mcp_memory.stores.records.where_clause import where_clauses
-from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
+from mcp_memory.stores.records.write_checks import note_call, refuse_beyond_quota, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.leases import SqlLeases
@@ -94,7 +94,7 @@ _ORDERS: Mapping[str, Sequence[str]] = {
 
 
 class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
-    """Implements `RecordStore` but for `engine`, `purge`, `backup` and `defects`; the port documents each method."""
+    """Implements `RecordStore` but for what is the engine's own (`SqlUpkeep`); the port documents each method."""
 
     def __init__(self, database: Database, embedder: str, clock: Clock = time.time) -> None:
         super().__init__()
@@ -113,6 +113,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
+            if by:  # Upkeep is nobody's.
+                refuse_beyond_quota(connection, transaction.grown)
             if by and by.call:
                 note_call(connection, by.call, [*transaction.made], self._clock())
         if by and by.call:
@@ -423,6 +425,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def projects(self) -> SqlProjects:
         """Return where projects are and what they were called, in the same database."""
         return SqlProjects(self._database)
+
+    def quotas(self) -> SqlQuotas:
+        """Return the quotas in the same database."""
+        return SqlQuotas(self._database)
 
     def transfer(self) -> SqlTransfer:
         from mcp_memory.stores.records.transfer import SqlTransfer  # No server exports or imports by itself.

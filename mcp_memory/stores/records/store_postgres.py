@@ -50,9 +50,11 @@ class PostgresRecordStore(SqlRecordStore):
 
     _database: PostgresDatabase
 
-    def __init__(self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "") -> None:
+    def __init__(
+        self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "", upkeep_role: str = ""
+    ) -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
-        super().__init__(PostgresDatabase(url, migrate_url), embedder, clock)
+        super().__init__(PostgresDatabase(url, migrate_url, upkeep_role), embedder, clock)
         self._has_embedder = False
         self._leases = SqlLeases(self._database)
         self._direct_url = migrate_url or url
@@ -99,6 +101,14 @@ class PostgresRecordStore(SqlRecordStore):
                 done = [(UNPURGED, pending), (REWRITTEN_ROWS, self._noted(REWRITTEN_ROWS) or "[]")]
                 connection.run_each("drop_meta", done)
         return ()
+
+    def erased_remains(self) -> str:
+        dead, is_archived = self._database.dead_rows()
+        return (
+            "what is erased is in no table, index, query or export; its bytes are gone after a vacuum"
+            f" ({dead:,} dead rows wait for one), and from the write-ahead log{', its archive' * is_archived} and base"
+            " backups after their retention"
+        )
 
     def backup(self, target: str) -> None:
         dump(self._direct_url, Path(target))

@@ -19,6 +19,7 @@ from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.ports.transaction import TaskExtent
+from mcp_memory.ports.walls import beyond
 from mcp_memory.stores.records.database import Connection, Row, Write, meta
 from mcp_memory.stores.records.erasures import UNPURGED, SqlErasures
 from mcp_memory.stores.records.partitions import PartitionTally
@@ -60,6 +61,11 @@ class SqlTransaction(SqlErasures):
     @property
     def undoable(self) -> int:
         return self.number if self.written(self.number) else 0
+
+    @property
+    def grown(self) -> Sequence[tuple[str, int, int]]:
+        """The partitions that hold more by this write, and how many records and bytes."""
+        return self._tally.grown
 
     def finish(self) -> None:
         """Note what changed in its partitions, once for all changes of this transaction."""
@@ -103,7 +109,7 @@ class SqlTransaction(SqlErasures):
 
     def find_corrected(self, scope: str, digest: str) -> Record | None:
         row = self._run("find_corrected", {"scope": scope, "digest": digest}).fetchone()
-        return record_from_row(row) if row else None
+        return self.get(row["id"]) if row else None
 
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
@@ -172,7 +178,7 @@ class SqlTransaction(SqlErasures):
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
     ) -> Record:
-        old = self.get(record.id)
+        old = self._at_present(record)
         self._hold([record.scope])
         change = self._next_change()
         if old:
@@ -193,7 +199,7 @@ class SqlTransaction(SqlErasures):
         self._run("strip_versions", (record.id,))
         self._run("drop_reviews_of", (json.dumps([record.id]),))
         change = self._next_change()
-        if old := self.get(record.id):
+        if old := self._at_present(record):
             self._tally.note_update(self._db, old, record, change)
         self._run("update_record", record_to_columns(record, change))
         self._run("drop_tags", (record.id,))
@@ -320,6 +326,10 @@ class SqlTransaction(SqlErasures):
 
     def news(self, caller: Caller) -> Sequence[TaskChange]:
         return [task_change_from_row(row) for row in self._run("task_news", _place(caller))]
+
+    def _at_present(self, record: Record) -> Record | None:
+        with beyond():  # What holds again, as its successor goes, may be another agent's.
+            return self.get(record.id)
 
     def _with_version(self, old: Record, record: Record, change: int, reason: str) -> Record:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""

@@ -37,6 +37,9 @@ class SqlUpkeep(ABC):
     @abstractmethod
     def engine(self) -> str: ...
 
+    @abstractmethod
+    def erased_remains(self) -> str: ...
+
     def examine_server(self) -> Sequence[Finding]:
         return ()
 

@@ -1,4 +1,4 @@
-"""Refuses writes inside their transaction: of a project that was renamed meanwhile, and of calls that are done.
+"""Refuses writes inside their transaction: of a renamed project, beyond a quota, and of calls that are done.
 
 A call is noted in the transaction of its first effect. It may write more than once: its later writes belong to it.
 """
@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from mcp_memory.domain.model.quotas import Quota
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RepeatableCall
 from mcp_memory.errors import CallDone, InvalidRequest, StoreBusy
@@ -39,6 +40,14 @@ def refuse_done(connection: Connection, call: RepeatableCall) -> None:
     if row["digest"] != call.digest:
         raise InvalidRequest("Another request had this request's id; give each request of a session an id of its own.")
     raise CallDone(json.loads(row["made"]))
+
+
+def refuse_beyond_quota(connection: Connection, grown: Sequence[tuple[str, int, int]]) -> None:
+    """Raise QuotaReached where a partition that a write lets grow, by records and bytes, holds more than it may."""
+    for partition, records, size in grown:
+        if row := connection.run("quota_of", (partition,)).fetchone():
+            holds = connection.run("size_of_partition", (partition,)).fetchone()
+            Quota(**dict(row)).refuse_more(records, size, holds["records"] - records, holds["bytes"] - size)
 
 
 def refuse_renamed(connection: Connection, caller: Caller | None) -> None:

@@ -52,6 +52,23 @@ def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
     assert "phone" in said
 
 
+def test_a_project_and_a_person_are_limited(run: "Run", memory: App) -> None:
+    """M3.3."""
+    assert run("projects", "quota").out.strip() == "No project has a quota."
+    run("projects", "quota", "test", "--bytes", "900")
+    run("projects", "quota", "test", "--records", "1")
+    told = run("projects", "quota", "ann", "--person", "--bytes", "10", "--json").json
+    assert [(each["partition"], each["records"], each["used_records"]) for each in told] == [
+        ("namespace/test", 1, 1), ("user/ann", None, 0),
+    ]  # fmt: skip
+    said = run("add", "The gateway is old.").err
+    assert "The project 'test' holds 1 of at most 1 records, and this is 1 more" in said
+    assert "Name the project" in run("projects", "quota", "--calls", "5").err
+    run("projects", "quota", "test", "--none")
+    assert run("projects", "quota", "test").out.strip() == "user/ann: 0 of 10 bytes"
+    assert run("add", "The gateway is old.").code == 0
+
+
 def test_it_is_told_which_tokens_read_more(run: "Run", memory: App) -> None:
     """P4.1, S4.2: those that held one of the two projects, in words and for programs; not one that has ended."""
     run("add", "The mixer is red.", "--namespace", "other")

@@ -112,6 +112,19 @@ async def test_two_tokens_at_once_see_only_what_is_theirs(team: Team, era: str) 
     assert seen["chief"] == [f"{era} owl chief {visibility}" for visibility in ("private", "shared", "user")]
 
 
+def test_a_project_is_called_as_often_as_its_quota_says(team: Team) -> None:
+    """M3.3: a call beyond it is told so, with the time to wait; other projects go on."""
+    quiet = make_token(team.server.data_dir, "quiet", "quiet")
+    told = command_line(team.server.data_dir, "projects", "quota", "quiet", "--calls", "1", "--records", "5")
+    assert told.stdout.strip() == "namespace/quiet: 0 of 5 records, 1 calls a minute"
+    assert post(team.url, "tools/call", RECALL, headers_of(quiet)).status_code != 429
+    refused = post(team.url, "tools/call", RECALL, headers_of(quiet))
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "5"
+    assert "made 1 calls in a minute, of at most 1; call again in" in refused.text
+    assert post(team.url, "tools/call", RECALL, headers_of(team.ann)).status_code != 429
+
+
 async def test_a_persons_records_follow_through_namespaces(team: Team) -> None:
     """S4.1, S4.2: of the inherited namespaces a token reads those that it holds."""
     async with connected(team.url, team.ann, namespace="base") as client:

@@ -41,7 +41,12 @@ class Stage:
         self.go = anyio.Event()
         authenticator = Authenticator(tokens=cast("Any", NoTokens()), is_loopback=True, anonymous=False)
         self.gate = RequestGate(
-            self._answer, authenticator, transport_security("127.0.0.1", ()), LIMITS, lambda visitor: None
+            self._answer,
+            authenticator,
+            transport_security("127.0.0.1", ()),
+            LIMITS,
+            lambda visitor: None,
+            lambda name: None,
         )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

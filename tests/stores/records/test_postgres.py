@@ -28,7 +28,14 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, postgres_connection, schema_postgres, sql_files
+from mcp_memory.stores.records import (
+    FILE_NAME,
+    SqliteRecordStore,
+    database_postgres,
+    postgres_connection,
+    schema_postgres,
+    sql_files,
+)
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock

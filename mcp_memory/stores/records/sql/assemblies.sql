@@ -81,3 +81,19 @@ SELECT count(*) FILTER (
     count(*) FILTER (WHERE r.kind = 'fact' AND r.confirmed > 0) AS confirmed_facts,
     coalesce(sum(r.used), 0) AS used, coalesce(sum(r.ignored), 0) AS ignored
 FROM records AS r WHERE {where};
+-- postgres
+-- Within walls no index takes an expression, which stands apart therefore.
+WITH told AS MATERIALIZED (
+    SELECT r.created_at, r.kind, r.confirmed, r.used, r.ignored, json_extract(r.details, '$.source') AS source
+    FROM records AS r WHERE {where}
+)
+SELECT count(*) FILTER (
+        WHERE t.created_at >= :stored_since AND NOT EXISTS (
+            SELECT 1 FROM records AS e
+            WHERE e.id = t.source AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
+        )
+    ) AS stored,
+    count(*) FILTER (WHERE t.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE t.kind = 'fact' AND t.confirmed > 0) AS confirmed_facts,
+    coalesce(sum(t.used), 0) AS used, coalesce(sum(t.ignored), 0) AS ignored
+FROM told AS t;

@@ -1,3 +1,6 @@
+-- The sequence of changes.
+-- beyond: their numbers are those of the whole memory, and indexes follow all of it.
+
 -- name: changes
 -- One statement, hence one snapshot: no change falls between records and tombstones.
 SELECT

@@ -12,6 +12,7 @@ DELETE FROM erased_texts
 WHERE width = :width AND digest = :digest AND scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: accounts_of
+-- beyond: what is erased is erased wherever it was taken up.
 -- What has these tags in a session whose log has one of these lines, and was written once it was said.
 WITH told (namespace, agent, session_id, row) AS (
     SELECT e.namespace, e.agent, e.session_id, e.row FROM json_each(:ids) AS i CROSS JOIN records AS e ON e.id = i.value
@@ -28,6 +29,7 @@ WHERE a.namespace = t.namespace AND a.agent = t.agent AND a.row > t.row AND a.ki
 GROUP BY a.row ORDER BY a.row;
 
 -- name: maybe_quoting
+-- beyond: what is erased is erased wherever it was taken up.
 -- Records that have one of these words in their text, details or tags, or characters that are no ASCII; "" is in all of
 -- them.
 SELECT {columns} FROM records AS r
@@ -43,6 +45,7 @@ WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
 ORDER BY r.row;
 
 -- name: maybe_quoting_versions
+-- beyond: what is erased is erased wherever it was taken up.
 -- Earlier words of records, in the same way.
 SELECT v.record_id, v.before FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
 WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
@@ -51,6 +54,7 @@ WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND (
 );
 
 -- name: maybe_quoting_replacements
+-- beyond: what is erased is erased wherever it was taken up.
 -- Texts that stand in logs for what was replaced, where all of that is in these scopes.
 SELECT p.row, p.text FROM replacements AS p
 WHERE p.namespace = :namespace AND NOT EXISTS (
@@ -62,6 +66,7 @@ WHERE p.namespace = :namespace AND NOT EXISTS (
 );
 
 -- name: maybe_quoting_mentions
+-- beyond: what is erased is erased wherever it was taken up.
 -- What records state of entities, in the same way.
 SELECT m.entity, m.record_id, e.name, e.type, m.properties FROM entities AS e CROSS JOIN mentions AS m ON m.entity = e.id
 WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
@@ -73,6 +78,7 @@ WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
 );
 
 -- name: maybe_quoting_relations
+-- beyond: what is erased is erased wherever it was taken up.
 SELECT l.record_id, l.type FROM entities AS e CROSS JOIN relations AS l ON l.source = e.id
 WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND (
     length(l.type) <> length(CAST(l.type AS BLOB))
@@ -89,6 +95,7 @@ UPDATE mentions SET properties = :properties WHERE entity = :entity AND record_i
 DELETE FROM aliases WHERE entity = :entity AND record_id = :record_id;
 
 -- name: saying
+-- beyond: what is erased is erased wherever it was taken up.
 -- Records that have a word, by its letters alone.
 SELECT r.id FROM records AS r
 WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND instr(lower(r.text), :word) > 0 ORDER BY r.row LIMIT :limit;

@@ -33,6 +33,7 @@ DELETE FROM exclusions WHERE write = ? AND dropped = 0;
 UPDATE exclusions SET dropped = 0 WHERE dropped = ?;
 
 -- name: leaving_exclusions
+-- beyond: a memory moves as a whole.
 SELECT namespace, task_id, agent, write, at, by_agent FROM exclusions
 WHERE record_id = :id AND dropped = 0 AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace)
 ORDER BY namespace, task_id, agent;

@@ -1,4 +1,5 @@
 -- Queries over the folders that may use a namespace.
+-- beyond: who asks has no namespace yet.
 
 -- name: list_folders
 SELECT * FROM folders WHERE revoked_at IS NULL ORDER BY namespace, since, folder;

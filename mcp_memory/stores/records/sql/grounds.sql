@@ -1,6 +1,7 @@
 -- What records stand on.
 
 -- name: ground_state
+-- beyond: no word, and the same for all that stand on it.
 -- 'past' for what no longer holds, else what it says. What was said in a failed task is in doubt with it, what was
 -- learnt meanwhile is not. What was done is done, also when its entry leaves the log.
 SELECT
@@ -64,6 +65,7 @@ UPDATE grounds SET vouched = vouched_before, seen = seen_before, vouched_before 
 WHERE vouched = ? AND vouched_before > 0;
 
 -- name: newly_doubted
+-- beyond: upkeep.
 -- Which records are in doubt by a change among these.
 SELECT g.ground_id, r.scope, g.record_id FROM grounds AS g JOIN records AS r ON r.id = g.record_id
 WHERE g.seen <> g.state AND g.change > :since AND g.change <= :until AND g.dropped = 0
@@ -75,6 +77,7 @@ ORDER BY g.ground_id, r.scope, g.record_id;
 UPDATE grounds SET state = :state, change = :change, changed_at = :at WHERE ground_id = :id AND state <> :state;
 
 -- name: grounds_in_task
+-- beyond: ids alone, also of what stands on others' records.
 -- The task itself, and what was noted in it.
 SELECT DISTINCT ground_id FROM grounds
 WHERE ground_id IN (SELECT :id UNION ALL SELECT id FROM records WHERE task_id = :id);
@@ -83,6 +86,7 @@ WHERE ground_id IN (SELECT :id UNION ALL SELECT id FROM records WHERE task_id = 
 UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE ground_id = :id AND state <> 'past';
 
 -- name: changed_grounds
+-- beyond: what is hidden would look as if it were erased.
 -- Of each of the records the grounds that changed since anybody vouched for what stands on them, the latest first:
 -- a path from record to ground counts where the change came after all that was vouched for on the way.
 WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (

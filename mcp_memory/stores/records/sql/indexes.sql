@@ -1,6 +1,7 @@
 -- What the indexes in memory are made of: one plain statement for each part, without joined lists. They read all of it,
 -- or what changed: `{changed}` is nothing, or a condition on r.change and its order; `{of_changed}` likewise of what
 -- belongs to a record, and `{of_scopes}` of counts. Within a partition they are conditions on that too.
+-- beyond: they hold all of it.
 
 -- name: index_scopes
 SELECT r.scope, count(*) AS records FROM records AS r {of_scopes} GROUP BY r.scope;

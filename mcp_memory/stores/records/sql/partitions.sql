@@ -1,4 +1,5 @@
 -- Partitions: their newest changes, and what they hold. `{partition}` is the name of that of `r`, by its scope.
+-- beyond: they count all of it.
 
 -- name: revisions
 SELECT name, newest, last_write FROM partitions WHERE newest > 0 AND name IN (SELECT value FROM json_each(:names));

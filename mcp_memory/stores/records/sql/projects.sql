@@ -1,4 +1,5 @@
 -- Queries over the folders in which projects are, and over the names of namespaces.
+-- beyond: a project moves with all of its agents' scopes.
 
 -- name: defer_foreign_keys
 -- Until the end of the transaction.

@@ -24,6 +24,10 @@ SELECT {columns} FROM records AS r WHERE r.id = ?;
 SELECT {columns} FROM records AS r
 WHERE r.id IN (SELECT value FROM json_each(:ids)) AND r.scope IN (SELECT value FROM json_each(:scopes));
 
+-- name: selected_records
+-- Somebody chose them, of those that they may see.
+SELECT {columns} FROM records AS r WHERE r.id IN (SELECT value FROM json_each(:ids)) ORDER BY r.row;
+
 -- name: find_text
 -- The newest record of a scope with exactly this text, outside the log.
 SELECT {columns} FROM records AS r
@@ -49,6 +53,7 @@ WHERE r.scope = :scope AND r.normal_hash = :digest
     AND r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary') AND r.status <> 'noted';
 
 -- name: extracted_from
+-- beyond: what is erased is erased wherever it was taken up.
 -- What was extracted from these episodes and entries of logs, and still says the words it was extracted with.
 SELECT r.id FROM json_each(:ids) AS i
 CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
@@ -69,6 +74,7 @@ SET before = json_remove(before, {words}) WHERE record_id IN (
 );
 
 -- name: find_corrected
+-- beyond: an id alone; its index is by an expression, which a wall would keep the planner from.
 -- Who said this before it was corrected: a record that was replaced or proven wrong, or one whose text was changed;
 -- not where the same is said by a record that holds.
 WITH said (id) AS (
@@ -76,7 +82,7 @@ WITH said (id) AS (
     WHERE scope = :scope AND normal_hash = :digest AND (superseded_by IS NOT NULL OR status = 'inactive')
     UNION SELECT record_id FROM versions WHERE json_extract(before, '$.normal_hash') = :digest
 )
-SELECT {columns} FROM said JOIN records AS r ON r.id = said.id
+SELECT r.id FROM said JOIN records AS r ON r.id = said.id
 WHERE r.scope = :scope AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
     AND NOT EXISTS (
         SELECT 1 FROM records AS n
@@ -91,9 +97,11 @@ SELECT id FROM records
 WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'retired') ORDER BY row LIMIT 10;
 
 -- name: reach
+-- beyond: of what a record is made of, no word.
 SELECT DISTINCT r.visibility, r.branch_id FROM json_each(?) AS i CROSS JOIN records AS r ON r.id = i.value;
 
 -- name: replaced_by
+-- beyond: what was replaced may hold again, whoever's it is.
 SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
 
 -- name: predecessors
@@ -105,6 +113,7 @@ WHERE {where_found} AND r.status = 'superseded'
 ORDER BY r.row;
 
 -- name: to_maintain
+-- beyond: upkeep.
 -- Records of a kind that may be due, in any scope. The scopes are found step by step in the index, of which each is one
 -- stretch, so that neither other kinds nor what has had its last change is read.
 WITH RECURSIVE known (scope) AS (
@@ -118,6 +127,7 @@ WHERE r.status IN (SELECT value FROM json_each(:statuses))
     AND max(r.created_at, r.accessed_at, CASE WHEN r.row <= :entered_row THEN :entered_at ELSE 0 END) <= :until;
 
 -- name: expired
+-- beyond: upkeep.
 -- What held until then, of any scope.
 SELECT {columns} FROM records AS r
 WHERE r.valid_until <= ? AND r.status NOT IN ('superseded', 'inactive', 'retired');
@@ -165,6 +175,7 @@ VALUES (:record_id, :change, :write, :at, :agent, :client, :session_id, :reason,
 INSERT INTO confirmations (record_id, session_id) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: successors
+-- beyond: ids alone.
 -- Follow each chain of corrections to its end; UNION ends a loop.
 WITH RECURSIVE chain (start, id, step) AS (
     SELECT id, superseded_by, 1 FROM records
@@ -182,10 +193,12 @@ SELECT r.id FROM records AS r WHERE {where};
 SELECT count(*) FROM records AS r WHERE {where};
 
 -- name: shared_namespaces
+-- beyond: names alone, of which a caller knows some.
 SELECT DISTINCT namespace FROM records
 WHERE visibility = 'shared' AND status NOT IN ('inactive', 'retired') ORDER BY namespace;
 
 -- name: ids_in_branches
+-- beyond: ids alone.
 SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 
 -- name: list_ids
@@ -196,6 +209,7 @@ ORDER BY {order} LIMIT :limit;
 SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHERE s.session_id = ?;
 
 -- name: recent_sessions
+-- beyond: names of sessions alone; what they stored is found within the walls.
 -- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
 -- what was extracted from old episodes and messages.
 WITH stored (row) AS (
@@ -236,6 +250,7 @@ UPDATE records SET superseded_by = NULL, change = :change WHERE superseded_by = 
 INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM records WHERE id = :id;
 
 -- name: kept_files
+-- beyond: a file stays while any record has it.
 -- Of all records, or those of a namespace: few name any.
 SELECT json_extract(f.value, '$.digest') AS digest, min(r.id) AS id
 FROM records AS r INDEXED BY records_with_files, json_each(r.details, '$.files') AS f

@@ -79,6 +79,7 @@ DELETE FROM reviews
 WHERE id IN (SELECT review FROM review_records WHERE record_id IN (SELECT value FROM json_each(?)));
 
 -- name: leaving_reviews
+-- beyond: a memory moves as a whole.
 -- With a namespace those all of whose records leave with it.
 SELECT * FROM reviews AS g
 WHERE CAST(:namespace AS TEXT) IS NULL OR NOT EXISTS (

@@ -91,6 +91,7 @@ FROM (
 ) AS live;
 
 -- name: agents_at_work
+-- beyond: upkeep.
 -- Whose logs grew since then, found by the few sessions that were at work since.
 SELECT r.namespace, r.agent, r.session_id
 FROM sessions AS s CROSS JOIN records AS r INDEXED BY records_in_log ON r.namespace = s.namespace AND r.session_id = s.id
@@ -142,6 +143,7 @@ WHERE r.kind IN ('message', 'tool_call', 'tool_result')
     AND {is_live};
 
 -- name: told_before
+-- beyond: an id alone; its index is by an expression, which a wall would keep the planner from.
 -- The same line under the client's own id of it, in whichever session it was told first, also where it was corrected
 -- since, or hidden by its agent, whose own it is. Only one that was stored after all that the log has: so the order of
 -- rows is that of the log.
@@ -201,6 +203,7 @@ WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
     AND row = (SELECT row FROM records WHERE id = :id);
 
 -- name: held_elsewhere
+-- beyond: that it is, and not where.
 -- Where another session's log has the line, and its user did not take it back.
 WITH holders (namespace, agent, session_id) AS (
     SELECT namespace, agent, session_id FROM records WHERE id = :id
@@ -264,6 +267,7 @@ UPDATE compactions SET undone_at = :at
 WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND number = :compaction;
 
 -- name: saying_the_same
+-- beyond: what is erased is erased wherever it was taken up.
 -- From records to replacements that say anything of them, to what replaced those, to the records that say the same.
 WITH RECURSIVE telling (record_id, replacement) AS (
     SELECT value, NULL FROM json_each(?)

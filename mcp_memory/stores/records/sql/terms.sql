@@ -1,4 +1,5 @@
 -- Queries over the terms of records' texts.
+-- beyond: whatever an earlier version derived is renewed.
 
 -- name: put_terms
 INSERT INTO terms (row, terms) SELECT row, :terms FROM records WHERE id = :id

@@ -1,4 +1,5 @@
 -- A whole memory on its way out and in. `:namespace` is one namespace, or NULL for all.
+-- beyond: a memory moves as a whole.
 
 -- name: leaving_tasks
 -- A parent comes before what lies below it.
@@ -21,14 +22,6 @@ ORDER BY scope, name_key, type;
 -- name: leaving_records
 SELECT {columns} FROM records AS r
 WHERE CAST(:namespace AS TEXT) IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' ORDER BY r.row;
-
--- name: selected_records
-SELECT {columns} FROM records AS r WHERE r.id IN (SELECT value FROM json_each(:ids)) ORDER BY r.row;
-
--- name: selected_entities
-SELECT e.scope, e.name, e.type FROM mentions AS m JOIN entities AS e ON e.id = m.entity
-WHERE m.record_id IN (SELECT value FROM json_each(:ids))
-GROUP BY e.id ORDER BY e.scope, e.name_key, e.type;
 
 -- name: leaves
 -- Whether a record leaves with its namespace.

@@ -1,4 +1,5 @@
 -- Queries over vectors, all per embedder. A row of no windows says that the embedder refuses the record's text.
+-- beyond: whatever waits is embedded.
 
 -- name: put_vectors
 INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector

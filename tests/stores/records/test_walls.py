@@ -1,0 +1,229 @@
+"""Walls in PostgreSQL: a request finds what is in its own scopes, also where a statement asks for all."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, PushRequest, RecallRequest, Revision
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.walls import beyond, within
+from mcp_memory.stores.records import sql_files, where_clause
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from mcp_memory.stores.records.walls_postgres import STAND, walled_tables
+from mcp_memory.stores.records.where_clause import where_clauses
+from tests.contract.conftest import BLANK, unit_vectors
+from tests.postgres import walled_database
+from tests.services.sessions.conversations import session
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+ANN = Caller(namespace="here", agent="ann", session_id="day", person="ann")
+ZOE = Caller(namespace='the"re,}', agent="zoe", session_id="day", person="zoe")
+"""Of another tenant, whose name would end a list that is written carelessly."""
+WITHOUT_WALLS = frozenset(
+    "calls_done commits confirmations covered departures files folders former_namespaces grounds meta partitions"
+    " project_folders quotas review_records schema tokens tombstones undone_summaries unembedded".split()
+)
+"""Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
+CONDITION = re.compile(
+    r"\b\w+\.scope (IN \(SELECT value FROM json_each\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
+)
+"""What a statement asks of scopes."""
+WORDS = {ANN: "oak", ZOE: "zebra"}
+
+
+@pytest.fixture
+def walled() -> dict[str, str]:
+    """The addresses and the role of an empty memory with walls."""
+    return walled_database()
+
+
+@pytest.fixture
+def memory(walled: dict[str, str], open_memory: Callable[..., App]) -> App:
+    """Two tenants that have done the same, each in words of its own."""
+    app = open_memory(**{name: value for name, value in walled.items() if name != "owner_url"})
+    for caller, word in WORDS.items():
+        with within(caller.scopes):
+            fill(app, caller, word)
+    return app
+
+
+def fill(app: App, caller: Caller, word: str) -> None:
+    """Leave a row in every table that holds words."""
+    task = app.tasks.push(PushRequest(goal=f"Plant {word}", plan=(f"Water {word}",)), caller)
+    told = NewRecord(
+        text=f"The garden has {word} by the gate.", tags=(f"tag{word}",), visibility="private",
+        entities=(Entity(name=f"Tree {word}", properties={"aliases": [f"Old {word}"]}), Entity(name="garden")),
+        relations=(Relation(source="garden", type=f"has {word}", target=f"Tree {word}"),),
+    )  # fmt: skip
+    shared = replace(told, text=f"The {word} of the garden is shared.", visibility="shared")
+    own = replace(told, text=f"The {word} of the garden is a person's.", visibility="user")
+    ids = [each.id for each in app.remember([told, shared, own], caller)]
+    app.revise(Revision(id=ids[0], text=f"The garden had {word} by the gate."), caller)
+    app.feed([replace(each, text=f"{each.text} {word}") for each in session(4)], caller)
+    app.compact(CompactRequest(window=1_000, force=True), caller)
+    app.assemble_context(ContextRequest(query=f"garden {word}"), caller)
+    app.forget([app.remember([NewRecord(text=f"Erase the {word} soon.")], caller)[0].id], "erase", caller)
+    assert task.current
+
+
+def found_in(walled: dict[str, str], table: str, scopes: tuple[str, ...] | None) -> list[tuple[Any, ...]]:
+    """What a role that serves finds in a table, asking for all of it."""
+    with psycopg.connect(walled["database_url"]) as connection:
+        if scopes is not None:
+            connection.execute(STAND, ("none", json.dumps(scopes)))
+        return connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+
+
+def test_a_table_shows_each_tenant_its_own_rows(memory: App, walled: dict[str, str]) -> None:
+    """M3.1: whatever a statement asks for; and nothing where nobody says whose scopes it reads.
+
+    Nothing of that stays with a connection, which a pooler hands on.
+    """
+    with psycopg.connect(walled["owner_url"]) as connection:
+        every = {table: connection.execute(f"SELECT * FROM {table}".encode()).fetchall() for table in walled_tables()}
+    for table, rows in every.items():
+        anns, zoes = (found_in(walled, table, caller.scopes) for caller in WORDS)
+        assert sorted(map(repr, [*anns, *zoes])) == sorted(map(repr, rows)), table
+        assert "zebra" not in repr(anns)
+        assert "oak" not in repr(zoes)
+        assert found_in(walled, table, ("shared/elsewhere",)) == []
+        if rows:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="whose scopes it reads"):
+                found_in(walled, table, None)
+    empty = {table for table, rows in every.items() if not rows}
+    with psycopg.connect(walled["owner_url"]) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    assert {name for (name,) in tables} - WITHOUT_WALLS == {*walled_tables()}, "A table that holds words has a wall."
+    assert empty == {"reviews", "exclusions", "shared_lines", "taken_back", "task_changes", "logs_left"}
+    database: Any = vars(memory.records)["_database"]
+    with within(ZOE.scopes):
+        assert memory.records.count(RecordFilter(scopes=ZOE.scopes)) > 0
+    connection = database._pool.getconn()
+    stays = connection.execute("SELECT current_user, current_setting('mcp_memory.scopes', TRUE)").fetchone()
+    database._pool.putconn(connection)
+    assert [*stays] in (["memory_serve", ""], ["memory_serve", None])
+    with pytest.raises(StoreUnavailable):
+        memory.records.count(RecordFilter(scopes=ZOE.scopes))
+
+
+def test_with_the_filter_taken_out_nothing_of_others_is_found(memory: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M3.1: no statement asks for scopes any more, in lists, searches, blocks and by ids."""
+    store = memory.records
+    everything = RecordFilter(scopes=(*ANN.scopes, *ZOE.scopes), include_inactive=True)
+    with beyond():
+        ids = store.list_ids(everything, "created", 1_000)
+        zoes = store.matching_ids(replace(everything, scopes=ZOE.scopes))
+    original = sql_files.postgres_statement
+
+    def unfiltered(name: str, parts: tuple[tuple[str, str], ...] = ()) -> str:
+        return CONDITION.sub("TRUE", original(name, parts))
+
+    monkeypatch.setattr("mcp_memory.stores.records.postgres_connection.postgres_statement", unfiltered)
+    monkeypatch.setitem(where_clause._CLAUSES, "scopes", ("TRUE", lambda where: json.dumps(where.scopes)))  # pyright: ignore[reportPrivateUsage]
+    assert "scope" not in where_clauses(RecordFilter(scopes=("a", "b")))[0]["where"]
+    with beyond():
+        assert set(store.get(ids, ANN.scopes)) >= zoes, "the filter is gone"
+    with within(ANN.scopes):
+        shown = [
+            *store.get(ids, everything.scopes).values(),
+            *store.list(everything, "important", 1_000),
+            *store.mentions([f"tree {word}" for word in WORDS.values()], everything),
+            *store.statements(["garden"], everything, 100),
+            store.versions(ids),
+            [store.links(each) for each in ids],
+            [store.latest_versions(each, 10) for each in ids],
+            store.tasks(ZOE.namespace),
+            store.contexts(ZOE, 100, of_all=True),
+            memory.logs.log(ZOE).entries,
+            memory.recall(RecallRequest(query="the zebra of the garden", max_tokens=20_000), ANN).results,
+            memory.assemble_context(ContextRequest(query="the zebra of the garden"), ANN).text,
+        ]
+        assert zoes.isdisjoint(store.matching_ids(everything))
+    assert "zebra" not in repr(shown).replace("the zebra of the garden", "")
+    assert "oak" in repr(shown)
+
+
+def test_a_server_starts_only_where_walls_hold_it(walled: dict[str, str]) -> None:
+    """M3.1: its own role, and not the one for upkeep."""
+    serve, migrate, role = walled["database_url"], walled["migrate_url"], walled["upkeep_role"]
+
+    def start(url: str, migrate_url: str, upkeep_role: str) -> None:
+        PostgresRecordStore(url, "model", lambda: 1.0, migrate_url, upkeep_role).close()
+
+    with pytest.raises(StoreUnavailable, match="may not be changed by this role"):
+        start(serve, serve, role)
+    start(migrate, migrate, "")  # Without walls they do not stand.
+    with pytest.raises(StoreUnavailable, match="may not raise walls"):
+        start(serve, serve, role)
+    start(serve, migrate, role)
+    start(serve, serve, role)
+    with pytest.raises(StoreUnavailable, match="name the role for upkeep"):
+        start(serve, migrate, "")
+    with pytest.raises(StoreUnavailable, match="do not hold this server's role"):
+        start(migrate, migrate, role)
+    with pytest.raises(StoreUnavailable, match="may not take the role 'memory_migrate'"):
+        start(serve, migrate, "memory_migrate")
+    with pytest.raises(StoreUnavailable, match="hold the role 'memory_serve' as well"):
+        start(serve, migrate, "memory_serve")
+
+
+def test_statements_go_by_their_indexes_within_walls(walled: dict[str, str]) -> None:
+    """M4.2: also what is asked for by a filter, of a large table."""
+    store = PostgresRecordStore(
+        walled["database_url"], "model", lambda: 1.0, walled["migrate_url"], walled["upkeep_role"]
+    )
+    with beyond(), store.write() as transaction:
+        transaction.insert(replace(BLANK, id=transaction.next_id(RECORD)), unit_vectors(1), (), ())
+    store.close()
+    with psycopg.connect(walled["owner_url"], autocommit=True) as connection:
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = 'records'::regclass AND attnum > 1"
+            )
+        ]
+        made = {"id": "r.id || '-' || n", "change": "r.change + n", "scope": "'shared/ns' || n % 200"}
+        chosen = ", ".join(made.get(name, f'r."{name}"') for name in names)
+        quoted = ", ".join(f'"{name}"' for name in names)
+        connection.execute(
+            f"INSERT INTO records ({quoted}) SELECT {chosen} FROM generate_series(1, 20000) AS n,"
+            " (SELECT * FROM records ORDER BY row LIMIT 1) AS r".encode()
+        )
+        connection.execute(
+            "INSERT INTO versions (record_id, change, write, at, agent, client, session_id, reason, before)"
+            " SELECT id, change, change, 1, 'ann', '', '', '', '{}' FROM records"
+        )
+        connection.execute("ANALYZE")
+    where = RecordFilter(scopes=("shared/ns7", "private/ann/ns7"), hidden_branches=frozenset({"b"}))
+    parts, parameters = where_clauses(where)
+    asked = {
+        **parameters, "ids": json.dumps(["a", "b"]), "keys": json.dumps(["tree"]), "found_by": "[]", "limit": 10,
+        "sessions": json.dumps(["s"]), "each": 3, "scope": "shared/ns7", "digest": "d", "id": "x", "namespace": "here",
+        "before": 10, "task_ids": "[]", "agent": "ann", "session_id": "s",
+    }  # fmt: skip
+    plans: dict[str, str] = {}
+    with psycopg.connect(walled["database_url"]) as connection:
+        for name in (
+            "get_records", "list_ids", "matching_ids", "mentions_of", "statements_about", "best_of_sessions",
+            "find_text", "find_noted", "predecessors", "latest_versions", "live_originals", "log_size", "excluded",
+        ):  # fmt: skip
+            connection.execute(STAND, ("none", json.dumps(where.scopes)))
+            order = (("order", "r.importance DESC, r.occurred_at DESC, r.row DESC"), ("index", ""))
+            sql = sql_files.postgres_statement(name, (*parts.items(), *order))
+            plan = connection.execute(f"EXPLAIN {sql}".encode(), asked).fetchall()
+            plans[name] = "\n".join(row[0] for row in plan)
+            connection.rollback()
+    scanned = [f"{name}\n{plan}" for name, plan in plans.items() if re.search(r"Seq Scan on (records|versions)", plan)]
+    assert not scanned, "\n\n".join(scanned)
