@@ -874,7 +874,7 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
     scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1),
     hidden=st.sampled_from([(), ("b1",)]),
 )
-@settings(max_examples=15)
+@settings(max_examples=30)
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 def test_after_any_history_only_what_is_visible_counts(
     make: Make, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]
@@ -909,7 +909,7 @@ def test_after_any_history_only_what_is_visible_counts(
 
 
 @given(steps=STEPS, later=STEPS, last=STEPS, scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1))
-@settings(max_examples=8)
+@settings(max_examples=15)
 def test_a_graph_that_was_loaded_answers_like_one_that_followed_every_change(
     steps: Sequence[tuple[str, int]], later: Sequence[tuple[str, int]], last: Sequence[tuple[str, int]],
     scopes: list[str],

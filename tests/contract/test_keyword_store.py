@@ -447,7 +447,7 @@ def apply(store: RecordStore, stored: Stored, step: Step) -> None:
             transaction.update(replace(record, status=status, scope=moved))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, limit=st.integers(1, 12), terms=QUERIES, data=st.data())
 def test_search_follows_the_formula_after_any_history(
     make: Make, steps: Sequence[Step], limit: int, terms: Sequence[str], data: st.DataObject

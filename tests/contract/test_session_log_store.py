@@ -560,7 +560,7 @@ def test_a_log_of_thousands_of_entries_is_read_in_a_bounded_number_of_statements
     assert logs.size(ANN).tokens == logs.log(ANN).tokens == 2_400 * 10 + 150 * 3
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(moves=st.lists(st.tuples(st.sampled_from(["say", "compact", "undo", "erase"]), st.integers(0, 99)), max_size=25))
 def test_every_original_is_covered_once_whatever_happens_to_a_log(
     moves: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -182,7 +182,7 @@ def make(store: RecordStore, history: Sequence[Step]) -> None:
 
 class TestAnyMemory:
     @given(history=steps)
-    @settings(max_examples=12)
+    @settings(max_examples=25)
     def test_leaves_an_empty_memory_it_entered_as_the_same_bytes(
         self, history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
     ) -> None:
@@ -199,7 +199,7 @@ class TestAnyMemory:
                 assert two.stale_terms() == []
 
     @given(history=steps)
-    @settings(max_examples=5)
+    @settings(max_examples=8)
     def test_of_one_namespace_leaves_nothing_of_another(
         self, history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
     ) -> None:
@@ -214,7 +214,7 @@ class TestAnyMemory:
                 assert leave(two, "here") == written
 
     @given(history=steps, data=st.data())
-    @settings(max_examples=5)
+    @settings(max_examples=8)
     def test_lets_some_records_leave_without_anything_of_the_others(
         self, history: Sequence[Step], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
     ) -> None:

@@ -160,7 +160,7 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
 
 
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
 def test_search_finds_what_the_truth_holds_after_any_history(

@@ -155,7 +155,7 @@ REST = st.dictionaries(st.sampled_from(["jsonrpc", "method", "params"]), JSON, m
 BEHIND = st.sampled_from([b"", b"", b" ", b"x", b"}", b"{}", b'{"id":1}', b'"', b"\x01"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(some_id=READABLE, rest=REST, behind=BEHIND)
 def test_any_object_with_an_id_gets_one_answer_with_it(
     era: Era, some_id: int | str, rest: Mapping[str, Any], behind: bytes
@@ -166,7 +166,7 @@ def test_any_object_with_an_id_gets_one_answer_with_it(
     assert answer["error"]["code"] in (INVALID, UNREADABLE, -32601, -32602)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(line=st.binary(max_size=60).filter(lambda line: b"\n" not in line and line.strip() and b"{" not in line))
 def test_any_garbage_gets_one_error_of_nobody(era: Era, line: bytes) -> None:
     """X3.2."""

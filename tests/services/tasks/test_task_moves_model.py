@@ -46,7 +46,7 @@ moves: st.SearchStrategy[list[Move]] = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(moves)
 def test_whatever_is_moved_by_whom_the_tree_hangs_together(history: Sequence[Move]) -> None:
     """T1.1, T1.2, T3.2, T4.1, T4.3: after every move; what is refused changes nothing."""
