@@ -12,6 +12,7 @@ from typing import Protocol
 
 from mcp_memory.ports.changes import ChangeFeed, Snapshot
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.tracing import traced
 
 MOST_FOLLOWED, ONE_BY_ONE = 1_000, 5
 """An index is loaded again where more records changed than these, and than a fifth of all.
@@ -152,6 +153,10 @@ class Follower:
 
         One that fails may hold half of it, so the next request that reads it loads it again.
         """
+        with traced("follow", indexes=len(behind)):
+            self._follow(behind, now)
+
+    def _follow(self, behind: Mapping[DerivedIndex, _Place], now: _Place) -> None:
         self.stored_embedder = self.records.embedder_id()
         near = {applied: self._is_near(applied) for applied in set(behind.values())}
         for index, applied in behind.items():

@@ -24,6 +24,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import Columns
+from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records import schema_postgres, schema_sqlite
 from mcp_memory.stores.records.database import (
     WRITE_PATIENCE_SECONDS,
@@ -60,16 +61,18 @@ class PostgresConnection:
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
+        with traced("sql", name):
+            return self.raw.execute(sql.encode(), _given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
-        with self.raw.cursor() as cursor:
+        with traced("sql", name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [_given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
+        with traced("sql", name):
+            return _value(self.raw.execute(sql.encode(), _given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
