@@ -14,7 +14,9 @@ from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
+from mcp_memory.ports.tracing import traced
 from mcp_memory.projects import read_project
+from mcp_memory.services.access.served_requests import asked_by, present_request
 from mcp_memory.settings import at_work, working_for
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
@@ -231,7 +233,10 @@ class App(Wiring):
             max_tokens=settings.max_tokens,
             token_factor=0.0 if settings.token_factor == "auto" else settings.token_factor,
         )
-        return mine.in_session(session_id)
+        mine = mine.in_session(session_id)
+        if (request := present_request()) and request.caller is None:  # A message's sender is noted where it is found.
+            asked_by(mine)
+        return mine
 
     def factor(self, caller: Caller) -> ModelFactor:
         """The client's tokens per counted token: from the settings, else by the client's name."""
@@ -251,7 +256,7 @@ class App(Wiring):
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
     ) -> list[Remembered]:
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("remember", items=len(items)):
             remembered = self._remember(items, caller, advise=advise, embed=embed)
         self.stirred.set()
         for session_id in {item.session_id for item in items if item.kind in LOG_KINDS}:
@@ -263,7 +268,7 @@ class App(Wiring):
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("recall"):
             return self._recall(request, caller, self.factor(caller))
 
     def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
@@ -316,12 +321,12 @@ class App(Wiring):
             request = replace(request, notice=NOTICE, short_notice=SHORT_NOTICE)
         elif told := self.former_memory(caller):
             request = replace(request, notice=told, short_notice=told)
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("assemble_context"):
             return self._assemble(request, caller, self.factor(caller))
 
     def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
         """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("remind"):
             return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
 
     def checkpoint(self, caller: Caller) -> str | None:
@@ -331,7 +336,8 @@ class App(Wiring):
 
     def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
         """Add the new lines of a conversation to the log of the caller's session."""
-        fed = self._feed(told, caller)
+        with traced("feed"):
+            fed = self._feed(told, caller)
         self._note_client(caller)
         if fed.stored:
             self.stirred.set()
@@ -362,13 +368,15 @@ class App(Wiring):
         instructions, prompt = (without_controls(text)[0] for text in (request.instructions, request.prompt))
         unerased = self.records.erased(caller.scopes).without(summary.text)
         request = replace(request, summary=unerased, instructions=instructions, prompt=prompt)
-        done = self._compact(request, caller, self.factor(caller), tell)
+        with traced("compact"):
+            done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 
     def forget(
         self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller, version: int | None = None
     ) -> Forgotten:
-        forgotten = self._forget(record_ids, mode, caller, version)
+        with traced("forget", records=len(record_ids)):
+            forgotten = self._forget(record_ids, mode, caller, version)
         if not forgotten.purged:
             self.stirred.set()
         return forgotten
@@ -448,6 +456,7 @@ class App(Wiring):
         records are purged from files that other processes kept in use.
         """
         self.windows.end_idle()
+        self.reads.prune()
         is_busy = maintains and self._clock() >= self._look_again_at and self._maintain_step()
         is_busy = is_busy or self.idle_compaction.step()
         is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)

@@ -56,6 +56,8 @@ _SETTINGS: Mapping[str, Any] = {"data_dir": DataDir, "namespace": Namespace, "ag
 _SPECIAL = frozenset(("context", "named"))
 """Parameters of a command that are no options."""
 _DOOR: ContextVar["Door | None"] = ContextVar("door", default=None)
+_AT_WORK: ContextVar[str] = ContextVar("command", default="")
+"""The name of the command that is at work, e.g. "show"."""
 
 
 def settings_chosen(chosen: Mapping[str, Any]) -> "Settings":
@@ -111,7 +113,7 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
     client = client_at_work()
     whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
-    with whose as memory:
+    with whose as memory, memory.serving(f"command {_AT_WORK.get()}", agent=settings.agent):
         try:
             yield memory
         except (ValueError, LookupError, TypeError) as error:
@@ -159,6 +161,7 @@ def _command(
         special = {each.name for each in own} & _SPECIAL
 
         def perform(given: Mapping[str, Any]) -> None:
+            _AT_WORK.set(act.__name__.partition("_")[0])
             with first({}) as argument:
                 act(argument, **given)
 
@@ -181,6 +184,7 @@ def _command(
             with ExitStack() as stack:
                 if asks and not stack.enter_context(_at_the_door(act.__qualname__, chosen, meant)):
                     return
+                _AT_WORK.set(act.__name__.partition("_")[0])
                 argument = stack.enter_context(first(chosen))
                 act(argument, **meant, **context_too)
 

@@ -123,7 +123,8 @@ class Authenticator:
             raise Refused(403, str(error)) from error
         grant = replace(token.grant, right=rights.get(namespace, token.grant.right))
         visitor = RequestSender(grant=grant, namespace=namespace, session=_label(headers, token), is_window=is_window)
-        return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}"), token=token)
+        visitor = replace(visitor, call=call and f"{token.id}/{call}", token=token.name)
+        return Admitted(visitor=visitor, token=token)
 
     def is_open(self, headers: Mapping[str, str]) -> bool:
         """Return True where no token is asked for. What a proxy passes on does not come from this machine.

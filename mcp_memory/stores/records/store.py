@@ -46,6 +46,7 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
+    from mcp_memory.stores.records.reads import SqlReads
     from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
@@ -354,6 +355,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def projects(self) -> SqlProjects:
         """Return where projects are and what they were called, in the same database."""
         return SqlProjects(self._database)
+
+    def reads(self) -> SqlReads:
+        """Return the log of reads in the same database."""
+        from mcp_memory.stores.records.reads import SqlReads  # Most memories keep no such log.
+
+        return SqlReads(self._database)
 
     def transfer(self) -> SqlTransfer:
         from mcp_memory.stores.records.transfer import SqlTransfer  # No server exports or imports by itself.
