@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -291,6 +291,14 @@ class App(Wiring):
     def revision(self) -> int:
         """Return the number of the newest change, inside `one_revision` that one. Raises StoreUnavailable."""
         return self.records.revision()
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return figures for monitoring by their names, each at little cost. Raises StoreUnavailable."""
+        told: dict[str, float] = {"records": self.records.count_all(), "unembedded_records": self.reindex.queued()}
+        told |= {f"index_{name}": value for name, value in asdict(self.follower.figures()).items()}
+        if "index" in vars(self):  # Before the first search there is none.
+            told["semantic_index_pending_records"] = self.index.state().pending
+        return told | self.records.gauges()
 
     def identity(self) -> str:
         """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""

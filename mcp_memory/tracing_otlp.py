@@ -55,7 +55,7 @@ class SpanSender:
 
     @contextmanager
     def __call__(self, name: str, parent: Mapping[str, str] | None, told: Told) -> Generator[SentSpan]:
-        is_first = not get_current_span().get_span_context().is_valid
+        is_first = bool(parent) or not get_current_span().get_span_context().is_valid
         with self._tracer.start_as_current_span(
             name,
             context=self._propagator.extract(parent) if parent else None,

@@ -44,6 +44,17 @@ class _Place:
         return _Place(snapshot.revision, snapshot.last_write)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelfFigures:
+    """What is in memory now, and what it took since the start: partitions, bytes, loads of parts, and records."""
+
+    partitions: int = 0
+    bytes: int = 0
+    loads: int = 0
+    evictions: int = 0
+    caught_up: int = 0
+
+
 _NOWHERE = _Place(0, "")
 
 
@@ -70,9 +81,12 @@ class Follower:
         """The embedder of the truth's vectors, at the revision of the indexes."""
         self._applied: dict[DerivedIndex, _Place] = {}
         self._newest: _Moment | None = None
-        self._taken = self._requests = 0
+        self._taken = self._requests = self._loads = 0
         self._turn = threading.Condition()
         self._joining = threading.Lock()
+
+    def figures(self) -> ShelfFigures:
+        return ShelfFigures(loads=self._loads)
 
     @contextmanager
     def reading(self, index: DerivedIndex) -> Generator[int]:
@@ -165,6 +179,7 @@ class Follower:
             if near[applied]:
                 index.follow(self.records, applied.revision)
             else:
+                self._loads += 1
                 with _no_collections():
                     index.follow(self.records, 0)
             with self._turn:

@@ -85,6 +85,7 @@ def show_contexts(visit: Visit) -> Response:
         here=NAME,
         contexts=_listed(visit, shown),
         of_all=of_all,
+        has_reads=visit.app.reads.days > 0,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
         **_places(visit),

@@ -24,6 +24,7 @@ from mcp_memory.entrypoints.page import (
     edit,
     health,
     memories,
+    reads,
     record,
     review,
     sessions,
@@ -58,6 +59,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
     *bulk.SCREENS,
     *record.SCREENS,
+    *reads.SCREENS,
     *edit.SCREENS,
     *contexts.SCREENS,
     *work.SCREENS,
@@ -88,8 +90,11 @@ _TITLES: Final[Mapping[int, str]] = {
     403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
-_RECORD_LINK = re.compile(rb'(?:href|action)="/ui/record/(r[0-9a-z]+)')
-"""A record that a page shows: it links to it. What a text says of links is escaped there, `&#34;/ui/record/r00001a`."""
+_RECORD_LINK = re.compile(rb'(?<!class="id" )(?:href|action)="/ui/record/(r[0-9a-z]+)')
+"""A record that a page shows: it links to it, as `<a class="text" href="/ui/record/r00001a"`, or changes it by a form.
+
+A link of the class "id" shows an id alone. What a text says of links is escaped: `&#34;/ui/record/r00001a`.
+"""
 _OTHERWISE: Final = "That did not work"
 _LOGGED: Final = "It was logged. Load the page again."
 _UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."

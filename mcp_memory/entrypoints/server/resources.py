@@ -14,7 +14,7 @@ from mcp_memory.entrypoints.server.identity import asking, is_local, require, se
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
-from mcp_memory.services.access.served_requests import gave, gave_in
+from mcp_memory.services.access.served_requests import gave, gave_in, present_request
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -139,6 +139,8 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
         ResourceNotFoundError: nothing has that id.
         ResourceError: it cannot be read; says why in words meant for the caller.
     """
+    if request := present_request():
+        request.way = f"resource {name}"
     try:
         require("read")
         shown = read()
