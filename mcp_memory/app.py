@@ -298,7 +298,7 @@ class App(Wiring):
         told |= {f"index_{name}": value for name, value in asdict(self.follower.figures()).items()}
         if "index" in vars(self):  # Before the first search there is none.
             told["semantic_index_pending_records"] = self.index.state().pending
-        return told | self.records.gauges()
+        return {**told, **self.records.gauges()}
 
     def identity(self) -> str:
         """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""

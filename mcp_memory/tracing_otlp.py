@@ -31,13 +31,13 @@ SENT_WITHIN_SECONDS: Final = 2.0
 """Time at the end for what was not sent yet; a collector that is away holds up no process."""
 NAME: Final = "mcp-memory"
 _UNNAMED: Final = "unknown_service"
-"""What OpenTelemetry calls a service that no variable names."""
+"""OpenTelemetry gives this name to a service that no variable names."""
 _ID = re.compile(r"[!-~]{1,100}")
 """An id, e.g. "0f3c9a2b7d341e55"; a text has blanks."""
 
 
 class SentSpan:
-    """A span that is sent once it has ended: implements `Span`."""
+    """A span that is sent once it has ended: implements `WorkSpan`."""
 
     def __init__(self, span: OtlpSpan) -> None:
         self._span = span

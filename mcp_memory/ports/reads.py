@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant
 
 ALL_RECORDS: Final = "*"
-"""Stands for an id where a request gave every record of the memory, as an export does."""
+"""Takes the place of an id where a request gave every record of the memory, as an export does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

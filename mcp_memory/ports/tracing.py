@@ -1,4 +1,4 @@
-"""Spans of the work for a request, from its entry to the statements of the store, for whoever collects them.
+"""Spans of the work for a request, from its entry to the statements of the store, for a collector of traces.
 
 Without a collector a span costs a fifth of a microsecond, and no object is made. A span holds ids and counts, no text.
 """
@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 Told = Mapping[str, int | str]
-"""What a span says: counts, and ids of at most a hundred characters without blanks."""
+"""A span says these: counts, and ids of at most a hundred characters without blanks."""
 
 
-class Span(Protocol):
+class WorkSpan(Protocol):
     """A piece of work that is under way."""
 
     def tell(self, **told: int | str) -> None:
@@ -24,7 +24,7 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Collects spans. Thread-safe; a span that begins within another one is part of it, also in a copied context."""
 
-    def __call__(self, name: str, parent: Mapping[str, str] | None, told: Told) -> AbstractContextManager[Span]:
+    def __call__(self, name: str, parent: Mapping[str, str] | None, told: Told) -> AbstractContextManager[WorkSpan]:
         """Begin a span. `parent` are the headers of W3C Trace Context by which a client names its own span, if any."""
         ...
 
@@ -43,7 +43,7 @@ class _Untraced:
 
 
 class _Collector:
-    """Who collects the spans of this process."""
+    """The place of the tracer that collects the spans of this process."""
 
     tracer: Tracer | None = None
 
@@ -59,7 +59,7 @@ def use_tracer(tracer: Tracer | None) -> None:
 
 def traced(
     what: str, which: str = "", /, *, parent: Mapping[str, str] | None = None, **told: int | str
-) -> AbstractContextManager[Span]:
+) -> AbstractContextManager[WorkSpan]:
     """Return the span of a piece of work, as long as the context lasts: "recall", or "sql" and a statement's name.
 
     `parent` is that of `Tracer`.

@@ -46,7 +46,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelfFigures:
-    """What is in memory now, and what it took since the start: partitions, bytes, loads of parts, and records."""
+    """Figures of what is in memory now, and of loads since the start; this follower counts loads alone."""
 
     partitions: int = 0
     bytes: int = 0

@@ -38,7 +38,7 @@ GAUGES: Final[Mapping[str, str]] = {
     "standbys": "Standbys of the database that are connected.",
     "replica_lag_seconds": "Seconds by which the slowest of them is behind.",
 }
-"""What `App.gauges` tells, by name, in words."""
+"""The figures of `App.gauges` by their names, in words."""
 
 
 class Metrics:

@@ -90,10 +90,10 @@ _TITLES: Final[Mapping[int, str]] = {
     403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
-_RECORD_LINK = re.compile(rb'(?<!class="id" )(?:href|action)="/ui/record/(r[0-9a-z]+)')
+_RECORD_LINK = re.compile(rb'(?<!class="id named" )(?:href|action)="/ui/record/(r[0-9a-z]+)')
 """A record that a page shows: it links to it, as `<a class="text" href="/ui/record/r00001a"`, or changes it by a form.
 
-A link of the class "id" shows an id alone. What a text says of links is escaped: `&#34;/ui/record/r00001a`.
+The log of reads names ids alone, by links of the class "named". A link in a text is escaped: `&#34;/ui/record/r00001a`.
 """
 _OTHERWISE: Final = "That did not work"
 _LOGGED: Final = "It was logged. Load the page again."

@@ -117,7 +117,7 @@ class Database(ABC):
         """Return the bytes that the database takes on disk."""
 
     def gauges(self) -> Mapping[str, float]:
-        """Return what the engine tells of itself at little cost, by the names of `Telemetry.gauges`."""
+        """Return the engine's own figures that cost little, by the names of `Telemetry.gauges`."""
         return {}
 
     @abstractmethod

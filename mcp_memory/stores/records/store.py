@@ -24,7 +24,7 @@ from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.access import SqlFolders, SqlTokens
+from mcp_memory.stores.records.access import SqlFolders, SqlReads, SqlTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot, Row, meta
 from mcp_memory.stores.records.embedding_queue import SqlEmbeddingQueue
 from mcp_memory.stores.records.erasures import erased_marks
@@ -46,7 +46,6 @@ from mcp_memory.stores.records.where_clause import where_clauses
 from mcp_memory.stores.records.write_checks import note_call, refuse_done, refuse_renamed
 
 if TYPE_CHECKING:
-    from mcp_memory.stores.records.reads import SqlReads
     from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
@@ -358,8 +357,6 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     def reads(self) -> SqlReads:
         """Return the log of reads in the same database."""
-        from mcp_memory.stores.records.reads import SqlReads  # Most memories keep no such log.
-
         return SqlReads(self._database)
 
     def transfer(self) -> SqlTransfer:

@@ -283,6 +283,9 @@ async def test_figures_are_for_the_admin_and_hold_no_text(team: Team) -> None:
     numbers = dict(line.rsplit(" ", 1) for line in figures.splitlines() if not line.startswith("#"))
     assert float(numbers["mcp_memory_records"]) >= 1
     assert float(numbers["mcp_memory_context_tokens_total"]) > 0
+    assert float(numbers["mcp_memory_index_loads"]) > 0
+    assert "mcp_memory_semantic_index_pending_records" in numbers
+    assert "mcp_memory_standbys" not in numbers  # A file has none.
     assert "elican" not in figures
     assert "ann" not in figures
 
@@ -291,7 +294,8 @@ async def test_every_way_in_is_noted_with_who_was_given_what(team: Team) -> None
     """M4.3, S4.3: tool, resource, hook, page and command, by the token's name; in the log by the same request."""
     async with connected(team.url, team.bob) as bob, connected(team.url, team.ann) as ann:
         stored = await bob.call_tool("remember", {"text": "Cranes dance at the weir of Melk."})
-        record_id = str((stored.structured_content or {})["records"][0]["id"])
+        assert stored.structured_content
+        record_id: str = stored.structured_content["records"][0]["id"]
         await ann.call_tool("recall", {"query": "Where do cranes dance?"})
         await ann.read_resource(f"memory://record/{record_id}")
     asked = {"hook": "UserPromptSubmit", "payload": {"session_id": "s", "prompt": "At which weir do cranes dance?"}}

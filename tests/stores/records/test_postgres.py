@@ -315,3 +315,14 @@ def test_a_memory_answers_as_the_one_in_a_file(open_memory: Callable[..., App], 
         block = app.assemble_context(ContextRequest(query="the ferry at night", max_tokens=400), me)
         answers.append((found.results, block.report.components, block.text))
     assert answers[0] == answers[1]
+
+
+def test_what_the_database_tells_monitoring_is_cheap_and_nothing_is_told_that_it_does_not_know(
+    servers: Sequence[PostgresRecordStore],
+) -> None:
+    """M4.3: the age of a transaction that others have open; without a standby no lag."""
+    with closing(servers[0].pin()):
+        told = servers[1].gauges()
+    assert told.keys() == {"oldest_transaction_seconds", "standbys"}
+    assert 0 < told["oldest_transaction_seconds"] < 60
+    assert told["standbys"] == 0
