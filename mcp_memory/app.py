@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,10 @@ from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, RepeatableCall, partitions_of
 from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.ports.changes import newest_of
+from mcp_memory.ports.tracing import traced
 from mcp_memory.ports.walls import beyond
 from mcp_memory.projects import read_project
+from mcp_memory.services.access.served_requests import asked_by, present_request
 from mcp_memory.settings import at_work, working_for
 from mcp_memory.wiring import Wiring, drop_former_files, made_once, model_factor, text_measure, token_counter
 
@@ -233,7 +235,10 @@ class App(Wiring):
             max_tokens=settings.max_tokens,
             token_factor=0.0 if settings.token_factor == "auto" else settings.token_factor,
         )
-        return mine.in_session(session_id)
+        mine = mine.in_session(session_id)
+        if (request := present_request()) and request.caller is None:  # A message's sender is noted where it is found.
+            asked_by(mine)
+        return mine
 
     def factor(self, caller: Caller) -> ModelFactor:
         """The client's tokens per counted token: from the settings, else by the client's name."""
@@ -253,7 +258,7 @@ class App(Wiring):
     def remember(
         self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
     ) -> list[Remembered]:
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("remember", items=len(items)):
             remembered = self._remember(items, caller, advise=advise, embed=embed)
         self.stirred.set()
         for session_id in {item.session_id for item in items if item.kind in LOG_KINDS}:
@@ -265,7 +270,7 @@ class App(Wiring):
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("recall"):
             return self._recall(request, caller, self.factor(caller))
 
     def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
@@ -297,6 +302,14 @@ class App(Wiring):
         """Return the number of the newest change of what the caller reads. Raises StoreUnavailable."""
         return newest_of(self.records.revisions(partitions_of(caller.scopes)))
 
+    def gauges(self) -> Mapping[str, float]:
+        """Return figures for monitoring by their names, each at little cost. Raises StoreUnavailable."""
+        told: dict[str, float] = {"records": self.records.count_all(), "unembedded_records": self.reindex.queued()}
+        told |= {f"index_{name}": value for name, value in asdict(self.follower.figures()).items()}
+        if "index" in vars(self):  # Before the first search there is none.
+            told["semantic_index_pending_records"] = self.index.state().pending
+        return {**told, **self.records.gauges()}
+
     def identity(self) -> str:
         """Return the permanent name of this memory. Ask for it outside of `one_revision`, where it may be empty."""
         return self.records.identity()
@@ -326,12 +339,12 @@ class App(Wiring):
             request = replace(request, notice=NOTICE, short_notice=SHORT_NOTICE)
         elif told := self.former_memory(caller):
             request = replace(request, notice=told, short_notice=told)
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("assemble_context"):
             return self._assemble(request, caller, self.factor(caller))
 
     def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
         """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
-        with self.call_priority.ahead():
+        with self.call_priority.ahead(), traced("remind"):
             return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
 
     def checkpoint(self, caller: Caller) -> str | None:
@@ -341,7 +354,8 @@ class App(Wiring):
 
     def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
         """Add the new lines of a conversation to the log of the caller's session."""
-        fed = self._feed(told, caller)
+        with traced("feed"):
+            fed = self._feed(told, caller)
         self._note_client(caller)
         if fed.stored:
             self.stirred.set()
@@ -372,13 +386,15 @@ class App(Wiring):
         instructions, prompt = (without_controls(text)[0] for text in (request.instructions, request.prompt))
         unerased = self.records.erased(caller.scopes).without(summary.text)
         request = replace(request, summary=unerased, instructions=instructions, prompt=prompt)
-        done = self._compact(request, caller, self.factor(caller), tell)
+        with traced("compact"):
+            done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 
     def forget(
         self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller, version: int | None = None
     ) -> Forgotten:
-        forgotten = self._forget(record_ids, mode, caller, version)
+        with traced("forget", records=len(record_ids)):
+            forgotten = self._forget(record_ids, mode, caller, version)
         if not forgotten.purged:
             self.stirred.set()
         return forgotten
@@ -459,6 +475,7 @@ class App(Wiring):
         records are purged from files that other processes kept in use.
         """
         self.windows.end_idle()
+        self.reads.prune()
         steps: Mapping[str, tuple[float, Callable[[], bool]]] = {
             "maintain": (60 * self.settings.maintain_minutes, self._maintain_step),
             "compact": (0.0, self.idle_compaction.step),

@@ -11,6 +11,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_memory.errors import InvalidRequest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
@@ -106,6 +108,17 @@ def embedder(settings: Settings) -> Embedder:
         batch=settings.embedder_batch,
         window_characters=settings.embedder_window_characters,
     )
+
+
+def traces(settings: Settings) -> Callable[[], object]:
+    """Send traces where the settings say so; return what ends that. Raises InvalidRequest without the extra."""
+    if not settings.otel:
+        return lambda: None
+    try:
+        from mcp_memory.tracing_otlp import send_spans
+    except ImportError as error:
+        raise InvalidRequest("MCP_MEMORY_OTEL needs the extra `otel`; install `mcp-memory-stack[otel]`.") from error
+    return send_spans()
 
 
 def sources(

@@ -357,6 +357,13 @@ class Settings(BaseSettings):
     """Lets hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
     """The level of messages on stderr: ids and counts, never remembered text."""
+    log_format: Literal["text", "json"] = "text"
+    """Their form: lines for people, or a JSON object a line (docs/monitoring.md)."""
+    otel: bool = False
+    """Sends traces by OTLP to where the `OTEL_EXPORTER_OTLP_*` variables say; needs the extra `otel`
+    (docs/monitoring.md)."""
+    read_log_days: Annotated[float, Field(ge=0, le=3_650)] = 0.0
+    """Days for which the memory keeps which request gave which records to whom; 0 for none (docs/monitoring.md)."""
 
     _zone: tzinfo | None = None
     _variables: Mapping[str, SecretStr] | None = None
@@ -433,7 +440,7 @@ OF_SEAT: Final = frozenset(
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(
-    "data_dir log_level idle_minutes url token http_connections http_connections_per_address"
+    "data_dir log_level log_format otel idle_minutes url token http_connections http_connections_per_address"
     " http_head_seconds http_transfer_seconds http_idle_seconds http_calls http_waiting_calls"
     " oauth_issuer oauth_audience oauth_algorithms oauth_person_claim oauth_agent_claim oauth_grants_claim"
     " oauth_introspection_url oauth_introspection_client oauth_introspection_secret".split()

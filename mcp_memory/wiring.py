@@ -16,6 +16,7 @@ from mcp_memory import extensions
 from mcp_memory.domain.text.times import use_zone, zone
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.locations import NOTES_FOLDER
+from mcp_memory.services.access.served_requests import RequestsServed
 from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import Settings, at_work, zone_at_work
 from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, SqlRecordStore, copies, restore
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_memory.domain.context.items import Measure
+    from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.domain.model.token_factor import ModelFactor
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
     from mcp_memory.ports.access import ProcessLocks
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.access.projects import Projects
     from mcp_memory.services.access.quotas import Quotas
+    from mcp_memory.services.access.read_log import ReadLog
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
@@ -120,6 +123,7 @@ class Wiring:
         self.call_priority = CallPriority()
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
+        self._end_traces = extensions.traces(settings)
         self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
         self._begun = self.records.revision()
@@ -190,6 +194,21 @@ class Wiring:
         from mcp_memory.services.access.access_tokens import AccessTokens
 
         return AccessTokens(self.records.tokens(), self._clock, self.trust.present)
+
+    @made_once
+    def reads(self) -> ReadLog:
+        """The log of reads."""
+        from mcp_memory.services.access.read_log import ReadLog
+
+        def seen(ids: Sequence[str], caller: Caller) -> Collection[str]:
+            return self.inspect.seen_of(ids, caller).keys()
+
+        return ReadLog(self.records.reads(), seen, self._clock, self.settings.read_log_days)
+
+    @made_once
+    def serving(self) -> RequestsServed:
+        """Serves requests, each with its id, its line in the log, and its entry in the log of reads."""
+        return RequestsServed(self.reads.note if self.settings.read_log_days else None)
 
     @made_once
     def trust(self) -> Trust:
@@ -620,7 +639,10 @@ class Wiring:
             self.index.close()
         if "windows" in made:
             self.windows.close()
+        if "reads" in made:
+            self.reads.close()
         self.records.close()
+        self._end_traces()
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         drop_former_files(self.settings)

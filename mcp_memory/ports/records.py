@@ -276,6 +276,14 @@ class Telemetry(Protocol):
         """
         ...
 
+    def gauges(self) -> Mapping[str, float]:
+        """Return figures of the database for monitoring, those that it tells at little cost; none of a file.
+
+        `oldest_transaction_seconds`: the age of the oldest open transaction, which holds up what tidies. `standbys`:
+        those that are connected; with any, `replica_lag_seconds`: by how much the slowest of them is behind.
+        """
+        ...
+
     def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
         """Count the records that pass by when they were stored, in periods since then: the first is 0."""
         ...

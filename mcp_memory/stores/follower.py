@@ -19,6 +19,7 @@ from mcp_memory.domain.model.scopes import partition_of
 from mcp_memory.freed_memory import give_back_memory
 from mcp_memory.ports.changes import ChangeFeed, Place, Snapshot
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.tracing import traced
 
 MOST_FOLLOWED, ONE_BY_ONE = 1_000, 5
 """A partition is loaded again where more of its records changed than these, and than a fifth of all.
@@ -324,13 +325,14 @@ class Follower:
         """
         if part is not None and self._is_near(partition, applied, place):
             index.forget(part)
-            read = part.follow(self.records, applied.revision, partition)
+            with traced("follow"):
+                read = part.follow(self.records, applied.revision, partition)
             with self._turn:
                 self._caught_up += read
             return part
         part = index.new_part()
         if place.revision:
-            with _no_collections():
+            with traced("load"), _no_collections():
                 part.follow(self.records, 0, partition)
         with self._turn:
             self._loads += 1

@@ -288,7 +288,7 @@ def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: 
         "reviews", "review_records", "exclusions", "shared_lines", "taken_back",
     }  # fmt: skip
     made_again = {"record_tags", "terms", "vectors", "unembedded", "sequence", "meta", "partitions"}
-    telemetry = {"contexts", "assemblies", "pass_runs", "logs_left"}
+    telemetry = {"contexts", "assemblies", "reads", "read_records", "pass_runs", "logs_left"}
     this_computers = {"tokens", "folders", "project_folders", "former_namespaces", "moves", "task_changes"}
     this_computers |= {"erased_texts", "calls_done", "departures"}
     with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as database:

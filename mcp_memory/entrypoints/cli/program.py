@@ -22,7 +22,7 @@ from mcp_memory.entrypoints.commands.console import OneLineErrors, prepare_strea
 from mcp_memory.entrypoints.commands.corrections import edit, forget, pin, supersede
 from mcp_memory.entrypoints.commands.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.commands.options import with_options
-from mcp_memory.entrypoints.commands.overviews import contexts, graph, sessions
+from mcp_memory.entrypoints.commands.overviews import contexts, graph, reads, sessions
 from mcp_memory.entrypoints.commands.projects import projects
 from mcp_memory.entrypoints.commands.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.commands.review import review, undo
@@ -71,6 +71,7 @@ for name, command in (
     ("tasks", tasks),
     ("sessions", sessions),
     ("contexts", contexts),
+    ("reads", reads),
     ("graph", graph),
     ("add", add),
     ("edit", edit),

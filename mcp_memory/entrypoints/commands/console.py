@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.locations import screen_variables
+from mcp_memory.services.access.served_requests import gave_in
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -112,6 +113,7 @@ def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
     """Print a value for programs, or the parts of a screen for people, one below the other."""
     from rich.text import Text
 
+    gave_in(value)
     if as_json:
         print_json(value)
     else:

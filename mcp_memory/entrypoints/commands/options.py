@@ -57,6 +57,8 @@ _SETTINGS: Mapping[str, Any] = {"data_dir": DataDir, "namespace": Namespace, "ag
 _SPECIAL = frozenset(("context", "named"))
 """Parameters of a command that are no options."""
 _DOOR: ContextVar["Door | None"] = ContextVar("door", default=None)
+_AT_WORK: ContextVar[str] = ContextVar("command", default="")
+"""The name of the command that is at work, e.g. "show"."""
 
 
 def settings_chosen(chosen: Mapping[str, Any]) -> "Settings":
@@ -112,7 +114,8 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
     client = client_at_work()
     whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
-    with whose as memory, beyond():  # Who has the memory's files may do anything with them.
+    with whose as memory, beyond(), memory.serving(f"command {_AT_WORK.get()}", agent=settings.agent):
+        # Who has the memory's files may do anything with them.
         try:
             yield memory
         except (ValueError, LookupError, TypeError) as error:
@@ -160,6 +163,7 @@ def _command(
         special = {each.name for each in own} & _SPECIAL
 
         def perform(given: Mapping[str, Any]) -> None:
+            _AT_WORK.set(act.__name__.partition("_")[0])
             with first({}) as argument:
                 act(argument, **given)
 
@@ -182,6 +186,7 @@ def _command(
             with ExitStack() as stack:
                 if asks and not stack.enter_context(_at_the_door(act.__qualname__, chosen, meant)):
                     return
+                _AT_WORK.set(act.__name__.partition("_")[0])
                 argument = stack.enter_context(first(chosen))
                 act(argument, **meant, **context_too)
 

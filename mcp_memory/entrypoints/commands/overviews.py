@@ -1,16 +1,21 @@
-"""Commands that list what a project holds beside records: sessions, contexts, connections."""
+"""Commands that list what a project holds beside records: sessions, contexts, reads, connections."""
 
+import json
+from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.commands.console import output
-from mcp_memory.entrypoints.commands.options import AsJson, Limit, over_memory
+from mcp_memory.entrypoints.commands.console import output, say
+from mcp_memory.entrypoints.commands.options import AsJson, Limit, Since, Until, over_memory
+from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.ports.reads import ReadEntry
 
 
 @over_memory("namespace", "agent")
@@ -54,6 +59,50 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
         for at, report in memory.accounts.given(memory.caller(), limit)
     ]
     output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))
+
+
+@over_memory("namespace", "agent")
+def reads(
+    memory: "App",
+    record: Annotated[str, typer.Option("--record", metavar="ID", help="Only requests that gave this record.")] = "",
+    of: Annotated[str, typer.Option("--of", metavar="AGENT", help="Only what this agent was given here.")] = "",
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 20,
+    as_lines: Annotated[
+        bool, typer.Option("--lines", help="Print all of every project as JSON Lines, the oldest first.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show which requests gave which records to whom, newest first.
+
+    MCP_MEMORY_READ_LOG_DAYS says for how long they are kept. There are ids and names, no texts.
+    """
+    from mcp_memory.entrypoints.commands.screens import row_screen
+
+    if as_lines:
+        if record or of:
+            raise InvalidRequest("--lines prints everything; leave out --record and --of, and choose among the lines.")
+        begin, end = memory.searcher.between(since, until) if since or until else (None, None)
+        for entry in memory.reads.between(begin or 0.0, inf if end is None else end):
+            say(json.dumps(_shown_read(entry)))
+        return
+    if since or until:
+        raise InvalidRequest("--since and --until choose among --lines; without that the latest are shown.")
+    caller, log = memory.caller(), memory.reads
+    by_record = log.of_record(record, caller, limit, of_all=True) if record else None
+    page = by_record or log.of_agent(caller, of, limit, of_all=True)
+    known = [_shown_read(entry) for entry in page.entries]
+    nothing = "No request gave anything." if log.days else "No log of reads is kept; see MCP_MEMORY_READ_LOG_DAYS."
+    # What a person looks for first; --json has the rest.
+    shown = [{name: each[name] for name in ("at", "agent", "token", "way", "records")} for each in known]
+    output(as_json, known, row_screen(shown, nothing))
+
+
+def _shown_read(entry: "ReadEntry") -> dict[str, Json]:
+    told = asdict(entry)
+    ids = told.pop("ids")
+    return {**told, "at": iso(entry.at), "records": list(ids)}
 
 
 @over_memory("namespace", "agent")

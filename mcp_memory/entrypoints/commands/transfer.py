@@ -29,6 +29,8 @@ from mcp_memory.entrypoints.commands.console import (
 )
 from mcp_memory.entrypoints.commands.options import AsJson, opened, opened_existing, over_settings
 from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
+from mcp_memory.ports.reads import ALL_RECORDS
+from mcp_memory.services.access.served_requests import gave
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -79,6 +81,8 @@ def export(
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
+        memory.caller()  # It is noted who asks.
+        gave([ALL_RECORDS])
         written = write_memory(memory.moving.leave(namespace), file, progress)
         if target != STREAM:
             memory.attachments.copy_to(files_beside(target), namespace)

@@ -52,8 +52,8 @@ def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer
         if act is None:
             raise _unknown(name)
         settings, _ = settings_of_client(app.settings, hello)
-        hook = hook_call(read_payload(payload), settings, Path(str(hello["folder"])), app)
-        with app.seated(hook.seat), working_for(hook.settings):
+        hook = hook_call(name, read_payload(payload), settings, Path(str(hello["folder"])), app)
+        with app.seated(hook.seat), working_for(hook.settings), app.serving(f"hook {name}"):
             return Answer(OUTPUT, act(hook) or "", hook.note_given)
     except McpMemoryError as error:
         return Answer(FAILURE, str(error))
@@ -75,7 +75,7 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     act = HOOKS.get(name)
     if act is None:
         raise _unknown(name)
-    hook = hook_call(read_payload(raw), load_settings(**overrides), Path.cwd())
+    hook = hook_call(name, read_payload(raw), load_settings(**overrides), Path.cwd())
     if hook.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
         from mcp_memory.entrypoints.hooks.remote import RemoteMemory
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, SessionNotes
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.walls import stay_within
+from mcp_memory.services.access.served_requests import asked_by
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
@@ -76,6 +78,7 @@ class HookCall:
     conversation.
     """
 
+    name: str = ""
     payload: Payload
     settings: "Settings"
     notes: SessionNotes | NotesElsewhere
@@ -86,6 +89,7 @@ class HookCall:
     left: Sequence[str] = ()
     standing: Sequence[str] = ()
     given: list[str] = field(default_factory=list[str])
+    _opened: ExitStack = field(default_factory=ExitStack)
 
     @property
     def has_memory(self) -> bool:
@@ -99,7 +103,12 @@ class HookCall:
         """The memory. Raises StoreUnavailable."""
         from mcp_memory.app import open_app
 
-        return self.server or open_app(self.settings, folder=self.folder)
+        if self.server is not None:
+            return self.server
+        app = open_app(self.settings, folder=self.folder)
+        self._opened.callback(app.close)
+        self._opened.enter_context(app.serving(f"hook {self.name}"))
+        return app
 
     @cached_property
     def seat(self) -> "Seat":
@@ -121,7 +130,9 @@ class HookCall:
         if caller.named_session:
             return caller
         beside = self.app.windows.beside(caller, opens=self.payload.source in NEW_PROCESS)
-        return replace(beside, session_id=self.payload.session_id)
+        caller = replace(beside, session_id=self.payload.session_id)
+        asked_by(caller)
+        return caller
 
     def note_fed(self, until: int, mark: str) -> None:
         """Record the offset up to which the log has the transcript, and the digest of the text before it."""
@@ -135,11 +146,12 @@ class HookCall:
 
     def close(self) -> None:
         """Close the memory where it was opened for the hook."""
-        if self.server is None and "app" in self.__dict__:
-            self.app.close()
+        self._opened.close()
 
 
-def hook_call(payload: Payload, settings: "Settings", working_dir: Path, server: "App | None" = None) -> HookCall:
+def hook_call(
+    name: str, payload: Payload, settings: "Settings", working_dir: Path, server: "App | None" = None
+) -> HookCall:
     """Find the session's memory: of the folder it began in, wherever it went since, unless the settings name another.
 
     Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there. `working_dir` is
@@ -154,4 +166,4 @@ def hook_call(payload: Payload, settings: "Settings", working_dir: Path, server:
         folder = working_dir  # The folder's name is no text, so that the client could not spell it.
     if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
         settings = settings.model_copy(update={"namespace": noted.namespace})
-    return HookCall(payload=payload, settings=settings, notes=notes, folder=folder, server=server)
+    return HookCall(name=name, payload=payload, settings=settings, notes=notes, folder=folder, server=server)

@@ -15,9 +15,10 @@ from starlette.routing import Route
 from mcp_memory.entrypoints.hooks.hook_call import CLIENT, HookCall, read_payload
 from mcp_memory.entrypoints.hooks.session_notes import NotesElsewhere
 from mcp_memory.entrypoints.http.request_checks import HOOK_PATH, VISITOR
-from mcp_memory.entrypoints.server.identity import asking, require, told, visited_by
+from mcp_memory.entrypoints.server.identity import asking, require, sender_of, told, visited_by
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import InvalidRequest, McpMemoryError
+from mcp_memory.services.access.served_requests import asked_by
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -100,4 +101,6 @@ def answer_hook(app: App, body: bytes) -> dict[str, object]:
         left=asked.left,
         standing=asked.standing,
     )
-    return {"output": act(hook) or "", "given": hook.given}
+    with app.serving(f"hook {asked.hook}", **sender_of(app)):
+        asked_by(hook.caller)
+        return {"output": act(hook) or "", "given": hook.given}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 BUCKET_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the buckets."""
 _OTHER: Final = "other"
+GAUGES: Final[Mapping[str, str]] = {
+    "records": "Records in the memory.",
+    "unembedded_records": "Records that wait for vectors.",
+    "index_partitions": "Partitions whose indexes are in memory.",
+    "index_bytes": "Bytes that they take.",
+    "index_loads": "Loads of indexes since the start.",
+    "index_evictions": "Partitions that were evicted since the start.",
+    "index_caught_up": "Records read since the start to bring indexes up to date.",
+    "semantic_index_pending_records": "Records that changed since the semantic index took them in.",
+    "oldest_transaction_seconds": "Age of the oldest open transaction of the database.",
+    "standbys": "Standbys of the database that are connected.",
+    "replica_lag_seconds": "Seconds by which the slowest of them is behind.",
+}
+"""The figures of `App.gauges` by their names, in words."""
 
 
 class Metrics:
@@ -44,8 +58,7 @@ class Metrics:
         self._tokens = Counter(
             "mcp_memory_context_tokens", "Tokens of the contexts that were handed out.", registry=registry
         )
-        self._records = Gauge("mcp_memory_records", "Records in the memory.", registry=registry)
-        self._waiting = Gauge("mcp_memory_unembedded_records", "Records that wait for vectors.", registry=registry)
+        self._gauges: dict[str, Gauge] = {}
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass the message on, and count it where it is a call of a tool or reads a resource."""
@@ -65,8 +78,10 @@ class Metrics:
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads. Raises StoreUnavailable."""
-        self._records.set(self._app.inspect.count_all())
-        self._waiting.set(self._app.reindex.queued())
+        for name, value in self._app.gauges().items():
+            if name not in self._gauges:  # One that the database does not tell has no row, rather than a false 0.
+                self._gauges[name] = Gauge(f"mcp_memory_{name}", GAUGES[name], registry=self._registry)
+            self._gauges[name].set(value)
         return generate_latest(self._registry)
 
     def _what(self, ctx: ServerRequestContext[Any, Any]) -> str | None:

@@ -130,7 +130,7 @@ class Authenticator:
             raise Refused(403, str(error)) from error
         grant = replace(token.grant, right=rights.get(namespace, token.grant.right))
         visitor = self._sender(headers, token, grant, namespace)
-        return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}"), token=token)
+        return Admitted(visitor=replace(visitor, call=call and f"{token.id}/{call}", token=token.name), token=token)
 
     def _sender(
         self, headers: Mapping[str, str], token: Token | None, grant: Grant | None, namespace: str

@@ -91,7 +91,7 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     from mcp_memory.entrypoints.host.holding import held
 
     with bind(listening) as listener:
-        log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level, settings.log_format)
         address, told = address_of(listener), until_told()
         stays = _STAYS.format(pid=os.getpid(), address=address)
         door = take_over(str(settings.data_dir))

@@ -51,7 +51,7 @@ def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
     from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
 
     check_standard_streams()
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
     with held(settings, door, perform) as app:
         upkeep = upkeep_for(app, settings)
         upkeep.start()

@@ -64,7 +64,7 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     from mcp_memory.settings import load_settings, of_memory
 
     settings = of_memory(load_settings(**chosen))
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
     app = open_app(settings, takes=False)
     app.seats = ()
     os.chdir("/")  # The folder of the first client may be removed.

@@ -47,6 +47,7 @@ def _access_page(visit: Visit, status: int = 200, said: str = "", secret: str = 
         agents=agents_here(visit, known)[:TOKENS_SHOWN],
         folders=[(each, folder_exists(Path(each.folder))) for each in folders[:FOLDERS_SHOWN]],
         folders_more=len(folders) - FOLDERS_SHOWN,
+        has_reads=visit.app.reads.days > 0,
         rights=RIGHTS,
         given={name: visit.given(name) or "" for name in _FIELDS},
         said=said,

@@ -20,6 +20,7 @@ from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.entrypoints.transfer.memory_file import origin_line, piece_line
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.transfer import Origin
+from mcp_memory.services.access.served_requests import gave
 
 MOST_AT_ONCE: Final = 500
 """Records of one change in bulk, as of one call."""
@@ -143,6 +144,7 @@ def export(visit: Visit) -> Response:
         raise too_much
     seen = visit.app.inspect.seen_of(ids, visit.caller)
     visit.reading.close()
+    gave(seen)
     file = BytesIO()
     for piece in visit.app.moving.select([each for each in ids if each in seen]):
         file.write(origin_line(piece) if isinstance(piece, Origin) else piece_line(piece))

@@ -18,6 +18,7 @@ from mcp_memory.entrypoints.page.agents import known_agents, worked_on
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.status.context_account import OMITTED_SHOWN, Account, AccountLine
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def show_contexts(visit: Visit) -> Response:
         here=NAME,
         contexts=_listed(visit, shown),
         of_all=of_all,
+        has_reads=visit.app.reads.days > 0,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
         **_places(visit),
@@ -130,6 +132,7 @@ def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Se
     for agent in {_agent_of(report, visit) for _, report in contexts}:
         ids = [each for _, report in contexts if _agent_of(report, visit) == agent for each in telling[report.id]]
         seen[agent] = visit.app.inspect.seen_of(ids, replace(visit.caller, agent=agent))
+        gave(seen[agent])  # The list shows their words without a link to them.
     return [
         ListedContext(
             at=at,

@@ -13,6 +13,7 @@ from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
+from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import TITLES
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.versions import (
@@ -41,6 +42,7 @@ def show_record(visit: Visit) -> Response:
     around = app.inspect.neighbourhood(record, caller, NEAR_SHOWN)
     footing = app.inspect.footing(record_id, caller)
     given = contexts_naming(visit, record_id)
+    reads = reads_of(visit, record_id)
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
     needs_tasks = excluded or record.kind == "result"
@@ -69,6 +71,7 @@ def show_record(visit: Visit) -> Response:
         around=around,
         footing=footing,
         given=given,
+        reads=reads,
         groups=[(each, TITLES[each.kind]) for each in groups],
         drawing=drawn(around.near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],

@@ -24,6 +24,7 @@ from mcp_memory.entrypoints.page.wording import (
     reason_in_words,
     signal_in_words,
     source_in_words,
+    way_in_words,
 )
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -317,6 +318,7 @@ def environment() -> Environment:
         detail=detail_in_words,
         line=line_in_words,
         promotion=promotion_in_words,
+        way=way_in_words,
     )
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

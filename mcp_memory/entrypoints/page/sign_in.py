@@ -221,16 +221,17 @@ class Doors:
         session = self._sessions.find(session_id) if session_id else None
         if session is None:
             return None
-        grant, namespace = None, session.namespace
+        grant, namespace, token_name = None, session.namespace, ""
         if session.door == LOCAL and not self.is_open(headers):
             return None
         if session.door not in (OWNER, LOCAL):
             token = self._app.tokens.valid(session.door)
             if token is None:
                 return None
-            grant, namespace = token.grant, self._app.trust.present(namespace)
+            grant, namespace, token_name = token.grant, self._app.trust.present(namespace), token.name
             namespace = namespace if namespace in grant.namespaces else grant.namespaces[0]
-        sender = RequestSender(grant=grant, namespace=namespace, session=f"p{_digest(session_id).hex()[:12]}")
+        label = f"p{_digest(session_id).hex()[:12]}"
+        sender = RequestSender(grant=grant, namespace=namespace, session=label, token=token_name)
         return Visitor(sender=sender, session_id=session_id, is_owner=session.door == OWNER)
 
     def leave(self, visitor: Visitor) -> None:

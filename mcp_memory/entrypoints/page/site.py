@@ -6,6 +6,7 @@ Knows no screen's content.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ from mcp_memory.entrypoints.page import (
     edit,
     health,
     memories,
+    reads,
     record,
     review,
     sessions,
@@ -43,9 +45,10 @@ from mcp_memory.entrypoints.page.visits import (
     safe_path,
     visit_of,
 )
-from mcp_memory.entrypoints.server.identity import told, visited_by
+from mcp_memory.entrypoints.server.identity import sender_of, told, visited_by
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, NotFound, StoreUnavailable
+from mcp_memory.services.access.served_requests import gave
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -56,6 +59,7 @@ SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
     *bulk.SCREENS,
     *record.SCREENS,
+    *reads.SCREENS,
     *edit.SCREENS,
     *contexts.SCREENS,
     *work.SCREENS,
@@ -86,6 +90,11 @@ _TITLES: Final[Mapping[int, str]] = {
     403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
+_RECORD_LINK = re.compile(rb'(?<!class="id named" )(?:href|action)="/ui/record/(r[0-9a-z]+)')
+"""A record that a page shows: it links to it, as `<a class="text" href="/ui/record/r00001a"`, or changes it by a form.
+
+The log of reads names ids alone, by links of the class "named". A link in a text is escaped: `&#34;/ui/record/r00001a`.
+"""
 _OTHERWISE: Final = "That did not work"
 _LOGGED: Final = "It was logged. Load the page again."
 _UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
@@ -157,11 +166,13 @@ class Site:
 
     def _answered(self, screen: Screen, visitor: Visitor, request: Request, body: bytes) -> Response:
         """Answer for a screen, in the visitor's name; also where the memory refuses."""
-        with visited_by(visitor.sender):
+        with visited_by(visitor.sender), self._app.serving(f"page {screen.path}", **sender_of(self._app)):
             try:
                 query = fields_of(request.scope["query_string"])
                 form = checked_form(body, visitor) if screen.changes else dict[str, list[str]]()
-                return screen(self._visit(visitor, request, query, form))
+                answer = screen(self._visit(visitor, request, query, form))
+                gave(each.decode() for each in _RECORD_LINK.findall(bytes(answer.body)))
+                return answer
             except McpMemoryError as error:
                 raise Rejected(_status_of(error), _for_people(told(error))) from error
 

@@ -109,3 +109,9 @@ def line_in_words(component: Component) -> str:
 def promotion_in_words(status: Status) -> str:
     """Return what a promotion to that status means."""
     return PROMOTES.get(status, _PROMOTED)
+
+
+def way_in_words(way: str) -> str:
+    """Return how a request came in: "the tool recall", "the page at /record/{id}"."""
+    kind, _, name = way.partition(" ")
+    return f"the page at {name}" if kind == "page" else f"the {way}"

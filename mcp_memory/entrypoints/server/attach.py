@@ -105,7 +105,7 @@ def attach(settings: "Settings") -> NoReturn:
         InvalidRequest: there is no standard input or output.
     """
     check_standard_streams()
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
     end_with_client(leave)
     output = LineOutput(take_stdout())
     guarded = GuardedInput(

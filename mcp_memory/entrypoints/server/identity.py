@@ -8,12 +8,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from mcp_memory.domain.model.scopes import Grant, RepeatableCall, Right
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.walls import beyond, stay_within
+from mcp_memory.services.access.served_requests import asked_by
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
@@ -31,7 +32,8 @@ class RequestSender:
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
     `namespace` or `session` is the process's own; an empty `client` gave itself no name. `is_window` is True where the
     session is one of the protocol over HTTP. Another window of this machine has a `seat`, whose names count alone.
-    `call` is the key of a call that is asked again where its answer is lost, else "".
+    `call` is the key of a call that is asked again where its answer is lost, else "". `token` is the name of the token
+    that let it in, else "".
     """
 
     grant: Grant | None
@@ -41,6 +43,7 @@ class RequestSender:
     is_window: bool = False
     seat: "Seat | None" = None
     call: str = ""
+    token: str = ""
 
 
 _visitor: ContextVar[RequestSender | None] = ContextVar("visitor", default=None)
@@ -60,6 +63,22 @@ def is_local() -> bool:
     """True where the message came from the same machine and user, over standard input or from a window beside."""
     visitor = _visitor.get()
     return visitor is None or visitor.seat is not None
+
+
+class SenderNames(TypedDict):
+    """The agent that sent a message, and the name of its token."""
+
+    agent: str
+    token: str
+
+
+def sender_of(app: "App") -> SenderNames:
+    """Return who sent the message, without a look into the store."""
+    visitor = _visitor.get()
+    if visitor is None:
+        return {"agent": app.settings.agent, "token": ""}
+    seat = visitor.seat or app.own
+    return {"agent": visitor.grant.agent if visitor.grant else seat.settings.agent, "token": visitor.token}
 
 
 def seat_at_hand() -> "Seat | None":
@@ -102,6 +121,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
     with beyond():  # Whoever is not known yet has no scopes.
         caller = _asking(app, client, session_id)
     stay_within(caller.scopes)
+    asked_by(caller)
     call = _call.get()
     if call is None:
         return caller

@@ -33,7 +33,7 @@ from pydantic import AnyUrl
 from mcp_memory import __version__
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server import resources
-from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
+from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, sender_of, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.server_log import log_defect
@@ -72,6 +72,9 @@ APPS = "io.modelcontextprotocol/ui"
 """The extension MCP Apps."""
 REVIEW_PROMPT = "review"
 REVIEW_DESCRIPTION = "The next group of records that contradict or repeat each other, to settle"
+TRACE: Final = "traceparent"
+"""The field of W3C Trace Context, in a message's `_meta` or in a header."""
+_KINDS: Final[Mapping[str, str]] = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _WARM_UP_DELAY_SECONDS = 0.05
 _PAUSE_SECONDS = 3.0
 """After what a search takes, before the rest: an agent that asks at once is answered first."""
@@ -184,6 +187,35 @@ def _shortened(data: object) -> object:
     return shorten(data) if isinstance(data, str) else data
 
 
+class ServeRequests:
+    """Middleware that serves calls of tools, prompts and resources as requests, which the log and traces know."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on. Its client's own span is the parent of ours: by the message, else by its request."""
+        if (way := _way_of(ctx)) is None:
+            return await call_next(ctx)
+        by_header = ctx.request.headers.get(TRACE) if ctx.request else None
+        traced_by = (ctx.meta or {}).get(TRACE) or by_header
+        parent = {TRACE: traced_by} if isinstance(traced_by, str) else None
+        with self._app.serving(way, parent=parent, **sender_of(self._app)) as request:
+            result = await call_next(ctx)
+            if isinstance(result, dict) and result.get("isError"):
+                request.outcome = "error"
+            return result
+
+
+def _way_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
+    """Return the way of a message that asks for something of the memory; what a client makes up is "other"."""
+    if ctx.method not in _KINDS:
+        return None
+    name = (ctx.params or {}).get("name")
+    known = name if name in TOOLS or name == REVIEW_PROMPT else "other"
+    return f"{_KINDS[ctx.method]} {known}" if "name" in (ctx.params or {}) else _KINDS[ctx.method]
+
+
 async def send_whole(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Middleware that puts U+FFFD for half of a surrogate pair: the library never sends an answer that holds one.
 
@@ -277,7 +309,7 @@ def build_server(
         version=__version__,
         instructions=INSTRUCTIONS,
         subscriptions=False,  # Notices serve them.
-        middleware=[*middleware, send_whole, *own, Notice(app), offer_apps],
+        middleware=[*middleware, ServeRequests(app), send_whole, *own, Notice(app), offer_apps],
         log_level="WARNING",
     )
     resources.add_to(server, app)

@@ -14,6 +14,7 @@ from mcp_memory.entrypoints.server.identity import asking, is_local, require, se
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
+from mcp_memory.services.access.served_requests import gave, gave_in, present_request
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -56,6 +57,7 @@ def add_to(server: MCPServer, app: "App") -> None:
     def messages(interface: Interface) -> Callable[..., dict[str, Json]]:
         def read(session_id: str, caller: "Caller") -> dict[str, Json]:
             log = app.live_log(session_id, caller)
+            gave(each.id for each in log.entries)
             return rendered(log, interface, app.attachments.of_log(log, caller))
 
         return read
@@ -73,7 +75,7 @@ def add_to(server: MCPServer, app: "App") -> None:
         "memory://record/{id}/files",
         "Files of a record",
         "The images and documents of one message, with their bytes in base64",
-        lambda *of: {"files": listed(app.attachments.opened(app.inspect.visible(*of)))},
+        lambda *of: _files(app, *of),
     )
     for interface in get_args(Interface):
         described = "The log of one session as it stands, as messages to send"
@@ -87,6 +89,12 @@ def _record(app: "App", record_id: str, caller: "Caller") -> dict[str, Json]:
     from mcp_memory.entrypoints.server.record_answers import show_account  # Slow to load, as those below.
 
     return show_account(app.inspect.record(record_id, caller), caller)
+
+
+def _files(app: "App", record_id: str, caller: "Caller") -> dict[str, Json]:
+    record = app.inspect.visible(record_id, caller)
+    gave([record.id])
+    return {"files": listed(app.attachments.opened(record))}
 
 
 def _session(app: "App", session_id: str, caller: "Caller") -> dict[str, Json]:
@@ -131,9 +139,13 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
         ResourceNotFoundError: nothing has that id.
         ResourceError: it cannot be read; says why in words meant for the caller.
     """
+    if request := present_request():
+        request.way = f"resource {name}"
     try:
         require("read")
-        return json.dumps(read(), ensure_ascii=False, separators=(",", ":"))
+        shown = read()
+        gave_in(shown)
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
     except NotFound as error:
         raise ResourceNotFoundError(str(error)) from error
     except McpMemoryError as error:

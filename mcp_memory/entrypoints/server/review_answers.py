@@ -8,6 +8,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import author, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.answers import unless_empty
+from mcp_memory.services.access.served_requests import gave_in
 from mcp_memory.services.retrieval.result_rendering import tokens_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def review_prompt(app: "App", caller: Caller) -> str:
     if not groups:
         return NOTHING
     shown = show_group(groups[0], caller, app.counter)
+    gave_in(shown)
     question = groups[0].review.question
     left = f"{len(groups) - 1} more wait: memory://review shows the next." if len(groups) > 1 else ""
     return _GUIDE.format(

@@ -1,15 +1,39 @@
 """Logs what a server's process has to say, without remembered text. Imports no protocol, which is slow to load."""
 
 import io
+import json
 import logging
 import sys
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
+
+from mcp_memory.services.access.served_requests import present_request
 
 logger = logging.getLogger(__name__)
 
 
-def log_to_stderr(level: str) -> None:
+class JsonLines(logging.Formatter):
+    """Writes each entry as a JSON object in one line, with the request that it belongs to."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line. Fields that say nothing are left out."""
+        told: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request := present_request():
+            by = request.caller
+            told |= {"request": request.id, "way": request.way, "agent": request.agent, "token": request.token}
+            told |= {"namespace": by.namespace, "session": by.session_id} if by else {}
+        told |= getattr(record, "figures", {})
+        return json.dumps({name: value for name, value in told.items() if value != ""})
+
+
+def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
     """Send the log to stderr, which may be a narrow console, or gone.
 
     Libraries say no more than INFO: at DEBUG they log whole messages, and so what is remembered.
@@ -21,7 +45,8 @@ def log_to_stderr(level: str) -> None:
     of_libraries = "INFO" if level == "DEBUG" else level
     log = logging.StreamHandler()
     log.addFilter(without_words)
-    logging.basicConfig(level=of_libraries, handlers=[log], format="%(levelname)s %(name)s: %(message)s")
+    log.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=of_libraries, handlers=[log])
     logging.getLogger("mcp_memory").setLevel(level)
     logger.debug("The log says all that this process has to say.")
     logging.captureWarnings(capture=True)

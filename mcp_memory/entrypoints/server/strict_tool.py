@@ -28,6 +28,7 @@ from mcp_memory.entrypoints.server.json_lines import in_one_line
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import CallDone, McpMemoryError
+from mcp_memory.services.access.served_requests import gave_in
 
 logger = logging.getLogger(__name__)
 DONE_ONCE = frozenset({"remember", "revise", "forget", "push_task", "pop_task"})
@@ -121,6 +122,7 @@ def make_tool(
 
     def run(given: ArgumentsT, client: ClientSide) -> CallToolResult:
         answered = answer(given, client)
+        gave_in(answered)
         return answered if isinstance(answered, CallToolResult) else _structured(answered)
 
     return StrictTool(

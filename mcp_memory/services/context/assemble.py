@@ -27,6 +27,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.shown import ShownContexts, ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.context.build_items import ItemBuilder
 from mcp_memory.services.context.candidates import CandidateFinder, FoundCandidates
 from mcp_memory.services.context.choose_strategy import ChosenStrategy, StrategyChooser
@@ -137,6 +138,7 @@ class AssembleContext:
         self._follow_ups.kept(followed, caller)
         metadata = {**built.metadata, **self._told(factor, started, revision), **followed.told(), "cached": is_cached}
         text, report = followed.block.text, replace(followed.block.report, metadata=metadata)
+        gave(each.id for each in report.components)
         if request.only_looks:
             return Context(text=text, report=report)
         if not request.as_of:

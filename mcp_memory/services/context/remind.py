@@ -26,6 +26,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.context.assemble import circumstances, told_place
 from mcp_memory.services.context.exclusions import excluded
 from mcp_memory.services.memory.reindex import Reindex
@@ -172,6 +173,7 @@ class Remind:
         report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, lines.now) | told_place(stack))
         self._records.keep_context(report, caller, lines.now)
         self._records.touch(sorted(there), lines.now)
+        gave(there)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
     def _embed_choices(self, read: ParsedQuery, known: Collection[str], caller: Caller) -> None:

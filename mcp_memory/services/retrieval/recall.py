@@ -23,6 +23,7 @@ from mcp_memory.ports.retrieval import Facet, FilterIndex, Position
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.result_rendering import (
@@ -121,6 +122,7 @@ class Recall:
                 answer = self._newest(request.before, request, caller, budget)
             else:
                 answer = self._list(request, caller, budget)
+        gave(() if is_account(request) else (each.id for each in answer.shown))
         is_looking = request.only_looks or is_account(request) or request.as_of
         shown = {} if is_looking else {each.id: each for each in answer.shown}
         if shown:

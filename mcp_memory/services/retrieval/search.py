@@ -41,6 +41,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Outline, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
+from mcp_memory.ports.tracing import traced
 from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader_at
 from mcp_memory.services.retrieval.asked_query import BEST_READ, asked_about
 from mcp_memory.services.retrieval.issue_threads import ThreadFinder
@@ -446,7 +447,8 @@ class Searcher:
             return Query(text=text, terms=(), span=span, is_only_time=True)
         vector, known = None, 1.0
         try:
-            vector, known = self._embedder.embed_query(text), self._embedder.share_known(text)
+            with traced("embed"):
+                vector, known = self._embedder.embed_query(text), self._embedder.share_known(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
         return Query(
@@ -477,7 +479,7 @@ class Searcher:
         """
         asked: dict[str, Future[Mapping[str, float]]] = {
             # Each reads the revision of the request, and is done before the request ends.
-            source.name: self._pool.submit(copy_context().run, source.search, query, where, limit)
+            source.name: self._pool.submit(copy_context().run, _searched, source, query, where, limit)
             for source in self._sources
             if source.waits(where)
         }
@@ -494,7 +496,7 @@ class Searcher:
         try:
             for source in self._sources:
                 if source.name not in asked:
-                    take(source.name, partial(source.search, query, where, limit))
+                    take(source.name, partial(_searched, source, query, where, limit))
         finally:
             wait(asked.values())
         for name, future in asked.items():
@@ -618,6 +620,13 @@ class Searcher:
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
+
+
+def _searched(source: Source, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+    with traced("source", source.name) as span:
+        found = source.search(query, where, limit)
+        span.tell(found=len(found))
+    return found
 
 
 def _within(scores: Mapping[str, float], known: Mapping[str, Outline]) -> Mapping[str, float]:

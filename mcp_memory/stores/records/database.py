@@ -150,6 +150,10 @@ class Database(ABC):
     def size(self) -> int:
         """Return the bytes that the database takes on disk."""
 
+    def gauges(self) -> Mapping[str, float]:
+        """Return the engine's own figures that cost little, by the names of `Telemetry.gauges`."""
+        return {}
+
     @abstractmethod
     def read(self) -> AbstractContextManager[Connection]:
         """Borrow a connection in a read transaction, this caller's alone until it is returned.

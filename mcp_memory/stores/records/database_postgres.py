@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
@@ -51,6 +51,14 @@ _NEWEST = (
     "SELECT s.oldest, p.newest, p.last_write FROM schema AS s"
     " LEFT JOIN (SELECT newest, last_write FROM partitions ORDER BY newest DESC LIMIT 1) AS p ON TRUE"
 )
+# A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`.
+_GAUGES = """
+SELECT
+    (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()) AS oldest_transaction_seconds,
+    (SELECT count(*) FROM pg_stat_replication WHERE state IS NOT NULL) AS standbys,
+    (SELECT coalesce(max(extract(epoch FROM replay_lag)), 0) FROM pg_stat_replication) AS replica_lag_seconds
+"""
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
@@ -111,6 +119,14 @@ class PostgresDatabase(Database):
     def size(self) -> int:
         with self._lent() as connection:
             return only_value(connection.execute("SELECT pg_database_size(current_database())"))
+
+    def gauges(self) -> Mapping[str, float]:
+        with _translated(), self._lent() as connection:
+            row = connection.execute(_GAUGES.encode()).fetchone()
+        told = {name: float(value) for name, value in dict(row or {}).items()}
+        if not told["standbys"]:
+            del told["replica_lag_seconds"]
+        return told
 
     def engine(self) -> str:
         with self._lent() as connection:

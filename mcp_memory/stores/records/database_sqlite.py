@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import Columns
+from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records import schema_sqlite
 from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
 from mcp_memory.stores.records.database import (
@@ -68,14 +69,17 @@ class SqliteConnection(sqlite3.Connection):
         return False  # The write lock is that of the whole file.
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> sqlite3.Cursor:
-        return self.execute(statement(name, **parts), parameters)
+        with traced("sql", name):  # It ends with the first row, where PostgreSQL's ends with the last.
+            return self.execute(statement(name, **parts), parameters)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
-        self.executemany(statement(name), rows)
+        with traced("sql", name):
+            self.executemany(statement(name), rows)
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({statement(name).rstrip(';')})"  # noqa: S608
-        return self.execute(sql, parameters).fetchone()[0]
+        with traced("sql", name):
+            return self.execute(sql, parameters).fetchone()[0]
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[sqlite3.Row]:
         # A cursor left half-read would hold its snapshot open.

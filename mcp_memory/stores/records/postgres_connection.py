@@ -17,6 +17,7 @@ from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
 
 from mcp_memory.ports.changes import Columns
+from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records.database import NO_PARTITION, Parameters
 from mcp_memory.stores.records.postgres_journeys import given
 from mcp_memory.stores.records.sql_files import postgres_statement
@@ -43,17 +44,17 @@ class PostgresConnection:
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
         sql = postgres_statement(name, tuple(parts.items()))
-        with self._standing(name):
+        with traced("sql", name), self._standing(name):
             return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
 
     def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
         sql = postgres_statement(name)
-        with self._standing(name), self.raw.cursor() as cursor:
+        with traced("sql", name), self._standing(name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
-        with self._standing(name):
+        with traced("sql", name), self._standing(name):
             return only_value(self.raw.execute(sql.encode(), given(sql, parameters), binary=True))
 
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:

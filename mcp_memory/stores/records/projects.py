@@ -18,7 +18,7 @@ from mcp_memory.stores.records.transaction import advance
 _PLAIN = (
     "move_records", "move_namespace_of_versions", "move_task_changes", "move_places", "drop_places", "move_moves",
     "drop_moves", "move_sessions", "drop_sessions", "drop_met_contexts", "move_contexts", "move_assemblies",
-    "drop_logs_left",
+    "move_reads", "drop_logs_left",
     "move_exclusions", "move_pass_runs", "drop_met_project_folders", "move_project_folders", "move_name", "drop_name",
     "move_quota", "drop_moved_quota",
     "move_shared_lines", "drop_shared_lines", "move_taken_back", "drop_taken_back",

@@ -24,7 +24,7 @@ from mcp_memory.ports.files import FileStore
 from mcp_memory.ports.records import Footing, Mention, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskExtent
-from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlTokens
+from mcp_memory.stores.records.access import SqlFolders, SqlQuotas, SqlReads, SqlTokens
 from mcp_memory.stores.records.database import (
     NO_PARTITION,
     WRITE_PATIENCE_SECONDS,
@@ -429,6 +429,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def quotas(self) -> SqlQuotas:
         """Return the quotas in the same database."""
         return SqlQuotas(self._database)
+
+    def reads(self) -> SqlReads:
+        """Return the log of reads in the same database."""
+        return SqlReads(self._database)
 
     def transfer(self) -> SqlTransfer:
         from mcp_memory.stores.records.transfer import SqlTransfer  # No server exports or imports by itself.

@@ -107,6 +107,9 @@ class SqlTelemetry:
         rows = self._database.matching("stored_by_period", where, stored_since=since, seconds=seconds)
         return {row[0]: row[1] for row in rows}
 
+    def gauges(self) -> Mapping[str, float]:
+        return self._database.gauges()
+
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
         from mcp_memory.domain.model.health_figures import Tally
 

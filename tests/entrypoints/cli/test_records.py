@@ -1,8 +1,10 @@
 """status, search, list, tasks and show over a real memory."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -350,3 +352,30 @@ def test_a_byte_of_another_encoding_is_a_replacement_character(run: "Run", memor
     assert run("search", query, "--tag", "a\udcfc").out == "Nothing found.\n"
     assert run("add", f"Im {query} ist Licht.", "--json").json["status"] == "stored"
     assert "Im B\ufffdro ist Licht." in run("list").out or "Im \ufffd Büro" in run("list").out
+
+
+def test_reads_shows_which_command_gave_which_record(
+    run: "Run", memory: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """S7.1, S4.3: of a record, of an agent, and all as JSON Lines; also that no log is kept."""
+    assert run("reads").out == "No log of reads is kept; see MCP_MEMORY_READ_LOG_DAYS.\n"
+    monkeypatch.setenv("MCP_MEMORY_READ_LOG_DAYS", "7")
+    first, second = remember(memory, NewRecord(text="Tea is at four."), NewRecord(text="Coffee is at nine."))
+    assert run("reads").out == "No request gave anything.\n"
+    run("show", first)
+    run("list")
+    run("export", str(tmp_path / "all.jsonl"))
+    export, listed, shown = run("reads", "--json").json
+    assert (shown["way"], shown["records"], shown["agent"]) == ("command show", [first], "default")
+    assert (listed["way"], {*listed["records"]}) == ("command list", {first, second})
+    assert (export["way"], export["records"]) == ("command export", ["*"])
+    assert [each["way"] for each in run("reads", "--record", second, "--limit", "2", "--json").json] == [
+        "command export", "command list",
+    ]  # fmt: skip
+    assert run("reads", "--of", "nobody", "--json").json == []
+    assert re.search(rf"command show +{first}\n", run("reads").out)
+    lines = [json.loads(line) for line in run("reads", "--lines").out.splitlines()]
+    assert lines == [shown, listed, export]
+    assert run("reads", "--lines", "--until", "2020-01-01").out == ""
+    assert "leave out --record" in run("reads", "--lines", "--record", first).err
+    assert "choose among --lines" in run("reads", "--since", "2020-01-01").err

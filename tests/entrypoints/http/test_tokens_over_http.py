@@ -28,6 +28,7 @@ from tests.entrypoints.http.conftest import (
     text_of,
     web,
 )
+from tests.entrypoints.page.conftest import person, words_of
 
 RECALL = {"name": "recall", "arguments": {"query": "anything"}}
 
@@ -54,7 +55,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., Htt
     bob = make_token(data_dir, "bob", person="robert")
     reader = make_token(data_dir, "reader", right="read")
     chief = make_token(data_dir, "chief", "secret", right="admin")
-    yield Team(start_http(data_dir), ann=ann, bob=bob, reader=reader, chief=chief)
+    yield Team(start_http(data_dir, read_log_days=7, log_format="json"), ann=ann, bob=bob, reader=reader, chief=chief)
     gc.collect()
 
 
@@ -295,8 +296,48 @@ async def test_figures_are_for_the_admin_and_hold_no_text(team: Team) -> None:
     numbers = dict(line.rsplit(" ", 1) for line in figures.splitlines() if not line.startswith("#"))
     assert float(numbers["mcp_memory_records"]) >= 1
     assert float(numbers["mcp_memory_context_tokens_total"]) > 0
+    assert float(numbers["mcp_memory_index_loads"]) > 0
+    assert "mcp_memory_semantic_index_pending_records" in numbers
+    assert "mcp_memory_standbys" not in numbers  # A file has none.
     assert "elican" not in figures
     assert "ann" not in figures
+
+
+async def test_every_way_in_is_noted_with_who_was_given_what(team: Team) -> None:
+    """M4.3, S4.3: tool, resource, hook, page and command, by the token's name; in the log by the same request."""
+    async with connected(team.url, team.bob) as bob, connected(team.url, team.ann) as ann:
+        stored = await bob.call_tool("remember", {"text": "Cranes dance at the weir of Melk."})
+        assert stored.structured_content
+        record_id: str = stored.structured_content["records"][0]["id"]
+        await ann.call_tool("recall", {"query": "Where do cranes dance?"})
+        await ann.read_resource(f"memory://record/{record_id}")
+    asked = {"hook": "UserPromptSubmit", "payload": {"session_id": "s", "prompt": "At which weir do cranes dance?"}}
+    web.post(f"{team.url}/hook", json={**asked, "max_tokens": [2000, 600]}, headers=headers_of(team.reader))
+    browser = person(team.server, team.ann)
+    browser.get(f"/record/{record_id}")
+    command_line(team.server.data_dir, "show", record_id, "--namespace", "shop")
+    await anyio.sleep(1.5)
+    lines = command_line(team.server.data_dir, "reads", "--lines").stdout.splitlines()
+    entries = [entry for entry in map(json.loads, lines) if record_id in entry["records"]]
+    assert [(each["way"], each["agent"], each["token"]) for each in entries] == [
+        ("tool recall", "ann", "ann"),
+        ("resource record", "ann", "ann"),
+        ("hook UserPromptSubmit", "reader", "reader"),
+        ("page /", "ann", "ann"),
+        ("page /record/{id}", "ann", "ann"),
+        ("command show", entries[-1]["agent"], ""),
+    ]
+    assert {each["namespace"] for each in entries} == {"shop"}
+    logged = [json.loads(line) for line in team.server.log.splitlines() if line.startswith("{")]
+    [line] = [each for each in logged if each.get("request") == entries[0]["request"] and "outcome" in each]
+    assert (line["way"], line["agent"], line["token"]) == ("tool recall", "ann", "ann")
+    assert line["records"] == len(entries[0]["records"])
+    assert line["milliseconds"] > 0
+    assert "Who was given it" in words_of(browser.get(f"/record/{record_id}"))
+    assert "by the tool recall" in words_of(browser.get(f"/reads?record={record_id}"))
+    assert "reader" not in words_of(browser.page)  # It does not administer.
+    own = person(team.server, team.bob)
+    assert "Nothing was given." in words_of(own.get(f"/reads?record={record_id}&of=ann"))
 
 
 def test_the_log_holds_no_secret_and_no_text(team: Team) -> None:

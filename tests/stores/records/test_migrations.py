@@ -38,6 +38,7 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 
 WITHOUT_ERASED = """
 DROP TABLE quotas; DROP TABLE partitions; DROP TABLE departures; DROP INDEX records_by_partition;
+DROP TABLE read_records; DROP TABLE reads;
 DROP TABLE calls_done; DROP TABLE shared_lines; DROP TABLE taken_back; DROP TABLE erased_texts;
 DROP INDEX records_by_message;
 DROP TABLE project_folders; DROP TABLE former_namespaces;

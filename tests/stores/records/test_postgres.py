@@ -405,3 +405,14 @@ def test_a_warm_recall_makes_six_journeys(
     monkeypatch.setattr(psycopg.Connection, "wait", counted)
     assert app.recall(RecallRequest(query="which pier has a wet gauge"), me).results
     assert journeys[0] <= 6
+
+
+def test_what_the_database_tells_monitoring_is_cheap_and_nothing_is_told_that_it_does_not_know(
+    servers: Sequence[PostgresRecordStore],
+) -> None:
+    """M4.3: the age of a transaction that others have open; without a standby no lag."""
+    with closing(servers[0].pin()):
+        told = servers[1].gauges()
+    assert told.keys() == {"oldest_transaction_seconds", "standbys"}
+    assert 0 < told["oldest_transaction_seconds"] < 60
+    assert told["standbys"] == 0

@@ -32,8 +32,9 @@ ANN = Caller(namespace="here", agent="ann", session_id="day", person="ann")
 ZOE = Caller(namespace='the"re,}', agent="zoe", session_id="day", person="zoe")
 """Of another tenant, whose name would end a list that is written carelessly."""
 WITHOUT_WALLS = frozenset(
-    "calls_done commits confirmations covered departures files folders former_namespaces grounds meta partitions"
-    " project_folders quotas review_records schema tokens tombstones undone_summaries unembedded".split()
+    "calls_done commits confirmations covered departures files folders former_namespaces grounds leases meta partitions"
+    " project_folders quotas read_records reads review_records schema shown_contexts shown_texts tokens tombstones"
+    " undone_summaries unembedded".split()
 )
 """Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 CONDITION = re.compile(

@@ -172,6 +172,9 @@ WHERE namespace = :new
 -- name: move_assemblies
 UPDATE assemblies SET namespace = :new WHERE namespace = :old;
 
+-- name: move_reads
+UPDATE reads SET namespace = :new WHERE namespace = :old;
+
 -- name: drop_logs_left
 DELETE FROM logs_left WHERE namespace = :old;
 
