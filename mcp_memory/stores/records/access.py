@@ -15,7 +15,7 @@ from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.access import Token, Usage
 from mcp_memory.ports.reads import ReadEntry
-from mcp_memory.stores.records.database import Connection, Database, Row
+from mcp_memory.stores.records.database import NO_PARTITION, Connection, Database, Row
 from mcp_memory.stores.records.rows import path_from_column, path_to_column
 
 _PATHS = ("folder", "repository")
