@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.tasks import Stack, Task
     from mcp_memory.domain.model.token_factor import ModelFactor
+    from mcp_memory.domain.retrieval.guardrails import ToolCall
     from mcp_memory.ports.retrieval import Facet
     from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context
+    from mcp_memory.services.context.guard import Verdict
     from mcp_memory.services.context.remind import Reminder
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.services.memory.remember import Remembered
@@ -346,6 +348,11 @@ class App(Wiring):
         """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
         with self.call_priority.ahead(), traced("remind"):
             return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
+
+    def guard(self, call: ToolCall, caller: Caller) -> Verdict:
+        """Return what the guardrails of the caller's memory say of a call of a tool."""
+        with self.call_priority.ahead():
+            return self._guard(call, caller)
 
     def checkpoint(self, caller: Caller) -> str | None:
         """Record the state of the caller's session; return the record's id, or None if there is nothing to say."""

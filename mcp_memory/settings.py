@@ -353,6 +353,8 @@ class Settings(BaseSettings):
     """The block that a hook supplies when a session starts, at most; 0 for none (docs/claude-code.md)."""
     hook_prompt_max_tokens: Annotated[int, Field(ge=0, le=2_000)] = 600
     """Tokens that a hook adds to a prompt, at most; 0 for nothing."""
+    hook_guardrails: bool = True
+    """Lets guardrails deny a call of a tool, or warn beside it, before the client makes it."""
     hook_log: bool = True
     """Lets hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
@@ -435,8 +437,8 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 OF_SEAT: Final = frozenset(
-    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens hook_log"
-    " timezone strategies_file".split()
+    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
+    " hook_guardrails hook_log timezone strategies_file".split()
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.choose_strategy import StrategyChooser
     from mcp_memory.services.context.exclusions import Exclusions
+    from mcp_memory.services.context.guard import Guard
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
@@ -530,6 +531,12 @@ class Wiring:
             clock=self._clock,
             settings=self.settings,
         )
+
+    @made_once
+    def _guard(self) -> Guard:
+        from mcp_memory.services.context.guard import Guard
+
+        return Guard(self.records, self.follower, self._clock, self.settings)
 
     @made_once
     def _assemble(self) -> AssembleContext:

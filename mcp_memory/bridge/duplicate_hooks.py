@@ -17,8 +17,8 @@ SAME_SECONDS = 10.0
 ACTS_ONCE = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact"})
 """Events whose hooks print or store something; the others are told apart from them alone."""
 _PRINTS = frozenset({"SessionStart", "UserPromptSubmit"})
-_UNNOTED = frozenset({"PostToolUse"})
-"""Runs in the background, beside whatever comes next."""
+_UNNOTED = frozenset({"PreToolUse", "PostToolUse"})
+"""Come with each call of a tool, several at once, and beside whatever comes next."""
 _TELLING = ("session_id", "source", "trigger", "prompt", "compact_summary")
 _TAIL = 65_536
 """Bytes of a transcript that are looked at for what came since."""

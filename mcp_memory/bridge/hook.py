@@ -42,6 +42,8 @@ MOST_FAILURE_BYTES = 65_536
 SECONDS: Mapping[str, float] = {
     "SessionStart": 8.0,
     "UserPromptSubmit": 8.0,
+    # A call waits for it: beside an owner it takes a twentieth of a second, and the first one may have to start that.
+    "PreToolUse": 3.0,
     "PostToolUse": 30.0,
     "Stop": 6.0,
     "PreCompact": 20.0,
@@ -53,7 +55,7 @@ SECONDS: Mapping[str, float] = {
 
 A compaction fires SubagentStop as well: that one is not listened to.
 """
-_ONLY_READ = frozenset({"SessionStart", "UserPromptSubmit"})
+_ONLY_READ = frozenset({"SessionStart", "UserPromptSubmit", "PreToolUse"})
 """Events whose hooks find nothing where there is no memory yet, and begin none."""
 UNKNOWN_SECONDS = 1.0
 ENDING = "SessionEnd"

@@ -68,11 +68,15 @@ def _marketplace() -> Any:
 
 
 @contextlib.contextmanager
-def session(claude: Path, model_url: str, home: Path, resumed: str = "") -> Generator[Session]:
-    """A new session in `home`, or one of before, with a memory there; it may use the plugin's tools unasked."""
+def session(claude: Path, model_url: str, home: Path, resumed: str = "", also: str = "") -> Generator[Session]:
+    """A new session in `home`, or one of before, with a memory there.
+
+    It may use the plugin's tools unasked, and `also` another one.
+    """
+    allowed = [each for each in (tool("").removesuffix("__"), also) if each]
     command = [
         str(claude), "--print", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
-        "--allowedTools", tool("").removesuffix("__"), *(["--resume", resumed] if resumed else []),
+        "--allowedTools", ",".join(allowed), *(["--resume", resumed] if resumed else []),
     ]  # fmt: skip
     model = {"ANTHROPIC_BASE_URL": model_url, "ANTHROPIC_API_KEY": "none"}
     variables = environment(home, **model, **ALONE, **memory_in(home))

@@ -1,6 +1,8 @@
 """Claude Code with the plugin, against a stand-in for its model: what the model is given, and what is kept."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,26 @@ def test_a_session_of_claude_code_has_its_memory(packages: NodePackages, memory:
     assert [text for text in log if text in PROMPTS] == list(PROMPTS), log
     assert not any(LEARNT in text for text in log)
     assert any(SUMMARY in text for text in list_texts(memory, "summary"))
+
+
+def test_a_guardrail_denies_one_command_of_claude_code_and_lets_twenty_pass(
+    packages: NodePackages, memory: App, tmp_path: Path
+) -> None:
+    """U4.1: the client does what the hook says, and its model reads why; another agent's guardrail only warns."""
+    share = tmp_path / "share"
+    share.mkdir()
+    blocks = {"pattern": f"rm -rf {share}", "action": "block"}
+    memory.remember([NewRecord(text=RULE, kind="censor", details=blocks)], memory.caller())
+    warned = {"pattern": "mkdir *", "action": "block"}
+    memory.remember([NewRecord(text=LEARNT, kind="censor", details=warned)], replace(memory.caller(), agent="else"))
+    passing = [f"touch {share}/{number}" for number in range(19)] + ["echo 'rm -rf share'"]
+    commands = [f"rm -rf {share}/", f"mkdir {share}/made", *passing]
+    model = Model(replies={NOTE: [ToolUse(name="Bash", arguments={"command": each}) for each in commands]})
+    install_plugin(packages.claude, tmp_path)
+    with serving(model) as url, session(packages.claude, url, tmp_path, also="Bash") as claude:
+        claude.say(NOTE)
+        assert claude.end() == 0
+    assert sorted(path.name for path in share.iterdir()) == sorted([*map(str, range(19)), "made"])
+    told = json.dumps(model.requests[-1]["messages"])
+    assert f"] {RULE}" in told
+    assert f"by else {LEARNT}" in told

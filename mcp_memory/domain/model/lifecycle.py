@@ -33,7 +33,7 @@ DAY_SECONDS = 86_400.0
 SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90  # since an episode was stored or last opened
 LEAST_USES = 5  # applications before a procedure is judged
 EFFECTIVE_RATE, INEFFECTIVE_RATE, NEUTRAL_RATE = 0.6, 0.4, 0.5  # success rates of procedures
-ESCALATING_TRIGGERS = 3  # triggers after which a censor blocks
+ESCALATING_TRIGGERS = 3  # triggers, each said to be right, after which a censor blocks
 LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5  # 3 false of 5 triggers retire a censor
 USED_RANGE, USED_SCALE = 0.5, 5.0  # 10 uses more than ignores: importance × 1.48
 
@@ -74,8 +74,8 @@ _STAGES: Mapping[Kind, Moves] = {
         "ineffective": {"active": "40 % or more succeeded"},
     },
     "censor": {
-        "created": {"active": "triggered"},
-        "active": {"escalated": "triggered 3 times, blocks from now on"},
+        "created": {"active": "said to be right"},
+        "active": {"escalated": "said to be right 3 times, blocks from now on"},
         "escalated": {},
     },
     "decision": {
@@ -391,6 +391,16 @@ def _next_of_procedure(record: Record) -> Status:
     """Return the next stage; from effective to ineffective takes two steps."""
     rated = _rated(record)
     return rated if "active" in (rated, stage_of(record)) or rated == stage_of(record) else "active"
+
+
+def denies(guardrail: Record, *, own: bool) -> bool:
+    """Return True for a guardrail that denies a call of a tool that meets it; any other only warns.
+
+    It has to be the agent's own or its person's, to block, and not to have been wrong more often than right.
+    """
+    counters = guardrail.counters
+    is_doubted = counters.false_positives > counters.activated
+    return own and guardrail.details.get("action") == "block" and not is_doubted
 
 
 def _next_of_censor(record: Record) -> Status:

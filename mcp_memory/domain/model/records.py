@@ -116,7 +116,8 @@ class NewRecord:
         Details,
         Size(MAX_FIELDS),
         Described(
-            "procedure: name, description; censor: trigger, reason, action (warn|block), domain; "
+            "procedure: name, description; censor: trigger, reason, action (warn|block), domain, pattern (of calls:"
+            " `rm -rf /mnt/*`, `Write(sql/*)`); "
             "decision: reasons, alternatives; event: type, path, command, stdout, stderr, message, stack"
         ),
     ] = field(default_factory=dict[str, Json])
@@ -341,7 +342,7 @@ def refuse_no_time(begin: Instant | None, end: Instant | None) -> None:
 _TEXT, _TEXTS = "a text", "a list of texts"
 KNOWN_DETAILS: Mapping[Kind, Mapping[str, str]] = {
     "procedure": {"name": _TEXT, "description": _TEXT},
-    "censor": {"trigger": _TEXT, "reason": _TEXT, "action": "warn or block", "domain": _TEXT},
+    "censor": {"trigger": _TEXT, "reason": _TEXT, "action": "warn or block", "domain": _TEXT, "pattern": _TEXTS},
     "decision": {"reasons": _TEXTS, "alternatives": _TEXTS},
     "event": dict.fromkeys(("type", "path", "command", "stdout", "stderr", "message", "stack"), _TEXT),
 }

@@ -139,6 +139,23 @@ def remind(hook: HookCall) -> str:
     return injected("UserPromptSubmit", f"{words}\n{reminder.text}")
 
 
+def guard(hook: HookCall) -> str:
+    """Deny a call of a tool, or say a line beside it, where a guardrail is met; "" for any other call.
+
+    Whatever fails, the call is made: only a guardrail denies. Raises StoreUnavailable.
+    """
+    payload = hook.payload
+    if not payload.tool_name or not payload.tool_input or not hook.settings.hook_guardrails or not hook.has_memory:
+        return ""
+    from mcp_memory.domain.retrieval.guardrails import ToolCall
+
+    verdict = hook.app.guard(ToolCall.of(payload.tool_name, payload.tool_input), hook.caller)
+    if not verdict.is_denied:
+        return injected("PreToolUse", verdict.text) if verdict.text else ""
+    denied = {"permissionDecision": "deny", "permissionDecisionReason": verdict.text}
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **denied}})
+
+
 def feed(hook: HookCall, *, is_growing: bool = False) -> None:
     """Add to the log what it lacks, then compact it where that passed its ceiling. Raises as `_add_lines` does."""
     _add_lines(hook, is_growing=is_growing)
@@ -297,6 +314,7 @@ def end(hook: HookCall) -> None:
 HOOKS: Mapping[str, Callable[[HookCall], str | None]] = {
     "SessionStart": start,
     "UserPromptSubmit": remind,
+    "PreToolUse": guard,
     "PostToolUse": feed_now_and_then,
     "Stop": feed,
     "PreCompact": before_compaction,

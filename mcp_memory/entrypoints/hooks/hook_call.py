@@ -1,7 +1,7 @@
 """One hook of one session: the client's input, and the session's memory, opened when it is needed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from mcp_memory.services.access.served_requests import asked_by
 
 if TYPE_CHECKING:
     from mcp_memory.app import App, Seat
+    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.settings import Settings
 
@@ -32,7 +33,7 @@ NEW_PROCESS = frozenset({"startup", "resume"})
 class Payload:
     """The fields that hooks use, each "" where it is missing or of another type: the client changes some at times.
 
-    `source` is why a session starts or who prompts.
+    `source` is why a session starts or who prompts; `tool_input` are the arguments of a call, but for what it writes.
     """
 
     session_id: str
@@ -42,6 +43,8 @@ class Payload:
     trigger: str = ""
     prompt: str = ""
     compact_summary: str = ""
+    tool_name: str = ""
+    tool_input: "Mapping[str, Json]" = field(default_factory=dict[str, "Json"])
 
 
 def read_payload(raw: bytes) -> Payload:
@@ -57,11 +60,19 @@ def read_payload(raw: bytes) -> Payload:
     if not isinstance(given, dict):
         raise InvalidRequest("The hook's input is not a JSON object; let the client run the hook.")
     named = cast("dict[str, object]", given)
-    told = {each.name: _text(named.get(each.name)) for each in fields(Payload)}
+    told = {each.name: _text(named.get(each.name)) for each in fields(Payload) if each.name != "tool_input"}
     told["session_id"] = told["session_id"].strip()[:MAX_SESSION_CHARACTERS]
     if not told["session_id"].isprintable() or not told["session_id"]:
         raise InvalidRequest("The hook's input names no session; let the client run the hook.")
-    return Payload(**told)
+    return Payload(**told, tool_input=_named(named.get("tool_input")))
+
+
+def _named(arguments: object) -> "Mapping[str, Json]":
+    """Return what a call runs or names to work on: what it writes may be long, and is nobody's business here."""
+    from mcp_memory.domain.retrieval.guardrails import COMMANDS, NAMED
+
+    given = cast("dict[str, Json]", arguments) if isinstance(arguments, dict) else {}
+    return {name: value for name, value in given.items() if name in COMMANDS | NAMED}
 
 
 def _text(value: object) -> str:

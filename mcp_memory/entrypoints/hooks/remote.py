@@ -35,8 +35,8 @@ BEFORE_BYTES: Final = 64 * 1024
 MOST_IDS: Final = 30_000
 """Ids of lines that the user took back, and of the others: with a piece beside them, they fit into a request."""
 _FEEDING: Final = frozenset({"PostToolUse", "Stop", "PreCompact", "SessionEnd"})
-_ANSWERED: Final = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact"})
-_SENT: Final = ("session_id", "source", "trigger", "prompt", "compact_summary")
+_ANSWERED: Final = frozenset({"SessionStart", "UserPromptSubmit", "PreToolUse", "PreCompact", "PostCompact"})
+_SENT: Final = ("session_id", "source", "trigger", "prompt", "compact_summary", "tool_name", "tool_input")
 
 
 class RemoteMemory:
@@ -130,6 +130,7 @@ def _is_wanted(name: str, hook: HookCall) -> bool:
     wanted: Mapping[str, object] = {
         "SessionStart": settings.hook_max_tokens,
         "UserPromptSubmit": settings.hook_prompt_max_tokens and hook.payload.prompt.strip(),
+        "PreToolUse": settings.hook_guardrails and hook.payload.tool_input,
         "PreCompact": True,
         "PostCompact": settings.hook_log,
     }

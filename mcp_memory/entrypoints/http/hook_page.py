@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.app import App
 
-READING: Final = frozenset({"SessionStart", "UserPromptSubmit"})
+READING: Final = frozenset({"SessionStart", "UserPromptSubmit", "PreToolUse"})
 """Hooks that store nothing; the others take the right to write where they keep the log."""
 AT_ONCE: Final = 8
 """Threads that hooks may take of those that the tools have as well; further hooks wait."""

@@ -15,7 +15,7 @@ SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
 class RunHook(Protocol):
-    def __call__(self, name: str, settings: Mapping[str, object] | None = None, **payload: str) -> str: ...
+    def __call__(self, name: str, settings: Mapping[str, object] | None = None, **payload: Any) -> str: ...
 
 
 class Transcript:
@@ -48,7 +48,7 @@ def run_hook(tmp_path: Path, transcript: Transcript, monkeypatch: pytest.MonkeyP
     """Run a hook of the session; what it prints."""
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
 
-    def run_one(name: str, settings: Mapping[str, object] | None = None, **payload: str) -> str:
+    def run_one(name: str, settings: Mapping[str, object] | None = None, **payload: Any) -> str:
         told = {"session_id": SESSION, "transcript_path": str(transcript.path), "cwd": str(tmp_path), **payload}
         chosen = {"data_dir": tmp_path / "data", "namespace": "test", **(settings or {})}
         return run(name, json.dumps(told).encode(), chosen)
