@@ -241,7 +241,9 @@ class Telemetry(Protocol):
         """
         ...
 
-    def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
+    def context(self, context_id: str, caller: Caller, *, of_all: bool = False) -> ContextReport | None:
+        """Return the report of that id of the caller's agent in its namespace; with `of_all`, of any agent there."""
+        ...
 
     def contexts(
         self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False

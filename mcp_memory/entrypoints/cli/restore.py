@@ -1,4 +1,4 @@
-"""The command that brings back forgotten records, or goes back to a backup of the whole memory."""
+"""The commands that bring back forgotten records, and that go back to a backup of the whole memory."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,22 +28,40 @@ _IN_POSTGRES = (
 def restore(
     chosen: Mapping[str, Any],
     context: typer.Context,
-    targets: Annotated[list[str], typer.Argument(metavar="ID…|FILE", help="Records that were retired, or a backup.")],
+    targets: Annotated[list[str], typer.Argument(metavar="ID…|FILE", help="Records that were retired.")],
     as_json: AsJson = False,
 ) -> None:
-    """Bring back records that were forgotten; or, given a backup's file, replace the whole memory by it.
+    """Bring back records that were forgotten.
 
-    The former database is kept beside it. Clients go on with the memory that is restored.
+    Given a backup's file, it does what `mcp-memory restore-backup` does.
     """
     if all(each.startswith(RECORD) and number_of(each) for each in targets):
         return restore_records(context, targets=targets, as_json=as_json, **chosen)
     if len(targets) > 1:
         raise InvalidRequest("Give the ids of records, or one backup's file.")
-    settings, file = local_settings(chosen), Path(targets[0])
+    file = Path(targets[0])
     if not file.exists():
         raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
+    here = {name: chosen[name] for name in ("data_dir",) if name in chosen}
+    return restore_from(context, file=file, as_json=as_json, **here)
+
+
+@with_options("data_dir")
+def restore_from(
+    chosen: Mapping[str, Any],
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, as `mcp-memory backup` makes it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replace the whole memory by a backup; the former database is kept beside it.
+
+    Clients go on with the memory that is restored.
+    """
+    settings = local_settings(chosen)
     if settings.database_url is not None:
         raise InvalidRequest(_IN_POSTGRES)
+    if not file.exists():
+        raise NotFound(f"No backup {file}; name the file that `mcp-memory backup` made.")
     door = take_over(str(settings.data_dir))
     try:
         return _restore(settings, file, as_json)

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.errors import McpMemoryError
+from mcp_memory.errors import InvalidRequest, McpMemoryError
 from mcp_memory.locations import screen_variables
 from mcp_memory.services.access.served_requests import gave_in
 
@@ -145,6 +145,16 @@ def one_line_errors() -> Generator[None]:
             message = message.replace(to_agents, to_people)
         complain(message)
         raise typer.Exit(1) from error
+
+
+def require_yes(question: str) -> None:
+    """Ask a person at a terminal, and raise InvalidRequest for any answer but yes; a program is not asked."""
+    here = terminal()
+    if not (here.stdin.isatty() and here.stderr.isatty()):
+        return
+    typer.echo(f"{visible(question)} [y/N] ", file=here.stderr, nl=False)
+    if here.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InvalidRequest("Nothing was changed.")
 
 
 @contextmanager

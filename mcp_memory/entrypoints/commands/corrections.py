@@ -1,17 +1,18 @@
 """Commands by which a person corrects a memory: edit, supersede, pin, forget, and restore for records."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcp_memory.entrypoints.commands.console import output
-from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings
+from mcp_memory.entrypoints.commands.console import output, require_yes
+from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings, with_options
 from mcp_memory.errors import NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.model.records import Record
+    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.requests import ForgetMode
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.settings import Settings
@@ -56,6 +57,10 @@ def pin(
     as_json: AsJson = False,
 ) -> None:
     """Make a record part of every context."""
+    caller = memory.caller()
+    if memory.inspect.record(record_id, caller).record.pinned != off:
+        output(as_json, show_account_of(memory, record_id), f"{record_id} is {'not ' * off}pinned already.")
+        return
     _revise(memory, as_json, record_id, pinned=not off)
 
 
@@ -70,19 +75,29 @@ def supersede(
     _revise(memory, as_json, new, supersedes=[old])
 
 
-@over_memory("namespace", "agent")
+@with_options("data_dir", "namespace", "agent")
 def forget(
-    memory: "App",
+    chosen: Mapping[str, Any],
+    context: typer.Context,
     record_ids: RecordIds,
     erase: Annotated[
         bool, typer.Option("--erase", help="For good: no file keeps its text, but earlier backups.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without a question.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take records out of the memory; `mcp-memory restore ID` brings them back.
 
     Not what was erased.
     """
+    if erase and not yes:
+        require_yes(f"Erase {', '.join(record_ids)} for good? What was made from it goes as well.")
+    forget_records(context, record_ids=record_ids, erase=erase, as_json=as_json, **chosen)
+
+
+@over_memory("namespace", "agent")
+def forget_records(memory: "App", record_ids: list[str], erase: bool = False, as_json: AsJson = False) -> None:
+    """Retire records, or erase them."""
     forgotten = _move(memory, record_ids, "erase" if erase else "retire")
     done = [*forgotten.done, *forgotten.extracted]
     name = "erased" if erase else "retired"
@@ -90,11 +105,12 @@ def forget(
     copies = {"copies_deleted": list(forgotten.copies)} if forgotten.copies else {}
     cut = f"Quotations cut from: {', '.join(forgotten.cut)}." if forgotten.cut else ""
     left = f"A rare word of it is still in: {', '.join(forgotten.left)}." if forgotten.left else ""
-    told = (f"{name.capitalize()}: {', '.join(done)}.", cut, left, forgotten.copies_told, pending)
+    back = way_back(forgotten.change)
+    told = (f"{name.capitalize()}: {', '.join(done)}.", back, cut, left, forgotten.copies_told, pending)
     elsewhere = {"quotation_cut_from": list(forgotten.cut), "maybe_left_in": list(forgotten.left)}
     output(
         as_json,
-        {name: done, **{key: ids for key, ids in elsewhere.items() if ids}, **copies},
+        {name: done, **{key: ids for key, ids in elsewhere.items() if ids}, **copies, **undoable(forgotten.change)},
         " ".join(filter(None, told)),
     )
 
@@ -103,8 +119,9 @@ def forget(
 def restore_records(settings: "Settings", targets: list[str], as_json: AsJson = False) -> None:
     """Bring back records that were forgotten."""
     with opened(settings) as memory:
-        restored = _move(memory, targets, "restore").done
-    output(as_json, {"restored": list(restored)}, f"Restored: {', '.join(restored)}.")
+        moved = _move(memory, targets, "restore")
+    told = f"Restored: {', '.join(moved.done)}. {way_back(moved.change)}".strip()
+    output(as_json, {"restored": list(moved.done), **undoable(moved.change)}, told)
 
 
 def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> None:
@@ -112,16 +129,32 @@ def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> 
     from mcp_memory.domain.model.requests import Revision
     from mcp_memory.entrypoints.commands.screens import record_screen
     from mcp_memory.entrypoints.server.arguments import read_arguments
-    from mcp_memory.entrypoints.server.record_answers import show_account
     from mcp_memory.entrypoints.server.request_arguments import request_of
     from mcp_memory.entrypoints.server.wire import ReviseArguments
 
     asked = {"id": record_id} | {name: value for name, value in changes.items() if value is not None}
     person = replace(memory.caller(), is_admin=True)  # Who has the memory's files may do anything with them.
-    revised: Record = memory.revise(request_of(Revision, read_arguments(ReviseArguments, asked)), person)
+    revised = memory.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), person)
+    shown = {**show_account_of(memory, revised.record.id), **undoable(revised.change)}
+    output(as_json, shown, *record_screen(shown), *filter(None, [way_back(revised.change)]))
+
+
+def show_account_of(memory: "App", record_id: str) -> "Mapping[str, Json]":
+    """Return a record with its history, as JSON. Raises NotFound."""
+    from mcp_memory.entrypoints.server.record_answers import show_account
+
     caller = memory.caller()
-    shown = show_account(memory.inspect.record(revised.id, caller), caller)
-    output(as_json, shown, *record_screen(shown))
+    return show_account(memory.inspect.record(record_id, caller), caller)
+
+
+def way_back(change: int) -> str:
+    """Return the sentence that says how a change is taken back; "" for none that can be."""
+    return f"`mcp-memory undo {change}` takes it back." if change else ""
+
+
+def undoable(change: int) -> dict[str, int]:
+    """Return the number of a change by its name in JSON; nothing where there is none."""
+    return {"change": change} if change else {}
 
 
 def _move(memory: "App", record_ids: list[str], mode: "ForgetMode") -> "Forgotten":

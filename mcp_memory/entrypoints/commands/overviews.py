@@ -41,7 +41,7 @@ def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
 
 @over_memory("namespace", "agent")
 def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
-    """Show the contexts that the agent was given lately, newest first.
+    """Show the contexts that agents were given lately, newest first.
 
     `mcp-memory show ID` shows what went into one, what did not, and why.
     """
@@ -51,12 +51,13 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
         {
             "id": report.id,
             "at": iso(at),
+            "agent": report.circumstances.agent or memory.caller().agent,
             "tokens": report.token_count,
             "strategy": report.strategy,
             "shown": len(report.components),
             "left out": len(report.omitted),
         }
-        for at, report in memory.accounts.given(memory.caller(), limit)
+        for at, report in memory.accounts.given(memory.caller(), limit, of_all=True)
     ]
     output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))
 

@@ -1,7 +1,7 @@
 """Commands over records and tasks: status, search, show, list, tasks, add."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 UNLIMITED_TOKENS = 10_000_000
 """A person's screen has no budget."""
 STDIN = "-"
+PROJECTS_NAMED = 8
+CHANGES_SHOWN = 20
 _MAX_BYTES_OF_A_CHAR = 4
 _LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
 """Record kinds that make up a session's log."""
@@ -56,7 +59,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
 
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
-    shown = show_status(memory.status(caller)) | {
+    shown = show_status(memory.status(caller, of_all=True)) | {
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.
@@ -119,7 +122,22 @@ def search(
     }
     for reason in found.degraded:
         complain(f"Searched in part only; {reason}")
-    output(as_json, answer, *result_screen(answer))
+    output(as_json, answer, *result_screen(answer, _elsewhere(memory, answer)))
+
+
+def _elsewhere(memory: "App", answer: Mapping[str, Json]) -> str:
+    """Say where the memory has records, for who finds none here; "" for who does.
+
+    A second clone and another folder have a project of their own, and so has what was imported.
+    """
+    here = memory.caller().namespace
+    if answer["results"] or memory.inspect.listed(RecordFilter(scopes=()), memory.caller(), 1, 0):
+        return ""
+    others = [each for each in memory.records.shared_namespaces() if each != here]
+    if not others:
+        return ""
+    names = ", ".join(others[:PROJECTS_NAMED]) + (", …" if len(others) > PROJECTS_NAMED else "")
+    return f"{here} has no records. Other projects have: {names}. Name one with --namespace."
 
 
 @over_memory("namespace", "agent")
@@ -139,7 +157,7 @@ def list_records(
 
     Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
     """
-    from mcp_memory.domain.model.scopes import RecordFilter, tags_asked
+    from mcp_memory.domain.model.scopes import tags_asked
     from mcp_memory.entrypoints.commands.screens import result_screen
     from mcp_memory.services.retrieval.result_rendering import result_of
 
@@ -158,7 +176,7 @@ def list_records(
     more = len(records) > limit
     results: list[Json] = [result_of(record, "summary", caller, memory.now()).data for record in records[:limit]]
     answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
-    output(as_json, answer, *result_screen(answer))
+    output(as_json, answer, *result_screen(answer, _elsewhere(memory, answer)))
 
 
 @over_memory("namespace", "agent")
@@ -186,26 +204,46 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all of one record, task or context, or of a summary in a session's log."""
-    from mcp_memory.entrypoints.commands.screens import record_screen
+    from mcp_memory.entrypoints.commands import screens
+    from mcp_memory.entrypoints.server.record_answers import show_report
 
-    shown = _describe(memory, record_id)
-    output(as_json, shown, *record_screen(shown))
+    if record_id.startswith(CONTEXT):
+        account = memory.accounts(record_id, memory.caller(), of_all=True)
+        output(as_json, show_report(account.report), *screens.context_screen(account))
+    elif record_id.startswith(TASK):
+        task, history = _task_shown(memory, record_id)
+        output(as_json, task, *screens.one_task_screen(task, history))
+    else:
+        shown = _describe(memory, record_id)
+        output(as_json, shown, *screens.record_screen(shown))
+
+
+def _task_shown(memory: "App", some_id: str) -> tuple[dict[str, Any], Sequence[str]]:
+    """Return a task with its steps, and what was done to it, latest last. Raises NotFound."""
+    from mcp_memory.entrypoints.server.answers import task_tree
+    from mcp_memory.services.tasks.task_owners import told_changes
+
+    caller = memory.caller()
+    tasks = memory.tasks.tree(caller)
+    found = next((task for task in tasks if task.id == some_id), None)
+    if found is None:
+        raise NotFound(f"No task {some_id!r}; `mcp-memory tasks` shows them all.")
+    below = set[str]()
+    for task in tasks:  # Parents come first.
+        if task.parent_id == some_id or task.parent_id in below:
+            below.add(task.id)
+    shown = asdict(found) | {"created_at": iso(found.created_at), "updated_at": iso(found.updated_at)}
+    changes = memory.waiting_tasks.changes(found.namespace, [some_id], CHANGES_SHOWN)
+    steps = task_tree([task for task in tasks if task.id in below], caller)
+    return shown | {"steps": steps}, told_changes(changes[::-1], caller)
 
 
 def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
-    from mcp_memory.entrypoints.server.record_answers import show_account, show_report
+    from mcp_memory.entrypoints.server.record_answers import show_account
 
-    caller = memory.caller()
-    if some_id.startswith(CONTEXT):
-        return show_report(memory.inspect.context(some_id, caller))
     if some_id.startswith(REPLACEMENT):
         return _stand_in(memory, some_id)
-    if not some_id.startswith(TASK):
-        return show_account(memory.inspect.record(some_id, caller), caller)
-    for task in memory.tasks.tree(caller):
-        if task.id == some_id:
-            return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}
-    raise NotFound(f"No task {some_id!r}; `mcp-memory status` shows them all.")
+    return show_account(memory.inspect.record(some_id, memory.caller()), memory.caller())
 
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
@@ -256,6 +294,8 @@ def add(
         print_json(asdict(remembered))
         return
     say(remembered.id)
+    if remembered.status not in _WHAT_BECAME and terminal().stderr.isatty():
+        complain(f"`mcp-memory forget {remembered.id}` takes it back.")
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
     if remembered.added:

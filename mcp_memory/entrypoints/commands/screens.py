@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import RenderableType
@@ -14,6 +14,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcp_memory.domain.text.control_characters import visible
+
+if TYPE_CHECKING:
+    from mcp_memory.services.status.context_account import Account
 
 STATUS_STYLES: Mapping[str, str] = {
     "active": "bold cyan",
@@ -37,8 +40,20 @@ _FOLDER_STATES: Mapping[str, str] = {
     "refused": "its own memory, not that of the project it claims to be",
 }
 _DEAD_ENDS = ("failed", "abandoned")
-_LONG_FIELDS = ("text", "summary", "micro", "history", "earlier", "details", "components", "omitted")
-"""Fields shown on their own, or not at all, below a record's short ones."""
+_SHOWN_FIELDS: Mapping[str, str] = {
+    "visibility": "Seen by", "tags": "Tags", "pinned": "Pinned", "outcome": "Outcome", "tool": "Tool",
+    "valid_from": "True from", "valid_until": "True until", "check": "To be checked", "session_id": "Session",
+}  # fmt: skip
+"""A record's fields that its screen shows, and their names there."""
+_NAMED_FIELDS: Mapping[str, str] = {
+    "task": "Task", "superseded_by": "Replaced by", "supersedes": "Replaces", "depends_on": "Depends on",
+    "dependents": "What depends on it", "entities": "Names", "near": "Near it", "covers": "Made from",
+}  # fmt: skip
+"""The same for what it is linked to."""
+_COUNTED: Mapping[str, str] = {
+    "accessed": "opened", "activated": "applied", "succeeded": "worked", "false_positives": "wrong"
+}  # fmt: skip
+"""Words for a counter whose own name does not say what it counts."""
 
 
 def _owner(owner: Mapping[str, Any]) -> str:
@@ -50,31 +65,29 @@ def _owner(owner: Mapping[str, Any]) -> str:
 
 def status_screen(status: Mapping[str, Any]) -> Table:
     """Return the counts and the state of the store."""
-    store, tokens, graph = status["store"], status["tokens"], status["graph"]
-    waiting = f", {status['unembedded']} waiting for vectors" if status["unembedded"] else ""
-    factor = f" x {tokens['factor']}" if tokens["factor"] != 1 else ""
+    store, waiting = status["store"], status["unembedded"]
+    reviews, path = status["reviews"], " > ".join(goal["goal"] for goal in status["path"])
     rows = {
-        "Namespace": status["namespace"],
+        "Project": status["namespace"],
         **_folder(status["folder"]),
         "Agent": status["agent"],
-        "Records": _counts(status["records"]),
-        "of which": _counts(status["statuses"]),
+        "Memories": _counts(status["records"]),
+        "Their state": _counts(status["statuses"]),
         "Tasks": _counts(status["tasks"]),
-        "Current task": " > ".join(goal["goal"] for goal in status["path"]) or "none in this session",
+        "Current task": path or "none in this session",
         "Sessions": str(status["sessions"]),
-        "To review": f"{status['reviews']['waiting']} groups, {status['reviews']['asked']} for you"
-        if status["reviews"]["waiting"]
+        "To review": f"{reviews['waiting']} groups, {reviews['asked']} for you: `mcp-memory review`"
+        if reviews["waiting"]
         else "nothing",
-        "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
-        "Served by": _owner(status["owner"]),
-        "Embedder": (store["embedder"] or "none yet") + waiting,
-        "By meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}",
-        "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
+        "Blocks given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
-        "Tokens": f"{tokens['encoding']}{factor}",
-        "Contexts": _contexts(status["contexts"]),
+        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)",
+        "Served by": _owner(status["owner"]),
+        "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
+        + (f"; {waiting} memories wait for it" if waiting else ""),
+        "Its model": store["embedder"] or "none yet",
     }
-    return _fields(rows)
+    return _fields({name: value for name, value in rows.items() if value})
 
 
 def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
@@ -149,7 +162,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNAL_NAMES.items() if shares.get(signal))
     status = record["status"] if record.get("status") in _SHOWN_STATUSES else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
-    heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}", "dim")
+    heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}".rstrip(), "dim")
     heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
@@ -157,26 +170,71 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     return [heading, Padding(Text(line, "dim" if status in _PAST_STATUSES else ""), (0, 0, 0, INDENT), expand=False)]
 
 
-def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
-    """Return one record, task or context: short fields, then its texts."""
-    short = {
-        name: _value(value)
-        for name, value in record.items()
-        if name not in _LONG_FIELDS and value not in (None, [], (), {})
-    }
+def record_screen(record: Mapping[str, Any]) -> list[RenderableType]:
+    """Return one record: its heading, its text, and what else is stored of it; `--json` shows every field."""
+    parts = [*record_lines({"occurred_at": "", "kind": "", **record})]
+    rows = {label: _value(record[name]) for name, label in _SHOWN_FIELDS.items() if record.get(name)}
     details: Mapping[str, Any] = record.get("details") or {}
-    short |= {f"details.{name}": _value(value) for name, value in details.items()}
-    parts: list[Table | Text] = [_fields(short)]
-    if "text" in record:
-        parts.append(Text(f"\n{visible(record['text'])}"))
+    rows |= {name.replace("_", " ").capitalize(): _value(value) for name, value in details.items()}
+    rows |= {label: names for name, label in _NAMED_FIELDS.items() if (names := _names_in(record.get(name)))}
+    if used := _used(record.get("counters") or {}):
+        rows["Use"] = used
+    parts += ["", _fields(rows)] if rows else []
     parts += [
         Text(f"\nuntil {old['until']} (by {old['by']}): {visible(old['text'])}", "dim")
         for old in record.get("earlier", ())
     ]
-    parts += [Text(line, "dim") for line in _history_lines(record.get("history", ()))]
-    for each in record.get("components", ()):
-        parts.append(Text(f"in   {each['id']} {each['kind']} as {each['detail']}, {each['tokens']} tokens"))
-    parts += [Text(f"out  {each['id']}: {each['reason']}", "dim") for each in record.get("omitted", ())]
+    return [*parts, *(Text(line, "dim") for line in _history_lines(record.get("history", ())))]
+
+
+def _names_in(linked: Any) -> str:
+    """Return the ids or names of what a record is linked to: a list of them, of objects that have one, or one."""
+    several = cast("Sequence[Any]", linked if isinstance(linked, list | tuple) else [linked] if linked else [])
+    return ", ".join(filter(None, map(_name_of, several)))
+
+
+def _name_of(linked: Any) -> str:
+    if not isinstance(linked, dict):
+        return str(linked)
+    each = cast("Mapping[str, Any]", linked)
+    return str(each.get("goal") or each.get("id") or each.get("name") or "")
+
+
+def _used(counters: Mapping[str, int]) -> str:
+    """Say how often a record was opened and judged: "opened 3 times, confirmed once"."""
+    times = {1: "once", 2: "twice"}
+    return ", ".join(
+        f"{_COUNTED.get(name, name)} {times.get(count, f'{count} times')}" for name, count in counters.items() if count
+    )
+
+
+def one_task_screen(task: Mapping[str, Any], history: Sequence[str]) -> list[RenderableType]:
+    """Return a task: its goal, what it came to, its steps, and what was done to it."""
+    parts: list[RenderableType] = [Text.assemble((f"{task['id']} ", "dim"), (visible(task["goal"]), "bold"))]
+    label = f"dead end: {task['status']}" if task["status"] in _DEAD_ENDS else task["status"]
+    rows = {"State": f"{label}, since {task['updated_at'][:DAY_CHARS]}", "Agent": task["agent"]}
+    told = (("Part of", "parent_id"), ("Done when", "success_criteria"), ("Result", "result"))
+    rows |= {name: visible(str(task[key])) for name, key in told if task[key]}
+    parts.append(_fields(rows))
+    if task["steps"]:
+        parts += [Text("\nSteps", "dim"), task_screen(task["steps"])]
+    if history:
+        parts += [Text("\nHistory", "dim"), *(Text(visible(line)) for line in history)]
+    return parts
+
+
+def context_screen(account: "Account") -> list[RenderableType]:
+    """Return a block as its agent read it, section by section, and below it what was left out, and why."""
+    report = account.report
+    agent = f" for {report.circumstances.agent}" if report.circumstances.agent else ""
+    heading = f"{report.id}{agent}: {report.token_count} tokens, strategy {report.strategy}"
+    parts: list[RenderableType] = [Text(visible(heading), "bold")]
+    for section in account.sections:
+        parts.append(Text(f"\n{section.title} ({section.tokens} tokens)", "dim"))
+        parts += [Text(visible(line.text) or f"- [{line.component.id}] (erased)") for line in section.lines]
+    if report.omitted:
+        parts.append(Text(f"\nLeft out: {len(report.omitted)}", "dim"))
+    parts += [Text(visible(f"{each.id} {each.kind}: {each.reason}. {each.text}"), "dim") for each in account.left_out]
     return parts
 
 
@@ -205,9 +263,10 @@ def _history_lines(history: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", *lines] if len(lines) > 1 else []
 
 
-def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the records found or listed, and how to see more."""
-    parts = [part for record in answer["results"] for part in record_lines(record)] or [Text("Nothing found.")]
+def result_screen(answer: Mapping[str, Any], elsewhere: str = "") -> list[RenderableType]:
+    """Return the records found or listed, and how to see more; or that there are none, and where there are some."""
+    nothing = Text(visible(f"Nothing found. {elsewhere}".strip()))
+    parts = [part for record in answer["results"] for part in record_lines(record)] or [nothing]
     if answer["next_offset"]:
         parts.append(Text(f"More with --offset {answer['next_offset']}.", "dim"))
     return parts
@@ -258,7 +317,9 @@ def _token_row(token: Mapping[str, Any]) -> tuple[str, ...]:
 def _grow(branch: Tree, task: Mapping[str, Any]) -> None:
     status: str = task["status"]
     label = f"dead end: {status}" if status in _DEAD_ENDS else status
-    line = Text.assemble((f"[{label}]", STATUS_STYLES.get(status, "")), f" {visible(task['goal'])}")
+    line = Text.assemble(
+        (f"[{label}]", STATUS_STYLES.get(status, "")), (f" {task['id']}", "dim"), f" {visible(task['goal'])}"
+    )
     if task.get("result"):
         line.append(f"\n-> {visible(task['result'])}", "dim")
     node = branch.add(line)

@@ -75,16 +75,18 @@ class ContextAccounts:
         self._records = records
         self._counter = counter
 
-    def __call__(self, context_id: str, caller: Caller, first: int = 0) -> Account:
+    def __call__(self, context_id: str, caller: Caller, first: int = 0, *, of_all: bool = False) -> Account:
         """Return the account of a context, with at most OMITTED_SHOWN omissions from the one numbered `first`.
 
-        Raises NotFound where the caller's agent was given none of that id.
+        With `of_all` it may be another agent's, and is read as that agent does. Raises NotFound where the agent, or
+        none of them, was given one of that id.
         """
         with self._records.snapshot():
-            report = self._records.context(context_id, caller)
+            report = self._records.context(context_id, caller, of_all=of_all)
             if report is None:
                 raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
-            return self.told(report, caller, first)
+            reader = replace(caller, agent=report.circumstances.agent or caller.agent) if of_all else caller
+            return self.told(report, reader, first)
 
     def given(
         self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False

@@ -67,8 +67,9 @@ class SqlTelemetry:
         except StoreUnavailable as error:
             _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
 
-    def context(self, context_id: str, caller: Caller) -> ContextReport | None:
-        rows = self._database.rows("get_context", (caller.namespace, caller.agent, context_id))
+    def context(self, context_id: str, caller: Caller, *, of_all: bool = False) -> ContextReport | None:
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
+        rows = self._database.rows("get_context", {**whose, "id": context_id})
         return report_from_json(rows[0]["report"]) if rows else None
 
     def contexts(

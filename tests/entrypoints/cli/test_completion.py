@@ -21,15 +21,15 @@ def completed(run: "Run", *words: str) -> list[str]:
 
 def test_commands_and_options_are_completed(run: "Run") -> None:
     """S7.1: what is hidden is not; behind an option comes its value, which no word is proposed for."""
-    assert completed(run, "re") == ["reads", "restore", "reindex", "review"]
+    assert completed(run, "re") == ["reads", "restore", "restore-backup", "reindex", "review"]
     assert {"serve", "add", "export"} <= set(completed(run, ""))
     assert "complete" not in completed(run)
     assert completed(run, "imp") == ["import"]
     assert completed(run, "import", "--pr") == ["--project"]
     assert completed(run, "import", "memory.jsonl", "--j") == ["--json"]
     assert completed(run, "--namespace", "re") == []
-    assert completed(run, "--namespace", "serve", "re") == ["reads", "restore", "reindex", "review"]
-    assert completed(run, "--namespace=x", "re") == ["reads", "restore", "reindex", "review"]
+    assert completed(run, "--namespace", "serve", "re") == ["reads", "restore", "restore-backup", "reindex", "review"]
+    assert completed(run, "--namespace=x", "re") == ["reads", "restore", "restore-backup", "reindex", "review"]
     assert completed(run, "list", "--h") == ["--help"]
     assert completed(run, "list", '""') == []
 

@@ -1,5 +1,6 @@
 """edit, supersede, pin, forget, restore; and the lists projects, sessions, contexts: a person's own hands."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.commands.console import Terminal, at, require_yes
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 
@@ -38,6 +41,8 @@ def test_a_text_is_corrected_and_its_former_version_kept(run: "Run", memory: App
     assert (shown["text"], shown["tags"], shown["importance"]) == (NEW, ["ports"], 7)
     assert [version["text"] for version in shown["earlier"]] == [OLD]
     assert found(memory) == [NEW]
+    told = run("edit", record_id, "--text", OLD).out
+    run("undo", told.rpartition("mcp-memory undo ")[2].partition("`")[0])
     assert NEW in run("edit", record_id, "--feedback", "helpful").out
 
 
@@ -64,9 +69,13 @@ def test_what_cannot_be_done_is_said_in_a_line(run: "Run", memory: App, argument
 
 def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, record_id: str) -> None:
     """U2.1."""
-    assert run("forget", record_id, "--json").json == {"retired": [record_id]}
+    forgotten = run("forget", record_id, "--json").json
+    assert forgotten["retired"] == [record_id]
     assert found(memory) == []
-    assert run("restore", record_id, "--json").json == {"restored": [record_id]}
+    run("undo", str(forgotten["change"]))
+    assert found(memory) == [OLD]
+    assert "takes it back" in run("forget", record_id).out
+    assert run("restore", record_id, "--json").json["restored"] == [record_id]
     assert found(memory) == [OLD]
     assert run("forget", record_id, "r00000z", "--erase").code != 0
     assert "r00000z" in run("forget", "r00000z").err
@@ -83,6 +92,7 @@ def test_what_exists_is_erased_though_another_id_does_not(run: "Run", memory: Ap
 def test_a_record_is_pinned_and_let_go(run: "Run", memory: App, record_id: str) -> None:
     """U2.1."""
     assert run("pin", record_id, "--json").json["pinned"] is True
+    assert run("pin", record_id).out.strip() == f"{record_id} is pinned already."
     assert not run("pin", record_id, "--off", "--json").json.get("pinned")
 
 
@@ -118,3 +128,23 @@ def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None
     """U2.1."""
     assert "No project holds a record yet." in run("projects").out
     assert "No session stored anything yet." in run("sessions").out
+
+
+def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U2.1: at a terminal; a program is not asked, and neither is who says --yes."""
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+
+    def answering(said: str) -> Terminal:
+        keyboard = io.StringIO(said)
+        monkeypatch.setattr(keyboard, "isatty", lambda: True)
+        return Terminal(stdin=keyboard, stdout=screen, stderr=screen, environment={})
+
+    for said in ("\n", "n\n", ""):
+        with at(answering(said)), pytest.raises(InvalidRequest, match="Nothing was changed"):
+            require_yes("Erase it for good?")
+    with at(answering("YES\n")):
+        require_yes("Erase it for good?")
+    assert screen.getvalue() == "Erase it for good? [y/N] " * 4
+    assert run("forget", record_id, "--erase", "--yes").code == 0
+    assert found(memory) == []

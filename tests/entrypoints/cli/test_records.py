@@ -43,7 +43,7 @@ def test_status_counts_and_says_where_the_work_stands(run: "Run", memory: App) -
     assert shown["store"]["path"].endswith("memory.db")
     screen = run("status").out
     assert "Feed the cat" in screen
-    assert "[planned] Open the tin" in screen
+    assert f"[planned] {shown['task_tree'][0]['subtasks'][1]['id']} Open the tin" in screen
 
 
 def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> None:
@@ -57,7 +57,7 @@ def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> N
     memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
     screen = run("status").out
     lines = [" ".join(line.split()) for line in screen.splitlines()]
-    assert "Contexts 1 in 14 days: 1 recent" in lines
+    assert "Blocks given 1 in 14 days: 1 recent" in lines
     assert "Used share 0.5 > 0.4 inside" in lines
     assert "Fact confirmation rate 0 > 0.2 below" in lines
     assert "Growth 7 days 2" in lines
@@ -236,7 +236,8 @@ def test_show_gives_a_record_with_its_earlier_texts(run: "Run", memory: App) -> 
 def test_show_gives_a_task_and_a_context(run: "Run", memory: App) -> None:
     """S7.1, B1.3: every candidate's fate is kept with the context."""
     remember(memory, NewRecord(text="Feeding times are 7 and 18 o'clock"), NewRecord(text="Tax forms are blue"))
-    task = memory.tasks.push(PushRequest(goal="Feed the cat", success_criteria="It purrs"), memory.caller()).current
+    asked = PushRequest(goal="Feed the cat", success_criteria="It purrs", plan=("Buy food",))
+    task = memory.tasks.push(asked, memory.caller()).current
     assert task is not None
     context = memory.assemble_context(ContextRequest(query="When is feeding time?"), memory.caller())
     assert run("show", task.id, "--json").json["success_criteria"] == "It purrs"
@@ -244,7 +245,33 @@ def test_show_gives_a_task_and_a_context(run: "Run", memory: App) -> None:
     assert run("show", task.id, "--json").json["created_at"] == iso(task.created_at)
     account = run("show", context.report.id, "--json").json
     assert {each["id"] for each in account["components"]} >= {task.id}
-    assert task.id in run("show", context.report.id).out
+    block = run("show", context.report.id).out
+    assert "Feed the cat" in block
+    assert "Feeding times are 7 and 18 o'clock" in block
+    assert "Buy food" in run("show", task.id).out
+
+
+def test_the_owner_sees_the_blocks_of_all_agents(run: "Run", memory: App) -> None:
+    """U2.1: in the list, one by one, and in the counts."""
+    remember(memory, NewRecord(text="Feeding times are 7 and 18 o'clock"))
+    ann = replace(memory.caller(), agent="ann")
+    context = memory.assemble_context(ContextRequest(query="When is feeding time?"), ann)
+    [listed] = run("contexts", "--json").json
+    assert (listed["id"], listed["agent"]) == (context.report.id, "ann")
+    assert "Feeding times are 7" in run("show", context.report.id).out
+    assert run("status", "--json").json["contexts"]["given"] == 1
+
+
+def test_nothing_found_names_the_projects_that_have_something(run: "Run", memory: App) -> None:
+    """U2.1: another folder, a second clone, an import on a new machine."""
+    assert run("list").out.strip() == "Nothing found."
+    remember(memory, NewRecord(text="Feeding times are 7 and 18 o'clock"))
+    for command in (["list"], ["search", "feeding"]):
+        told = run(*command, "--namespace", "elsewhere").out
+        assert "elsewhere has no records. Other projects have: test. Name one with --namespace." in " ".join(
+            told.split()
+        )
+    assert run("list", "--kind", "decision").out.strip() == "Nothing found."
 
 
 @pytest.mark.parametrize("unknown", ["r99", "t99", "c99", "x99", "nonsense"])
@@ -322,7 +349,7 @@ def test_tasks_shows_the_tree_and_where_the_work_stands(run: "Run", memory: App)
     assert shown["current"] == shown["tasks"][0]["id"]
     assert [task["goal"] for task in shown["tasks"][0]["subtasks"]] == ["Buy food"]
     screen = run("tasks").out
-    assert "[planned] Buy food" in screen
+    assert f"[planned] {shown['tasks'][0]['subtasks'][0]['id']} Buy food" in screen
     assert "Current task: Feed the cat." in screen
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from mcp_memory import __version__
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import app as command_line
+from mcp_memory.entrypoints.cli.program import GROUPS
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 from tests.forked import PROGRAM, ForkedProcess, run_forked
@@ -203,3 +205,23 @@ def test_nothing_that_is_piped_ends_in_spaces(run: "Run", open_memory: Callable[
         lines = run(*command).out.splitlines()
         assert lines
         assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_help_lists_each_command_once_with_an_example_that_is_one(run: "Run") -> None:
+    """U2.1."""
+    listed = [name for group in GROUPS.values() for name in group]
+    root = typer.main.get_command(command_line)
+    assert isinstance(root, typer.core.TyperGroup)
+    assert sorted(listed) == sorted(name for name, command in root.commands.items() if not command.hidden)
+    helped = run("-h").out
+    for title, group in GROUPS.items():
+        assert title in helped
+        for name, (_, example) in group.items():
+            _, *words = shlex.split(example.partition(" <")[0])
+            assert words[0] == name
+            assert f"Example: {example}" in run(name, "-h").out
+            command, rest = root.commands[name], words[1:]
+            while isinstance(command, typer.core.TyperGroup) and rest:
+                command, rest = command.commands[rest[0]], rest[1:]
+            command.make_context(name, rest, parent=root.context_class(root))
+    assert "…" not in helped

@@ -21,6 +21,8 @@ _LONG_LINE = f"lines of more than {MAX_ENTITY_BYTES // MB} MB"
 
 def read_reference(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
     """A fact for each observation and each relation. Raises InvalidRequest where the path is no file of it."""
+    if not path.exists():
+        raise InvalidRequest(f"There is no file {path}.")
     if project is not None or not path.is_file():
         raise InvalidRequest("The reference server keeps one project in one file; name its memory.jsonl alone.")
     uncounted = Counter[str]()  # The second reading counts.

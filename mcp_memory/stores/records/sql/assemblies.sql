@@ -5,7 +5,8 @@ INSERT INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespa
 ON CONFLICT (namespace, agent, id) DO UPDATE SET created_at = excluded.created_at, report = excluded.report;
 
 -- name: get_context
-SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
+SELECT report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND id = :id
+ORDER BY agent <> :agent LIMIT 1;
 
 -- name: list_contexts
 SELECT created_at, report FROM contexts
