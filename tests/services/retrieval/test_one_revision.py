@@ -158,7 +158,8 @@ def test_a_request_reads_the_revision_once_and_changes_once(app: App, other: App
         stored(other, f"Backup {next(numbers)} ran at night.")
         reads.taken()
         request()
-        assert (place, reads.taken()) == (place, (1, [1] * 4))
+        revisions, changes = reads.taken()
+        assert (place, revisions, max(changes)) == (place, 1, 1)  # An index that is not asked stays where it is.
     for request in requests[:4]:
         recalled(app)
         reads.taken()
