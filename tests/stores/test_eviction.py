@@ -86,10 +86,10 @@ def test_what_is_evicted_changes_no_answer(steps: list[tuple[tuple[str, int], st
     """M1, R5: to the last digit and in the same order; a third one holds nothing from before."""
     with tempfile.TemporaryDirectory() as folder, closing(SqliteRecordStore(Path(folder), EMBEDDER)) as truth:
         little, much, ids = Indexes(truth, kilobytes << 10), Indexes(truth, 1 << 30), list[str]()
-        for step, scope, asked in steps:
-            write(truth, ids, step, scope)
-            told = little.answers(asked, step[1], sorted(ids))
-            assert told == much.answers(asked, step[1], sorted(ids))
-        assert told == Indexes(truth, 1 << 30).answers(asked, step[1], sorted(ids))
+        for (what, number), scope, asked in steps:
+            write(truth, ids, (what, number), scope)
+            assert little.answers(asked, number, sorted(ids)) == much.answers(asked, number, sorted(ids))
+        new = Indexes(truth, 1 << 30)
+        assert new.answers(SCOPES, 1, sorted(ids)) == much.answers(SCOPES, 1, sorted(ids))
         if not kilobytes:
             assert little.follower.figures().partitions <= 3

@@ -53,7 +53,6 @@ def other(app: App, open_memory: Callable[..., App]) -> App:
     return open_memory()
 
 
-@pytest.mark.uncounted
 def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +84,6 @@ def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     assert recalled(app) == set(changed)
 
 
-@pytest.mark.uncounted
 def test_what_is_written_in_the_middle_of_a_context_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,8 +159,7 @@ def test_a_request_reads_the_revision_once_and_changes_once(app: App, other: App
         reads.taken()
         request()
         revisions, changes = reads.taken()
-        assert (place, revisions) == (place, 1)
-        assert max(changes) == 1, "an index is moved on once, and only where the request reads it"
+        assert (place, revisions, max(changes)) == (place, 1, 1)  # An index that is not asked stays where it is.
     for request in requests[:4]:
         recalled(app)
         reads.taken()

@@ -41,7 +41,7 @@ def account(
         return f"{exactly}, as {name} cannot be used at present"
     if stage == "idle":
         return f"{exactly}; the next search brings {name} back"
-    pending = pending_in(exact, large, applied)
+    pending = pending_in(exact, [scope for scope in large if sizes[scope]], applied)
     if stage != "building" and pending is not None:
         return f"{name}, {_indexed(exact, sizes, large, pending)}"
     if stage == "elsewhere":
