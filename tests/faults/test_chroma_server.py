@@ -183,7 +183,7 @@ def test_of_servers_that_share_a_memory_one_writes_the_index_and_all_ask_it(tmp_
         two.close()
         one.settle()
         assert one.store.state().records == 102
-        assert {key.partition("#")[0] for key in server.keys_of(one)} == set(one.exact.live_ids()[SCOPE])
+        assert {key.partition("#")[0] for key in server.keys_of(one)} == set(one.exact.live_ids(SCOPE))
 
 
 def test_what_is_sent_keeps_to_the_limits_of_the_cloud(memory: Memory, proxy: Proxy) -> None:

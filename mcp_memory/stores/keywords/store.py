@@ -195,7 +195,7 @@ class KeywordPart:
         """Yield those of the records that have live turns beside them, with these."""
         here: dict[str, list[str]] = {}
         for record_id, scope in zip(record_ids, self._rows.scopes_of(record_ids), strict=True):
-            if scope is not None and scope in scopes:
+            if scope in scopes and scope is not None:
                 here.setdefault(scope, []).append(record_id)
         for scope, ids in here.items():
             yield from self.shelves[scope].beside(ids).items()

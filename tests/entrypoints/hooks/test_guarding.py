@@ -1,12 +1,14 @@
 """Before a call of a tool: what is denied, what is warned of, and what goes on as if nobody had looked."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.lifecycle import Feedback
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import Revision
 from tests.entrypoints.hooks.conftest import RunHook
@@ -63,7 +65,8 @@ def test_one_that_warns_says_a_line_and_so_does_another_agents(memory: App, run_
 def test_one_that_was_wrong_only_warns_until_it_was_right(memory: App, run_hook: RunHook) -> None:
     """U4.1."""
     rule = stored(memory, "Never wipe the share.", **SHARE)
-    for feedback, decision in (("false_positive", "warned"), ("triggered", "deny")):
+    given: Sequence[tuple[Feedback, str]] = (("false_positive", "warned"), ("triggered", "deny"))
+    for feedback, decision in given:
         memory.revise(Revision(id=rule, feedback=feedback), memory.caller())
         assert verdict(run_hook("PreToolUse", **WIPE))[0] == decision
 

@@ -202,6 +202,10 @@ def test_who_named_the_namespace_is_told_of_no_other(open_memory: Open) -> None:
 # Renaming and merging
 
 
+KEPT = [("former_namespaces", "name"), ("partitions", "name"), ("departures", "partition")]
+"""What says how a project was called, and what followers of its changes have to hear."""
+
+
 def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_memory: Open, tmp_path: Path) -> None:
     """P4.1: also what another process holds in memory; renaming it back gives the same."""
     app, other = open_memory(namespace="old-name"), open_memory(namespace="elsewhere", agent="bob")
@@ -215,7 +219,7 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     moved = other.projects.rename("old-name", "new/name")
     assert (app.projects.names(), app.projects.shared_records("new/name")) == (["new/name"], shared)
     assert moved.tokens == ("phone",)
-    assert set(rows_with(tmp_path / "data", "old-name")) == {("former_namespaces", "name")}
+    assert set(rows_with(tmp_path / "data", "old-name")) == {*KEPT}
     assert not app.records.defects()
     for each in (app, open_memory(namespace="new/name"), open_memory(namespace="old-name")):
         assert each.caller().namespace == "new/name"
@@ -229,7 +233,7 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     assert not stranger.records.get([ids["private"]], stranger.caller().scopes)
     other.projects.rename("new/name", "old-name")
     assert found(app) == found(open_memory(namespace="old-name")) == before
-    assert set(rows_with(tmp_path / "data", "new/name")) == {("former_namespaces", "name")}
+    assert set(rows_with(tmp_path / "data", "new/name")) == {*KEPT}
 
 
 def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> None:
@@ -237,7 +241,7 @@ def test_no_table_of_the_file_keeps_the_old_name(app: App, tmp_path: Path) -> No
     planted = plant(tmp_path / "data", "old-name")
     assert {table for table, _ in rows_with(tmp_path / "data", "old-name")} == planted > {"records", "tokens"}
     app.projects.rename("old-name", "new")
-    assert rows_with(tmp_path / "data", "old-name") == [("former_namespaces", "name")]
+    assert rows_with(tmp_path / "data", "old-name") == KEPT
 
 
 @pytest.mark.uncounted
@@ -253,7 +257,7 @@ def test_two_projects_become_one_though_sessions_and_entities_have_the_same_name
     moved = one.projects.merge("one-name", "two-name")
     assert (moved.records > 4, moved.tasks) == (True, 1)
     assert count == sum(row[0] for row in _rows(tmp_path, "SELECT count(*) FROM records"))
-    assert set(rows_with(tmp_path / "data", "one-name")) == {("former_namespaces", "name")}
+    assert set(rows_with(tmp_path / "data", "one-name")) == {*KEPT}
     assert not two.records.defects()
     for app in (one, two, open_memory(namespace="two-name")):
         assert {mine["shared"], yours["shared"]} <= set(found(app, "Which port does it listen on?"))

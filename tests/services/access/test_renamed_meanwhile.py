@@ -24,7 +24,7 @@ Write = Callable[[App, Caller, str], object]
 PORT = NewRecord(text="The gateway listens on port 9090.", kind="decision")
 LATER = NewRecord(text="The mixer listens on port 7070.", kind="decision")
 HELLO = NewRecord(text="Hello there.", kind="message", role="user")
-FORMER = [("former_namespaces", "name")]
+FORMER = [("former_namespaces", "name"), ("partitions", "name"), ("departures", "partition")]
 
 
 def found(app: App) -> list[Any]:

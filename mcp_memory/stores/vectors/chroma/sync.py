@@ -55,7 +55,7 @@ class HeldKeys:
             self.counts[old_name] -= len(old_keys)
             name = ""
             new: Mapping[str, Vector] = {}
-            if change.scope is not None and change.scope in scopes and change.vectors is not None:
+            if change.scope in scopes and change.scope is not None and change.vectors is not None:
                 name = self._collection(change.scope)
                 new = self.note(name, change.id, change.vectors)
             kept = new.keys() & old_keys if name == old_name else set[str]()
