@@ -290,7 +290,7 @@ def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: 
     made_again = {"record_tags", "terms", "vectors", "unembedded", "sequence", "meta", "partitions"}
     telemetry = {"contexts", "assemblies", "reads", "read_records", "pass_runs", "logs_left"}
     this_computers = {"tokens", "folders", "project_folders", "former_namespaces", "moves", "task_changes"}
-    this_computers |= {"erased_texts", "calls_done", "departures"}
+    this_computers |= {"erased_texts", "calls_done", "departures", "quotas"}
     with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert {each for each in tables if not each.startswith("sqlite_")} == (

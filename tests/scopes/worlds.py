@@ -127,6 +127,15 @@ class World:
         with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection, connection:
             connection.execute("UPDATE sequence SET value = ?", (number,))
 
+    def level(self, number: int) -> None:
+        """Give each namespace the number of the whole: it counts what other agents store there for themselves."""
+        if self.who.has_walls:
+            with psycopg.connect(address_in(self.folder)["owner_url"]) as connection:
+                connection.execute("UPDATE partitions SET newest = %s", (number,))
+            return
+        with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection, connection:
+            connection.execute("UPDATE partitions SET newest = ?", (number,))
+
 
 @dataclass(kw_only=True)
 class Pair:
@@ -153,6 +162,7 @@ class Pair:
         for world in self:
             if (world.number(), world.taken()) != (number, taken):
                 world.skip_to(number, taken)
+            world.level(number)
 
     def later(self, seconds: float) -> None:
         for world in self:
