@@ -133,7 +133,7 @@ class SqlLogWriter:
         return self._db.run(name, parameters)
 
     def _next_change_of(self, caller: Caller) -> int:
-        """Return a new number for a change of this log, and count it in the partition that those who keep the log ask."""
+        """Return a new number for a change of the caller's log, counted in the partition of its namespace."""
         self._tally.note(scope_key("shared", caller.namespace, ""), self._next_change())
         return self._change
 
