@@ -233,6 +233,13 @@ class Telemetry(Protocol):
         """Note that records were opened. Telemetry: may be lost, never waits, never advances the revision."""
         ...
 
+    def together(self) -> AbstractContextManager[None]:
+        """Make one journey of what this thread notes inside, accesses and what was shown, where the store is far.
+
+        It is stored at the end; what is read inside does not find it.
+        """
+        ...
+
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         """Keep the decisions about an assembled context (ids and reasons, no text). Telemetry.
 

@@ -128,8 +128,9 @@ class Recall:
         if shown:
             # Either the words of the record alone or all that its line says may be stored again.
             echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
-            self._shown_texts.note(caller, echoes, seen)
-            self._records.touch([*shown], self._clock())
+            with self._records.together():
+                self._shown_texts.note(caller, echoes, seen)
+                self._records.touch([*shown], self._clock())
         return answer
 
     def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Columns, Place
 from mcp_memory.stores.records.where_clause import Parameter, where_clauses
 
@@ -189,11 +190,29 @@ class Database(ABC):
         Only within a snapshot: later reads of the same have their rows.
         """
 
-    def note(self, name: str, rows: Sequence[Parameters]) -> None:
-        """Run a statement for each of these parameters, at once or not at all, durable or not. Raises StoreBusy."""
-        with self.write(patience=0, durable=False, partition=NO_PARTITION) as connection:
-            for row in rows:
-                connection.run(name, row)
+    def note(
+        self,
+        name: str,
+        rows: Sequence[Parameters],
+        failed: Callable[[StoreUnavailable], object],
+        *,
+        waits: bool = False,
+    ) -> None:
+        """Run a statement for each of these parameters, all or none, durable or not; call `failed` where it could not.
+
+        It waits for locks only if you say so.
+        """
+        try:
+            patience = WRITE_PATIENCE_SECONDS if waits else 0
+            with self.write(patience, durable=False, partition=NO_PARTITION) as connection:
+                connection.run_each(name, rows)
+        except StoreUnavailable as error:
+            failed(error)
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Make one journey of what this thread notes inside, at the end, where the database is far."""
+        yield
 
     def settled(self) -> int:
         """Return a change number up to which every change is committed, in whatever partition. Not in a snapshot."""

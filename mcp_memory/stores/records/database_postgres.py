@@ -35,6 +35,7 @@ from mcp_memory.stores.records.postgres_connection import (
 )
 from mcp_memory.stores.records.postgres_journeys import (
     Foresight,
+    Noting,
     WholeQuery,
     begun_with,
     found_at_once,
@@ -190,9 +191,41 @@ class PostgresDatabase(Database):
             with _translated(), snapshot.turn:
                 snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
 
-    def note(self, name: str, rows: Sequence[Parameters]) -> None:
-        with _translated(), self._lent() as connection:
-            noted_at_once(connection, [WholeQuery.of(name, row, {}) for row in rows], self._upkeep_role)
+    def note(
+        self,
+        name: str,
+        rows: Sequence[Parameters],
+        failed: Callable[[StoreUnavailable], object],
+        *,
+        waits: bool = False,
+    ) -> None:
+        has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
+        queries = [WholeQuery.of(name, row, {}) for row in rows]
+        noting = Noting(queries=queries, failed=failed, waits=waits, role=self._upkeep_role if has_walls else "")
+        gathered: list[Noting] | None = getattr(self._own, "gathered", None)
+        if gathered is None:
+            self._note([noting])
+        else:
+            gathered.append(noting)
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        gathered: list[Noting] = []
+        self._own.gathered = gathered
+        try:
+            yield
+        finally:
+            self._own.gathered = None
+            if gathered:
+                self._note(gathered)
+
+    def _note(self, gathered: Sequence[Noting]) -> None:
+        try:
+            with _translated(), self._lent() as connection:
+                noted_at_once(connection, gathered)
+        except StoreUnavailable as error:
+            for each in gathered:  # Which of them was the first to fail is not told.
+                each.failed(error)
 
     def pin(self, *foreseen: Query) -> DatabaseSnapshot:
         asked = [WholeQuery.of(*query, {}) for query in foreseen]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
 
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.sql_files import postgres_statement
 
@@ -36,6 +38,27 @@ class WholeQuery(NamedTuple):
     def written(self, connection: psycopg.Connection[Any]) -> str:
         """Return the statement with its values in it."""
         return psycopg.ClientCursor(connection).mogrify(self.sql.encode(), given(self.sql, self.parameters))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noting:
+    """Statements of telemetry that are run together, as a role if any, and what to do where they could not be."""
+
+    queries: Sequence[WholeQuery]
+    failed: Callable[[StoreUnavailable], object]
+    waits: bool
+    role: str
+
+    def steps(self, connection: psycopg.Connection[Any]) -> Iterator[str]:
+        """Yield the statements of a transaction, with their values in them."""
+        yield "BEGIN"
+        yield "SET LOCAL synchronous_commit = off"
+        if not self.waits:
+            yield f"SET LOCAL lock_timeout = '{NOTING_MILLISECONDS}ms'"
+        if self.role:
+            yield f"SET LOCAL ROLE {sql.Identifier(self.role).as_string(connection)}"
+        yield from (each.written(connection) for each in self.queries)
+        yield "COMMIT"
 
 
 class Foresight(threading.local):
@@ -89,12 +112,9 @@ def begun_with(
     return first, _taken(cursor, asked)
 
 
-def noted_at_once(connection: psycopg.Connection[Any], asked: Sequence[WholeQuery], role: str = "") -> None:
-    """Run statements in a transaction of their own that waits for nobody, and not for the disk; as a role, if any."""
-    begin = f"BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '{NOTING_MILLISECONDS}ms'"
-    if role:
-        begin += f"; SET LOCAL ROLE {sql.Identifier(role).as_string(connection)}"
-    connection.execute("; ".join([begin, *(each.written(connection) for each in asked), "COMMIT"]).encode())
+def noted_at_once(connection: psycopg.Connection[Any], gathered: Iterable[Noting]) -> None:
+    """Run each in a transaction of its own, one after the other until one fails; none waits for the disk."""
+    connection.execute("; ".join(step for each in gathered for step in each.steps(connection)).encode())
 
 
 def _taken(cursor: psycopg.Cursor[Any], queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.model.session_log import Entry, PassName, Replacement, Trigger, role_of
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.session_logs import MessageLine, SaidEntry, Undone
@@ -71,10 +71,11 @@ class SqlLogWriter:
             )
         made = {**of_session(caller), "compaction": compaction, "pass_name": pass_name, "made_at": at}
         for one in replacements:
-            self._replace(one, {**made, "change": self._next_change(), "record_id": record_ids.get(one.entry.id)})
+            change = self._next_change_of(caller)
+            self._replace(one, {**made, "change": change, "record_id": record_ids.get(one.entry.id)})
 
     def undo_compaction(self, caller: Caller, at: Instant, number: int | None = None) -> Undone:
-        self._next_change()
+        self._next_change_of(caller)
         latest = self._latest(caller)
         if number is not None and number != latest:
             raise Conflict(
@@ -130,6 +131,11 @@ class SqlLogWriter:
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Cursor:
         return self._db.run(name, parameters)
+
+    def _next_change_of(self, caller: Caller) -> int:
+        """Return a new number for a change of the caller's log, counted in the partition of its namespace."""
+        self._tally.note(scope_key("shared", caller.namespace, ""), self._next_change())
+        return self._change
 
     def _next_change(self) -> int:
         self._change = self._db.next_change()

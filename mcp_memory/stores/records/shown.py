@@ -80,12 +80,15 @@ class SqlShown:
 
     def _add(self, what: str, row: dict[str, Any], caller: Caller, most: int) -> None:
         whose, now = _whose(caller), self._clock()
-        try:
-            self._database.alone(f"keep_{what}", whose | row | {"at": now})
-            if random.random() < PRUNING:
-                self._database.alone(f"prune_{what}", whose | {"until": now - KEPT_SECONDS, "most": most})
-        except StoreUnavailable as error:  # It is worth no failure: the next answer is whole, as after a long pause.
-            _log.warning("could not note what was shown: %s", type(error).__name__)
+        self._database.note(f"keep_{what}", [whose | row | {"at": now}], _warn, waits=True)
+        if random.random() < PRUNING:
+            pruned = whose | {"until": now - KEPT_SECONDS, "most": most}
+            self._database.note(f"prune_{what}", [pruned], _warn, waits=True)
+
+
+def _warn(error: StoreUnavailable) -> None:
+    """Tell people: it is worth no failure, as the next answer is whole, like one after a long pause."""
+    _log.warning("could not note what was shown: %s", type(error).__name__)
 
 
 def _whose(caller: Caller) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -45,13 +46,19 @@ class SqlTelemetry:
         by_time: dict[Instant, list[str]] = {}
         for record_id, instant in untold.items():
             by_time.setdefault(instant, []).append(record_id)
-        try:
-            self._database.note("touch", [{"ids": json.dumps(ids), "at": at} for at, ids in by_time.items()])
-        except StoreBusy:
-            with self._untold_lock:
-                self._untold = {**untold, **self._untold}
-        except StoreUnavailable as error:
-            _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
+
+        def failed(error: StoreUnavailable) -> None:
+            if isinstance(error, StoreBusy):
+                with self._untold_lock:
+                    self._untold = {**untold, **self._untold}
+            else:
+                _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
+
+        rows = [{"ids": json.dumps(ids), "at": at} for at, ids in by_time.items()]
+        self._database.note("touch", rows, failed)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._database.together()
 
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         """Delete reports past their age limit too."""

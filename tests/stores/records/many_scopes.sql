@@ -30,7 +30,8 @@ INSERT INTO erased_texts SELECT 'shared/' || n, 1, decode(md5(i::text), 'hex'), 
 INSERT INTO entities (id, change, scope, name, name_key, type) SELECT i, i, 'shared/' || n, 'E' || i, 'e' || i, 'thing' FROM made WHERE i % 5 = 0;
 INSERT INTO mentions SELECT e.id, r.id, '{}', r.row % 2 FROM entities AS e JOIN records AS r ON r.row BETWEEN e.id - 4 AND e.id;
 INSERT INTO aliases SELECT entity, record_id, 'alias' || entity FROM mentions WHERE entity % 20 = 0;
-INSERT INTO relations SELECT e.id, 'near', o.id, 'r' || e.id, e.id, 1 FROM entities AS e JOIN entities AS o ON o.id = e.id + 5 AND o.scope = e.scope;
+INSERT INTO relations SELECT e.id, t.type, o.id, 'r' || e.id, e.id, 1 FROM entities AS e JOIN entities AS o ON o.id = e.id + 5 AND o.scope = e.scope,
+    (VALUES ('near'), ('above'), ('like'), ('of')) AS t (type);
 INSERT INTO versions (record_id, change, write, at, agent, client, session_id, reason, before)
 SELECT id, row, row, row, agent, '', '', '', '{"normal_hash": "o' || row || '", "scope": "' || scope || '"}' FROM records WHERE row % 5 = 0;
 INSERT INTO grounds (record_id, ground_id, found, vouched, seen, state, change, changed_at)
@@ -58,5 +59,12 @@ INSERT INTO calls_done SELECT 'k' || i, decode('ab', 'hex'), '[]', i FROM made W
 INSERT INTO logs_left SELECT namespace, 'a0', id, 1 FROM sessions;
 INSERT INTO project_folders SELECT DISTINCT namespace, '/' || namespace, '', '', 0 FROM records;
 INSERT INTO folders SELECT namespace, folder, '', 0, 1, NULL FROM project_folders;
-UPDATE sequence SET value = :all;
+INSERT INTO partitions SELECT 'namespace/' || namespace, max(change), '', count(*), sum(octet_length(text)) FROM records GROUP BY namespace;
+INSERT INTO departures SELECT 'namespace/' || namespace, 'y' || row, change FROM records WHERE row % 5 = 0;
+INSERT INTO quotas SELECT name, records * 2, bytes * 2, 100 FROM partitions;
+INSERT INTO shown_texts SELECT namespace, agent, session_id, id, 'd' || row, change, row FROM records;
+INSERT INTO shown_contexts SELECT namespace, 'a0', session_id, 'c' || row, row, '{}', NULL FROM records WHERE row % 5 = 0;
+INSERT INTO reads SELECT 'q' || row, row, 'tool recall', namespace, 'a0', '', '', session_id, '[]' FROM records WHERE row % 5 = 0;
+INSERT INTO read_records SELECT id, row, 'q' || row / 5 * 5 FROM records;
+SELECT setval('changes', :all);
 ANALYZE;

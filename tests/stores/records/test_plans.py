@@ -17,6 +17,7 @@ import pytest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.postgres import new_database
 
@@ -44,8 +45,11 @@ OF_ALL: Mapping[str, str] = {
     "a person exports a project": "leaving_reviews leaving_tombstones leaving_sessions leaving_undone_summaries",
     "a person renames a project": (
         "move_assemblies move_namespace_of_versions move_scope_of_versions move_shared_lines move_tombstones"
-        " drop_shared_lines move_moves drop_moves move_exclusions"
+        " drop_shared_lines move_moves drop_moves move_exclusions depart_all"
     ),
+    "an import has filled the empty memory": "fill_partitions",
+    "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
+    "one short row for each partition": "progress touch_all_partitions list_quotas",
     "few groups wait for a review": "waiting_reviews settled_reviews",
 }
 """Statements that read more than a scope, by the reason."""
@@ -57,10 +61,15 @@ VALUES_OF_COLUMNS = {
     "vouched": "write",
 }
 """The parameter that stands for a column where a statement numbers its parameters."""
+_FOLLOWS = re.compile(r"\{(changed|of_changed|of_scopes)\}")  # What an index follows: the memory, or a partition.
 _MARK = re.compile(r"%(\(\w+\))?s")
 _OLD = re.compile(r"\b(id|entity|source|target|namespace) = %\((?:old|new)\)s")
 _OF_OLD = {"namespace": "namespace"}
 _OWN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "fill_partitions": lambda _: {"last_write": "w"},
+    "keep_shown_texts": lambda given: {"revision": given["change"], "shown": '[["r1", "d1"]]'},
+    "prune_shown_contexts": lambda _: {"until": 0.0},
+    "prune_shown_texts": lambda _: {"until": 0.0},
     "task_changes": lambda given: {"p2": given["task_ids"], "p3": 10},
     "terms_after": lambda given: {"after": given["row"]},
 }
@@ -87,6 +96,8 @@ def values(namespace: str, first: int) -> dict[str, Any]:
         "most_steps": 5, "most_paths": 2_000, "most": 10, "each": 3, "look_back": 50, "of_all": 0, "hidden": "[]",
         "whatever_status": 1, "changed": 1, "seconds": 10.0, "entered_row": 0, "entered_at": 0.0, "naming": "x",
         "offset": 0, "name": "x", "folder": f"/{namespace}", "tools": '["x"]', "key": "k10", "revision": "v",
+        "partition": f"namespace/{namespace}", "names": json.dumps([f"namespace/{namespace}", "user"]),
+        "digests": json.dumps([f"d{first + 2}"]), "request": f"q{first + 5}",
         "is_two": 0, "role": "", "call_id": "", "p1": namespace, "p2": "a0", "p3": "", "p4": task, "dropped": first + 5,
     }  # fmt: skip
 
@@ -113,13 +124,17 @@ def connection() -> Iterator[psycopg.Connection[Any]]:
 def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Each statement that reads a table, as it is run for this scope: name, text and parameters."""
     parts, filtered = where_clauses(RecordFilter(scopes=tuple(json.loads(given["scopes"]))))
-    changed = {"changed": "WHERE r.change > :since ORDER BY r.change"}
-    changed["of_changed"] = "WHERE record_id IN (SELECT id FROM records WHERE change > :since)"
-    parts = {**parts, **changed, "columns": "r.id, r.text"}
+    parts = {**parts, "columns": "r.id, r.text"}
     # The store asks for them scope by scope.
     of_one = {**parts, "where": "r.scope = :scope", "order": "r.row DESC", "index": ""}
-    for name in sql_files.names():
-        sql = sql_files.postgres_statement(name, tuple((of_one if name == "list_ids" else parts).items()))
+    is_large = given["namespace"] == "large"
+    for name, parted in ((name, each) for name in sql_files.names() for each in (_CHANGED_SINCE, _OF_PARTITION)):
+        plain, every = sql_files.postgres_statement(name), {**(of_one if name == "list_ids" else parts), **parted}
+        if parted is _OF_PARTITION and (name == "index_erasures" or not _FOLLOWS.search(plain)):
+            continue
+        # An index begins with all of a partition; of a fifth of the memory it may read all.
+        since = {"since": 0} if parted is _OF_PARTITION and not is_large else {}
+        sql = sql_files.postgres_statement(name, tuple(every.items()))
         if re.match(r"(?i)(SELECT|UPDATE|DELETE|WITH|INSERT(?!.*\bVALUES\b))\b", sql.strip().replace("\n", " ")):
             named = _OLD.sub(
                 lambda found: f"{found[1]} = %({_OF_OLD.get(found[1], 'entity')})s", _MARK.sub(_by_column, sql)
@@ -127,8 +142,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
                 named = named.replace("%(ids)s", "%(replaced)s")
             wanted = {each[1:-1] for each in _MARK.findall(named)}
-            known = {**given, **filtered, **_OWN.get(name, lambda _: {})(given)}
-            yield name, named, {each: known.get(each) for each in wanted}
+            known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
+            yield f"{name} of a partition" if since else name, named, {each: known.get(each) for each in wanted}
 
 
 def _by_column(mark: re.Match[str]) -> str:

@@ -46,7 +46,7 @@ def test_a_sound_server_is_told_in_a_few_lines(store: PostgresRecordStore) -> No
     """M2.3: schema, rights, standbys, vacuum."""
     found = [each.says for each in store.examine_server()]
     assert found[0].startswith("PostgreSQL ")
-    assert "for versions of schema 1 or newer" in found[0]
+    assert "for versions of schema 2 or newer" in found[0]
     assert found[1] == "the role postgres may read and write every table"
     assert found[2].startswith("commits are on this server's disk alone")
     assert "wait for the next vacuum" in found[-1]

@@ -38,7 +38,7 @@ WITHOUT_WALLS = frozenset(
 )
 """Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 CONDITION = re.compile(
-    r"\b\w+\.scope (IN \(SELECT value FROM json_each\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
+    r"\b(?:\w+\.)?scope (= ANY \(json_texts\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
 )
 """What a statement asks of scopes."""
 WORDS = {ANN: "oak", ZOE: "zebra"}
