@@ -19,7 +19,7 @@ from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from mcp_memory.stores.records.schema_sqlite import APPLICATION_ID, migrations
 from tests.stores.records.test_database import in_a_child
 
-NEWEST = len(migrations())
+NEWEST, WITH_PARTITIONS = len(migrations()), 24
 ZEROS = {"TEXT": "", "INTEGER": 0, "REAL": 0.0, "BLOB": b""}
 TEXT = "The port is 5432."
 SAID = {
@@ -48,6 +48,8 @@ def memory_of(schema: int, folder: Path, *, fillers: int = 0) -> Path:
             [("unembedded", "1"), *((f"filler {number}", "x" * 1000) for number in range(fillers))],
         )
         connection.execute("UPDATE sequence SET value = 1")
+        if schema >= WITH_PARTITIONS:  # Which each write keeps, as the migration to it fills them.
+            connection.execute("INSERT INTO partitions VALUES ('namespace/test', 1, '', 1, ?)", (len(TEXT),))
         connection.execute(f"PRAGMA user_version = {schema}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     return folder / FILE_NAME
