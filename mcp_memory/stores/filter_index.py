@@ -350,7 +350,7 @@ class FilterPart:
         return {str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE}
 
     def _held(self, among: RecordSet) -> Flags:
-        """Return for each slot whether its record is one of these, and is here: one that went elsewhere keeps its slot."""
+        """Return for each slot whether its record is one of these, and still here: one that went elsewhere keeps it."""
         return held_against(among, self._numbers) & (self._texts["scope"][: self._slots.count] != _NONE)
 
     def _any_of(self, name: str, wanted: Collection[str | None]) -> Flags:
