@@ -17,9 +17,10 @@ from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.stores.records import FILE_NAME, restore
 from mcp_memory.stores.records.database_sqlite import SqliteDatabase
 from mcp_memory.stores.records.schema_sqlite import APPLICATION_ID, migrations
+from mcp_memory.stores.records.sql_files import statement
 from tests.stores.records.test_database import in_a_child
 
-NEWEST, WITH_PARTITIONS = len(migrations()), 24
+NEWEST = len(migrations())
 ZEROS = {"TEXT": "", "INTEGER": 0, "REAL": 0.0, "BLOB": b""}
 TEXT = "The port is 5432."
 SAID = {
@@ -48,8 +49,8 @@ def memory_of(schema: int, folder: Path, *, fillers: int = 0) -> Path:
             [("unembedded", "1"), *((f"filler {number}", "x" * 1000) for number in range(fillers))],
         )
         connection.execute("UPDATE sequence SET value = 1")
-        if schema >= WITH_PARTITIONS:  # Which each write keeps, as the migration to it fills them.
-            connection.execute("INSERT INTO partitions VALUES ('namespace/test', 1, '', 1, ?)", (len(TEXT),))
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'partitions'").fetchone():
+            connection.execute(statement("fill_partitions"), {"last_write": ""})
         connection.execute(f"PRAGMA user_version = {schema}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     return folder / FILE_NAME
