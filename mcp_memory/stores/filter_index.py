@@ -321,7 +321,7 @@ class FilterPart:
 
     def occurred(self, among: RecordSet, before: Position | None) -> tuple[Numbers, Instants]:
         """Return the numbers of those of the records that are here, and when they occurred."""
-        there = np.flatnonzero(held_against(among, self._numbers))
+        there = np.flatnonzero(self._held(among))
         numbers, occurred = self._numbers[there], self._occurred[there]
         if before:
             is_before = (occurred < before[0]) | ((occurred == before[0]) & (numbers < number_of(before[1])))
@@ -333,14 +333,14 @@ class FilterPart:
 
         One of the future is as young as can be.
         """
-        there = np.flatnonzero(held_against(among, self._numbers))
+        there = np.flatnonzero(self._held(among))
         occurred = self._occurred[there]
         age = np.maximum(at - occurred, 0.0) / (3_600 * decay_hours)
         return self._numbers[there], occurred, self._importance[there] / (1.0 + age)
 
     def counts(self, among: RecordSet, facet: Facet) -> dict[str, int]:
         """Count the values of a facet among those of the records that are here."""
-        there = held_against(among, self._numbers)
+        there = self._held(among)
         if facet == "tag":
             places = self._tag_places
             codes = self._tag_codes[:places][there[self._tag_records[:places]]]
@@ -348,6 +348,10 @@ class FilterPart:
             codes = self._texts[facet][: self._slots.count][there]
         texts, by_code = self._names, np.bincount(codes)
         return {str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE}
+
+    def _held(self, among: RecordSet) -> Flags:
+        """Return for each slot whether its record is one of these, and still here: one that went elsewhere keeps it."""
+        return held_against(among, self._numbers) & (self._texts["scope"][: self._slots.count] != _NONE)
 
     def _any_of(self, name: str, wanted: Collection[str | None]) -> Flags:
         codes = [self._codes[text] for text in wanted if text in self._codes]

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet
@@ -80,7 +80,18 @@ STEPS = st.lists(
 )
 
 
+ONE = "shared/one"
+MOVED = [
+    (("add", 0), ONE, [ONE]),
+    (("add", 1), ONE, [ONE]),
+    (("erase", 0), ONE, [ONE]),
+    (("move", 0), "shared/two", [ONE]),
+]
+"""The last one is asked for in both partitions."""
+
+
 @given(steps=STEPS, kilobytes=st.integers(0, 8))
+@example(steps=MOVED, kilobytes=0)
 @settings(max_examples=12, deadline=None)
 def test_what_is_evicted_changes_no_answer(steps: list[tuple[tuple[str, int], str, list[str]]], kilobytes: int) -> None:
     """M1, R5: to the last digit and in the same order; a third one holds nothing from before."""

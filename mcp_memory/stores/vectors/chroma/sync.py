@@ -41,21 +41,34 @@ class HeldKeys:
         self.counts[name] += len(keyed)
         return keyed
 
+    def elsewhere(self, name: str, record_ids: Iterable[str]) -> dict[str, list[str]]:
+        """Return the keys of records that other collections hold, by collection."""
+        found: dict[str, list[str]] = {}
+        for record_id in record_ids:
+            old_name, old_keys = self._held.get(record_id, (name, ()))
+            if old_name != name:
+                found.setdefault(old_name, []).extend(old_keys)
+        return found
+
     def step(
         self, changes: Iterable[LastChange], scopes: Collection[str]
     ) -> tuple[dict[str, dict[str, Vector]], dict[str, list[str]]]:
         """Count these changes as applied; return the vectors to put and the keys to delete, by collection.
 
-        Scopes that are not among these have no collection.
+        The scopes are those of the changes' partition that have a collection.
         """
         put: dict[str, dict[str, Vector]] = {}
         delete: dict[str, list[str]] = {}
+        own = {*map(self._collection, scopes)}
         for change in changes:
+            is_held = change.scope in scopes and change.vectors is not None
+            if not is_held and self._held.get(change.id, ("",))[0] not in own:
+                continue  # It has gone from here, and what it went to may have been applied before.
             old_name, old_keys = self._held.pop(change.id, ("", ()))
             self.counts[old_name] -= len(old_keys)
             name = ""
             new: Mapping[str, Vector] = {}
-            if change.scope in scopes and change.scope is not None and change.vectors is not None:
+            if is_held and change.scope is not None and change.vectors is not None:
                 name = self._collection(change.scope)
                 new = self.note(name, change.id, change.vectors)
             kept = new.keys() & old_keys if name == old_name else set[str]()
@@ -171,23 +184,29 @@ class Filler:
         for scope in sorted(scopes):
             change, name = self._exact.places((scope,))[scope], self._place.collection(scope)
             if record_ids := self._exact.live_ids(scope):
-                if not self._fill(ledger, name, scope, record_ids):
-                    return False
                 touched.add(name)
+                if not self._fill(ledger, scope, record_ids, touched):
+                    return False
             elif name in names:
                 self._index.drop([name])
             self.reached[scope] = change
         return True
 
-    def _fill(self, ledger: HeldKeys, name: str, scope: str, record_ids: Sequence[str]) -> bool:
+    def _fill(self, ledger: HeldKeys, scope: str, record_ids: Sequence[str], touched: set[str]) -> bool:
         """Add to a collection the keys it lacks, and delete surplus ones. False where interrupted."""
+        name = self._place.collection(scope)
         extra = set(self._index.keys(name))
         for start in range(0, len(record_ids), BATCH):
             wanted: dict[str, Vector] = {}
-            for record_id, vectors in self._exact.live_vectors(scope, record_ids[start : start + BATCH]).items():
+            live = self._exact.live_vectors(scope, record_ids[start : start + BATCH])
+            moved = ledger.elsewhere(name, live)  # Since the scope that they came from was read.
+            for record_id, vectors in live.items():
                 wanted |= ledger.note(name, record_id, vectors)
             if missing := {key: vector for key, vector in wanted.items() if key not in extra}:
                 self._index.put(name, missing)
+            for old_name in {*self._index.names()}.intersection(moved) if moved else ():
+                self._index.delete(old_name, moved[old_name])
+                touched.add(old_name)
             extra -= wanted.keys()
             if self._must_stop():
                 return False
