@@ -90,6 +90,7 @@ def test_a_path_is_met_where_a_tool_changes_it() -> None:
     assert is_met("*(secrets/*)", on("mcp__files__read_file", "secrets/key"))
     assert is_met("WebFetch()", ToolCall.of("WebFetch", {"url": "https://example.org"}))
     assert not is_met("", on("Edit", "a.md"))
+    assert is_met("rm 'notes", shell('rm "\'notes"')), "a quote without an end is a letter"
     assert is_met("b.md", ToolCall.of("MultiEdit", {"paths": ["a.md", "b.md", 3]}))
 
 

@@ -19,7 +19,14 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.reads import ALL_RECORDS, ReadEntry
 from mcp_memory.services.access import read_log
 from mcp_memory.services.access.read_log import DAY_SECONDS, ReadLog
-from mcp_memory.services.access.served_requests import RequestsServed, ServedRequest, asked_by, gave, gave_in
+from mcp_memory.services.access.served_requests import (
+    RequestsServed,
+    ServedRequest,
+    asked_by,
+    gave,
+    gave_in,
+    present_request,
+)
 
 ANN = Caller(namespace="shop", agent="ann", session_id="s1")
 BOB = replace(ANN, agent="bob", session_id="s2", person="eve")
@@ -28,6 +35,12 @@ BOB = replace(ANN, agent="bob", session_id="s2", person="eve")
 @pytest.fixture
 def memory(open_memory: Callable[..., App]) -> App:
     return open_memory(read_log_days=30, namespace="shop", agent="ann")
+
+
+def test_who_asks_outside_of_a_request_is_noted_nowhere() -> None:
+    asked_by(ANN)
+    gave(["r000001"])
+    assert present_request() is None
 
 
 @pytest.fixture

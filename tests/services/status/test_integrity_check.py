@@ -271,3 +271,10 @@ def test_what_a_migration_counted_is_told_until_the_next(open_memory: Callable[.
         connection.commit()
     told = [finding.says for finding in open_memory().examine(repair=False)]
     assert "since its last migration, episodes shown whole again: 3" in told
+
+
+def test_what_the_database_keeps_of_erased_text_is_told(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M5.1: it is no fault, and nothing that the program can take away."""
+    monkeypatch.setattr(app.records, "erased_remains", lambda: "3 rows wait for a vacuum")
+    told = [each for each in app.examine(repair=False) if each.says == "3 rows wait for a vacuum"]
+    assert [(each.part, each.state) for each in told] == [("database", "ok")]
