@@ -72,7 +72,8 @@ WITH_TOKEN = Who(
         session="day",
     ),
 )
-BEHIND_WALLS = tuple(replace(who, name=f"{who.name}, behind walls", has_walls=True) for who in (LOCAL, WITH_TOKEN))
+BEHIND_WALLS = replace(WITH_TOKEN, name=f"{WITH_TOKEN.name}, behind walls", has_walls=True)
+"""Who has the address of the database stands beyond them."""
 
 
 @dataclass(kw_only=True)
