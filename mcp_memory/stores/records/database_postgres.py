@@ -184,9 +184,9 @@ class PostgresDatabase(Database):
             snapshot.close()
 
     def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
-        snapshot = self.pinned()
         if self._upkeep_role:  # Each statement stands within walls of its own.
             return
+        snapshot = self.pinned()
         if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
                 snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
@@ -199,9 +199,9 @@ class PostgresDatabase(Database):
         *,
         waits: bool = False,
     ) -> None:
-        has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
         queries = [WholeQuery.of(name, row, {}) for row in rows]
-        noting = Noting(queries=queries, failed=failed, waits=waits, role=self._upkeep_role if has_walls else "")
+        role = self._upkeep_role if self._has_walls(name) else ""
+        noting = Noting(queries=queries, failed=failed, waits=waits, role=role)
         gathered: list[Noting] | None = getattr(self._own, "gathered", None)
         if gathered is None:
             self._note([noting])
@@ -329,9 +329,12 @@ class PostgresDatabase(Database):
     @contextmanager
     def _lent_for(self, name: str) -> Generator[PostgresConnection]:
         """Lend a connection for one statement; where that stands within walls, in a transaction."""
-        has_walls = bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
-        with self._lent() as connection, _transaction(connection) if has_walls else nullcontext():
+        with self._lent() as connection, _transaction(connection) if self._has_walls(name) else nullcontext():
             yield PostgresConnection(connection, self._upkeep_role)
+
+    def _has_walls(self, name: str) -> bool:
+        """Return True for a statement that has to stand within walls, or beyond them."""
+        return bool(self._upkeep_role) and place_of(name, self._upkeep_role) is not None
 
     def _return(self, connection: psycopg.Connection[Any]) -> None:
         """Return a connection to the pool; an open transaction ends, and a broken connection is dropped."""
