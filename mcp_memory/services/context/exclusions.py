@@ -1,15 +1,17 @@
 """Exclusions: a person says that contexts of a task, or of an agent, give a record no more; search still finds it."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from mcp_memory.domain.model.contexts import Exclusion
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.records import Kind
+from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import ExclusionReader
-from mcp_memory.services.tasks.branch_visibility import require_own, require_task
+from mcp_memory.services.tasks.branch_visibility import require_own, require_task, visible_to
 
 NEVER_HERE = "never here, as a person said"
 
@@ -17,6 +19,19 @@ NEVER_HERE = "never here, as a person said"
 def excluded(records: ExclusionReader, stack: Stack, caller: Caller) -> frozenset[str]:
     """Return the ids of the records that a context at this place does not give: an exclusion holds below its task."""
     return records.excluded(caller.namespace, [task.id for task in stack.path], caller.agent)
+
+
+def given_at(
+    records: RecordStore, stack: Stack, caller: Caller, kinds: frozenset[Kind], known: Collection[str] = ()
+) -> RecordFilter:
+    """Return the filter of what is given unasked at this place, of some kinds and without known ids."""
+    return replace(
+        visible_to(records, caller),
+        kinds=kinds,
+        exclude=frozenset(known) | excluded(records, stack, caller),
+        isolated_tasks=stack.isolated,
+        noted_in=NO_SESSION,
+    )
 
 
 class Exclusions:

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from mcp_memory.domain.model.lifecycle import denies
 from mcp_memory.domain.model.records import Kind, Record, is_valid
-from mcp_memory.domain.model.scopes import NO_SESSION, Caller
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.retrieval.guardrails import ToolCall, meeting
 from mcp_memory.domain.text.prompt_safety import author, by, is_own, one_line
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.context.exclusions import excluded
-from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
+from mcp_memory.services.context.exclusions import given_at
+from mcp_memory.services.tasks.branch_visibility import stack_of
 
 GUARDRAILS: frozenset[Kind] = frozenset({"censor"})
 LOOKED_AT = 1_000
@@ -64,13 +64,7 @@ class Guard:
     def _guardrails(self, caller: Caller) -> Sequence[Record]:
         """Return the guardrails that hold here, the most important first."""
         stack = stack_of(self._records, caller)
-        where = replace(
-            visible_to(self._records, caller),
-            kinds=GUARDRAILS,
-            exclude=excluded(self._records, stack, caller),
-            isolated_tasks=stack.isolated,
-            noted_in=NO_SESSION,
-        )
+        where = given_at(self._records, stack, caller, GUARDRAILS)
         if not self._settings.guidance_from_others:
             where = replace(where, own_of=caller.agent)
         now, found = self._clock(), self._records.list(where, "important", LOOKED_AT)

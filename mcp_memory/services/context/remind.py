@@ -13,7 +13,7 @@ from mcp_memory.domain.context.rendering import Line, head, render, said
 from mcp_memory.domain.model.context_sections import section_of
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
-from mcp_memory.domain.model.scopes import NO_SESSION, Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
@@ -28,11 +28,11 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.context.assemble import circumstances, told_place
-from mcp_memory.services.context.exclusions import excluded
+from mcp_memory.services.context.exclusions import given_at
 from mcp_memory.services.memory.reindex import Reindex
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
-from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
+from mcp_memory.services.tasks.branch_visibility import stack_of
 from mcp_memory.services.tasks.task_marks_on_records import task_marks
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
@@ -221,9 +221,7 @@ class Remind:
         return is_true and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
 
     def _filter(self, known: Collection[str], stack: Stack, caller: Caller) -> RecordFilter:
-        visible = visible_to(self._records, caller)
-        exclude = frozenset(known) | excluded(self._records, stack, caller)
-        return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated, noted_in=NO_SESSION)
+        return given_at(self._records, stack, caller, REMINDED_OF, known)
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], lines: _Lines, max_tokens: int, factor: ModelFactor
