@@ -8,11 +8,11 @@ import typer
 
 from mcp_memory.entrypoints.commands.console import output, require_yes
 from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings, with_options
+from mcp_memory.entrypoints.commands.records import given_text, show_account_of
 from mcp_memory.errors import NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.requests import ForgetMode
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.settings import Settings
@@ -41,8 +41,6 @@ def edit(
 
     An earlier text is kept, and `mcp-memory show` shows it.
     """
-    from mcp_memory.entrypoints.commands.records import given_text
-
     changes = {"text": given_text(text) if text is not None else None, "tags": tag or None}
     changes |= {"importance": importance, "confidence": confidence}
     changes |= {"outcome": outcome, "visibility": visibility, "feedback": feedback}
@@ -57,9 +55,9 @@ def pin(
     as_json: AsJson = False,
 ) -> None:
     """Make a record part of every context."""
-    caller = memory.caller()
-    if memory.inspect.record(record_id, caller).record.pinned != off:
-        output(as_json, show_account_of(memory, record_id), f"{record_id} is {'not ' * off}pinned already.")
+    account = show_account_of(memory, record_id)
+    if bool(account.get("pinned")) != off:
+        output(as_json, account, f"{record_id} is {'not ' * off}pinned already.")
         return
     _revise(memory, as_json, record_id, pinned=not off)
 
@@ -137,14 +135,6 @@ def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> 
     revised = memory.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), person)
     shown = {**show_account_of(memory, revised.record.id), **undoable(revised.change)}
     output(as_json, shown, *record_screen(shown), *filter(None, [way_back(revised.change)]))
-
-
-def show_account_of(memory: "App", record_id: str) -> "Mapping[str, Json]":
-    """Return a record with its history, as JSON. Raises NotFound."""
-    from mcp_memory.entrypoints.server.record_answers import show_account
-
-    caller = memory.caller()
-    return show_account(memory.inspect.record(record_id, caller), caller)
 
 
 def way_back(change: int) -> str:

@@ -239,11 +239,15 @@ def _task_shown(memory: "App", some_id: str) -> tuple[dict[str, Any], Sequence[s
 
 
 def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
+    return _stand_in(memory, some_id) if some_id.startswith(REPLACEMENT) else show_account_of(memory, some_id)
+
+
+def show_account_of(memory: "App", record_id: str) -> Mapping[str, Json]:
+    """Return a record with its history, as JSON. Raises NotFound."""
     from mcp_memory.entrypoints.server.record_answers import show_account
 
-    if some_id.startswith(REPLACEMENT):
-        return _stand_in(memory, some_id)
-    return show_account(memory.inspect.record(some_id, memory.caller()), memory.caller())
+    caller = memory.caller()
+    return show_account(memory.inspect.record(record_id, caller), caller)
 
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:

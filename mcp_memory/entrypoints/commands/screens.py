@@ -211,8 +211,8 @@ def _used(counters: Mapping[str, int]) -> str:
 def one_task_screen(task: Mapping[str, Any], history: Sequence[str]) -> list[RenderableType]:
     """Return a task: its goal, what it came to, its steps, and what was done to it."""
     parts: list[RenderableType] = [Text.assemble((f"{task['id']} ", "dim"), (visible(task["goal"]), "bold"))]
-    label = f"dead end: {task['status']}" if task["status"] in _DEAD_ENDS else task["status"]
-    rows = {"State": f"{label}, since {task['updated_at'][:DAY_CHARS]}", "Agent": task["agent"]}
+    since = task["updated_at"][:DAY_CHARS]
+    rows = {"State": f"{_state(task['status'])}, since {since}", "Agent": task["agent"]}
     told = (("Part of", "parent_id"), ("Done when", "success_criteria"), ("Result", "result"))
     rows |= {name: visible(str(task[key])) for name, key in told if task[key]}
     parts.append(_fields(rows))
@@ -314,11 +314,15 @@ def _token_row(token: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(visible(cell) for cell in cells)
 
 
+def _state(status: str) -> str:
+    """Return a task's status, by which a dead end is known: "dead end: failed"."""
+    return f"dead end: {status}" if status in _DEAD_ENDS else status
+
+
 def _grow(branch: Tree, task: Mapping[str, Any]) -> None:
     status: str = task["status"]
-    label = f"dead end: {status}" if status in _DEAD_ENDS else status
     line = Text.assemble(
-        (f"[{label}]", STATUS_STYLES.get(status, "")), (f" {task['id']}", "dim"), f" {visible(task['goal'])}"
+        (f"[{_state(status)}]", STATUS_STYLES.get(status, "")), (f" {task['id']}", "dim"), f" {visible(task['goal'])}"
     )
     if task.get("result"):
         line.append(f"\n-> {visible(task['result'])}", "dim")
