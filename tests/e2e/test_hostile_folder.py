@@ -61,17 +61,17 @@ def written_by_install() -> Sequence[str]:
     return command_of(plan_install(client_named("claude-code"), wanted, places_here()).entry)
 
 
-@pytest.mark.parametrize("form", ["the command", "what install writes", "what the plugin writes"])
+@pytest.mark.parametrize("form", ["what install writes", "what the plugin writes"])
 def test_a_server_and_its_index_process_run_nothing_of_the_folder(
     form: str, hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory."""
-    environment = {"MCP_MEMORY_SEMANTIC_STORE": "chroma"}
+    environment = careless({"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
     command: Sequence[str] = (PROGRAM,)
     if form == "what install writes":
-        command, environment = written_by_install(), careless(environment)
-    elif form == "what the plugin writes":
-        command, environment = (PROGRAM,), {**careless(environment), **plugin_server()["env"]}
+        command = written_by_install()
+    else:
+        environment |= plugin_server()["env"]
         assert plugin_server()["command"] == "mcp-memory"
     server = start_server(tmp_path / "data", environment, command, folder=hostile.path)
     server.call("remember", text="Ines deploys on Tuesdays; password=correct-horse-42-battery", kind="decision")
