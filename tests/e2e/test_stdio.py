@@ -97,10 +97,10 @@ def test_it_ends_when_its_input_closes_while_models_are_loading(
 
 def test_it_ends_when_its_input_closes_with_a_call_in_flight(server: "ServerProcess") -> None:
     """S5.1."""
-    start_long_call(server)
-    server.close_input()
-    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert "Traceback" not in server.log
+    with at_long_call(server, is_busy=True):
+        server.close_input()
+        assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+        assert "Traceback" not in server.log
 
 
 def test_requests_that_are_piped_in_are_answered_before_it_ends(server: "ServerProcess") -> None:
@@ -121,9 +121,9 @@ def test_what_was_acknowledged_is_there_for_the_next_process(
     """R1, S5.1."""
     first = start_server(tmp_path / "data")
     record_id = first.call("remember", text="The cat is called Schrödinger")["structuredContent"]["records"][0]["id"]
-    start_long_call(first)
-    first.close_input()
-    first.process.wait(timeout=LEAVING_SECONDS)
+    with at_long_call(first, is_busy=True):
+        first.close_input()
+        first.process.wait(timeout=LEAVING_SECONDS)
     first.stop()
     second = start_server(tmp_path / "data")
     opened = second.call("recall", ids=[record_id], detail="full")["structuredContent"]
