@@ -89,9 +89,9 @@ def memory(
 
 @pytest.fixture(scope="module")
 def edited(memory: "ServerProcess") -> Edited:
-    """A hundred turns of edits, told and compacted five at a time in a window that holds a quarter of them."""
+    """A hundred turns of edits, told and compacted seven at a time in a window that holds a quarter of them."""
     client, turns = Client(memory, "edits"), edits(105)
-    answers = [client.compact(flat(turns[begin : begin + 5])) for begin in range(0, len(turns), 5)]
+    answers = [client.compact(flat(turns[begin : begin + 7])) for begin in range(0, len(turns), 7)]
     return Edited(client=client, answers=answers, text=client.text())
 
 
