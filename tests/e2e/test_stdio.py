@@ -60,7 +60,7 @@ async def test_a_client_of_the_sdk_is_served_in_both_eras(environment: dict[str,
     """S5.1, S6.2: the process of the second finds the owner that the first one's started."""
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
     async with AsyncExitStack() as connections:
-        for era, text in (("auto", "Übung macht den Meister 🎓"), ("legacy", "Ohne Fleiß kein Preis 🥨")):
+        for era, text in (("auto", "Übung macht den Meister 🎓"), ("legacy", "Morgenstund hat Gold im Mund 🌅")):
             client = await connections.enter_async_context(Client(command, mode=era))
             assert client.instructions
             assert len((await client.list_tools()).tools) == 8
