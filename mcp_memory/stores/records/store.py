@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
-"""Newest records among which the latest sessions are found."""
+"""Records of a scope, those that happened last, among which the latest sessions are found."""
 FOOTING_LOOKED_AT = 1_000
 """Grounds or dependents of one record that are looked at to show some of them."""
 STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3

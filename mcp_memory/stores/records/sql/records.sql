@@ -209,18 +209,20 @@ ORDER BY {order} LIMIT :limit;
 SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHERE s.session_id = ?;
 
 -- name: recent_sessions
--- beyond: names of sessions alone; what they stored is found within the walls.
--- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
--- what was extracted from old episodes and messages.
-WITH stored (row) AS (
-    SELECT s.row FROM records AS s NOT INDEXED
-    WHERE NOT EXISTS (
-        SELECT 1 FROM records AS e
-        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
-    )
-    ORDER BY s.row DESC LIMIT :look_back
+-- A bounded look back over what happened last in each scope: what others store in theirs changes nothing. What was
+-- extracted from old episodes and messages happened when they did.
+SELECT r.session_id FROM json_each(:scopes) AS c
+CROSS JOIN records AS r ON r.row IN (
+    SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 )
-SELECT r.session_id FROM stored CROSS JOIN records AS r ON r.row = stored.row WHERE {where} ORDER BY r.row DESC;
+WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+-- postgres
+SELECT r.session_id FROM json_each(:scopes) AS c
+CROSS JOIN LATERAL (
+    SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
+) AS latest
+JOIN records AS r ON r.row = latest.row
+WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
 
 -- name: best_of_sessions
 -- Summaries come first; one session's rows are next to each other, the best first.
