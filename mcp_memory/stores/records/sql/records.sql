@@ -192,6 +192,16 @@ SELECT r.id FROM records AS r WHERE {where};
 -- name: count_matching
 SELECT count(*) FROM records AS r WHERE {where};
 
+-- name: count_awaiting_in
+-- What waits for its vectors in these scopes, without branches that are hidden.
+SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
+WHERE r.scope IN (SELECT value FROM json_each(:scopes))
+    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)));
+
+-- name: present
+-- beyond: that it is there, and not where.
+SELECT id FROM records WHERE id IN (SELECT value FROM json_each(?));
+
 -- name: shared_namespaces
 -- beyond: names alone, of which a caller knows some.
 SELECT DISTINCT namespace FROM records
