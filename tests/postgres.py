@@ -64,6 +64,12 @@ def new_database(*, is_empty: bool = False) -> str:
     return _address(url, name)
 
 
+def drop_database(address: str) -> None:
+    """Drop a database that nobody needs any more."""
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {urlsplit(address).path[1:]} WITH (FORCE)".encode())
+
+
 def expand(address: str) -> None:
     """Do what the first half of an upgrade does: add a column to each table, a table and an index; remove nothing."""
     with psycopg.connect(address) as connection:

@@ -133,9 +133,9 @@ class SessionReader(Protocol):
     """Reads what sessions stored."""
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
-        """Return the sessions that stored the newest passing records, latest first; looks back a bounded way.
+        """Return the sessions in which the passing records happened last, latest first.
 
-        Records that were extracted from what was stored before belong to no session.
+        Looks back a bounded way in each of the filter's scopes.
         """
         ...
 

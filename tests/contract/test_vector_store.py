@@ -1,4 +1,7 @@
-"""The contract of `VectorStore`, over every implementation, against a plain numpy oracle."""
+"""The contract of `VectorStore`, over every implementation, against a plain numpy oracle.
+
+Over PostgreSQL long histories take long (`pytest.mark.long`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,12 +23,12 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import UsualCosine, VectorStore
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from mcp_memory.stores.vectors.scope_matrix import BLOCK
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
+from tests.contract.conftest import NewMemory
 from tests.reloaded import ReloadingFollower
 
 EMBEDDER = "contract-embedder"
@@ -164,12 +166,11 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
 )
 @given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
 def test_search_finds_what_the_truth_holds_after_any_history(
-    make: Make, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
+    make: Make, new_memory: NewMemory, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
 ) -> None:
     """S1.2, S4.1: whatever was stored, changed, moved, retired or erased, by whomever, the best of it are found."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth = SqliteRecordStore(Path(folder), EMBEDDER)
-        other = SqliteRecordStore(Path(folder), EMBEDDER)
+    with new_memory() as open_it:
+        truth, other = open_it(), open_it()
         with make(truth, EMBEDDER) as searched:
             stored: Stored = {}
             query = unit(10_000 + seed)
@@ -190,8 +191,6 @@ def test_search_finds_what_the_truth_holds_after_any_history(
                 assert_best(found, expected(stored, query, scopes, only, exclude), limit)
             near = searched.similarities(query[0], scopes, known)
             assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
-        truth.close()
-        other.close()
 
 
 BLANK = Record(

@@ -32,10 +32,10 @@ def partition_of(scope: str) -> str:
 
     e.g. "namespace/web" for "shared/web" and "private/ann/web", and "user/bob" for itself.
     """
-    visibility, _, rest = scope.partition("/")
-    if visibility == USER_SCOPE:
-        return scope
-    return f"namespace/{rest.partition('/')[2] if visibility == 'private' else rest}"
+    visibility, slash, rest = scope.partition("/")
+    if visibility == "private":
+        return f"namespace/{rest.split('/', 1)[-1]}"
+    return f"namespace/{rest}" if visibility == "shared" and slash else scope
 
 
 def partitions_of(scopes: Iterable[str]) -> frozenset[str]:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
-"""Newest records among which the latest sessions are found."""
+"""Records of a scope, those that happened last, among which the latest sessions are found."""
 FOOTING_LOOKED_AT = 1_000
 """Grounds or dependents of one record that are looked at to show some of them."""
 STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
@@ -462,7 +462,11 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         """Give each record that holds its changed grounds; nearly free where none has changed."""
         read = list(records)
         changed: dict[str, list[ChangedGround]] = {}
-        for start, ground, at in self._changed_grounds(asked):
+        found = self._changed_grounds(asked)
+        hidden = json.dumps([row["ground"] for row in found if row["is_hidden"]])
+        # What is erased is told, and what is another scope's is not.
+        others = {row["id"] for row in self._rows("present", (hidden,))} if hidden != "[]" else frozenset[str]()
+        for start, ground, at, _ in (row for row in found if row["ground"] not in others):
             changed.setdefault(start, []).append(ChangedGround(id=ground, at=at))
         if not changed:
             return read

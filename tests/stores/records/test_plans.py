@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,11 +16,13 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.ports.walls import within
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.walls_postgres import STAND, place_of
 from mcp_memory.stores.records.where_clause import where_clauses
-from tests.postgres import new_database
+from tests.postgres import EXPANDED, expand, walled_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 
@@ -51,6 +54,7 @@ OF_ALL: Mapping[str, str] = {
     "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
     "one short row for each partition": "progress touch_all_partitions list_quotas",
     "few groups wait for a review": "waiting_reviews settled_reviews",
+    "few records wait for their vectors": "count_awaiting_in",
 }
 """Statements that read more than a scope, by the reason."""
 VALUES_OF_COLUMNS = {
@@ -103,22 +107,45 @@ def values(namespace: str, first: int) -> dict[str, Any]:
 
 
 @cache
-def database() -> str:
-    url = new_database()
+def database() -> Mapping[str, str]:
+    """The addresses of one filled memory, whose owner no wall holds, and its role for upkeep."""
+    walled = walled_database()
+    opened(walled).close()
+    if EXPANDED in os.environ:
+        expand(walled["owner_url"])
     sql = Path(__file__).with_name("many_scopes.sql").read_text("utf-8")
     for name, value in (("large", LARGE), ("small", SMALL), ("all", ALL)):
         sql = sql.replace(f":{name}", str(value))
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(walled["owner_url"], autocommit=True) as connection:
         connection.execute(sql.encode())
-    return url
+    return walled
+
+
+def opened(walled: Mapping[str, str]) -> PostgresDatabase:
+    return PostgresDatabase(walled["database_url"], walled["migrate_url"], walled["upkeep_role"])
+
+
+@pytest.fixture(params=["", "memory_upkeep"], ids=["without walls", "within walls"])
+def role(request: pytest.FixtureRequest) -> str:
+    """The role for upkeep, where walls stand."""
+    return request.param
 
 
 @pytest.fixture
-def connection() -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database(), autocommit=True, prepare_threshold=None) as opened:
+def connection(role: str) -> Iterator[psycopg.Connection[Any]]:
+    url = database()["database_url" if role else "owner_url"]
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as opened:
         # As on a disk without moving parts: by default a small table is read as a whole rather than by its index.
         opened.execute("SET random_page_cost = 1.1")
         yield opened
+
+
+def stand(connection: psycopg.Connection[Any], name: str, given: Mapping[str, Any], role: str) -> None:
+    """Let the transaction stand where a server lets this statement stand, within the scopes that are asked for."""
+    with within(tuple(json.loads(given["scopes"]))):
+        place = place_of(name.partition(" ")[0], role) if role else None
+    if place:
+        connection.execute(STAND, place)
 
 
 def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -171,7 +198,7 @@ def rows_read(node: Mapping[str, Any], tables: Mapping[str, float], *, is_run: b
         yield from rows_read(below, tables, is_run=is_run)
 
 
-def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most: int) -> list[str]:
+def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most: int, role: str) -> list[str]:
     """Statements that read more rows than that, with the part of the plan that does."""
     tables = dict(connection.execute("SELECT relname, reltuples FROM pg_class WHERE relkind = 'r'").fetchall())
     exceptions = set(" ".join(OF_ALL.values()).split())
@@ -179,7 +206,9 @@ def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most
     for name, sql, parameters in statements(given):
         is_run = re.match(r"(?i)\s*(SELECT|WITH)", sql) is not None
         how = "ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON" if is_run else "FORMAT JSON"
-        row = connection.execute(f"EXPLAIN ({how}) {sql}".encode(), parameters, binary=True).fetchone()
+        with connection.transaction():
+            stand(connection, name, given, role)
+            row = connection.execute(f"EXPLAIN ({how}) {sql}".encode(), parameters, binary=True).fetchone()
         assert row is not None
         read, where = max(rows_read(row[0][0]["Plan"], tables, is_run=is_run), default=(0.0, ""))
         if read > most and name not in exceptions:
@@ -187,34 +216,57 @@ def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most
     return found
 
 
-def test_a_statement_reads_what_its_small_scope_holds(connection: psycopg.Connection[Any]) -> None:
-    """M1.4: of joins, too; a scope is as quick beside a large one and hundreds of others as alone."""
+def test_a_statement_reads_what_its_small_scope_holds(connection: psycopg.Connection[Any], role: str) -> None:
+    """M1.4, M4.2: of joins, too; a scope is as quick beside a large one and hundreds of others as alone."""
     given = values(f"small{SCOPES // 2}", LARGE + SMALL * (SCOPES // 2) + 1)
-    assert too_much(connection, given, MOST_OF_SMALL) == []
+    assert too_much(connection, given, MOST_OF_SMALL, role) == []
 
 
-def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connection[Any]) -> None:
-    """M1.4: its rows are the oldest, and what others have stored since is not read to find its newest."""
-    assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE) == []
+def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connection[Any], role: str) -> None:
+    """M1.4, M4.2: its rows are the oldest, and what others have stored since is not read to find its newest."""
+    assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE, role) == []
+
+
+def searches(namespace: str, first: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each statement that looks for something in scopes, as it is run for this one."""
+    for name, sql, parameters in statements(values(namespace, first)):
+        if parameters.keys() & {"scope", "scopes"} and re.match(r"(?i)\s*(SELECT|WITH)", sql):
+            yield name, sql, parameters
+
+
+def shape(node: Mapping[str, Any]) -> Any:
+    """A plan without its figures: they follow the statistics, which the database renews by itself."""
+    return node["Node Type"], node.get("Index Name"), [shape(below) for below in node.get("Plans", ())]
 
 
 def test_the_hundredth_run_is_planned_as_the_first() -> None:
-    """M1.4: a statement that PostgreSQL had prepared would by then have one plan for all scopes."""
-    with closing(PostgresDatabase(database())) as memory, memory.read() as connection:
+    """M1.4, M4.2: a statement that PostgreSQL had prepared would by then have one plan for all scopes.
 
-        def plan(namespace: str) -> Any:
-            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/{namespace}", "user")))
-            counted = sql_files.postgres_statement("count_kinds", tuple(parts.items()))
-            row = connection.raw.execute(
-                f"EXPLAIN (FORMAT JSON) {counted}".encode(), parameters, binary=True
-            ).fetchone()
-            assert row is not None
-            return row[0]
+    Over a connection of a server's own, each run within the walls of its scope.
+    """
+    role = database()["upkeep_role"]
+    with closing(opened(database())) as memory, memory.read() as lent:
+        connection = lent.raw
 
-        first = plan("small1"), plan("large")
+        def plans(namespace: str, first: int) -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for name, sql, parameters in searches(namespace, first):
+                stand(connection, name, values(namespace, first), role)
+                row = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), parameters, binary=True).fetchone()
+                assert row is not None
+                found[name] = shape(row[0][0]["Plan"])
+            return found
+
+        small, large = ("small1", LARGE + SMALL + 1), ("large", LARGE // 2)
+        before = plans(*small), plans(*large)
+        asked = [(f"small{number}", LARGE + SMALL * number + 1) for number in range(10)]
+        runs = [[each[1:] for each in searches(*here)] for here in asked]
         for number in range(100):
-            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/small{number}", "user")))
-            connection.run("count_kinds", parameters, **parts).fetchall()
-        assert (plan("small1"), plan("large")) == first
-        assert first[0] != first[1]
-        assert connection.raw.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+            stand(connection, "get_records", values(*asked[number % 10]), role)
+            with connection.pipeline():  # All within: what a server runs beyond is planned for the same scope.
+                for sql, parameters in runs[number % 10]:
+                    connection.execute(sql.encode(), parameters, binary=True)
+        assert (plans(*small), plans(*large)) == before
+        assert len(before[0]) > 30
+        assert before[0]["count_matching"] != before[1]["count_matching"]
+        assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []

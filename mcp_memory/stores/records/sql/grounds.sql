@@ -86,9 +86,9 @@ WHERE ground_id IN (SELECT :id UNION ALL SELECT id FROM records WHERE task_id = 
 UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE ground_id = :id AND state <> 'past';
 
 -- name: changed_grounds
--- beyond: what is hidden would look as if it were erased.
 -- Of each of the records the grounds that changed since anybody vouched for what stands on them, the latest first:
--- a path from record to ground counts where the change came after all that was vouched for on the way.
+-- a path from record to ground counts where the change came after all that was vouched for on the way. One that is hidden
+-- is erased, or another scope's.
 WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
     SELECT g.record_id, g.ground_id, g.vouched, 1, g.seen <> g.state, g.change, g.changed_at
     FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND g.dropped = 0
@@ -99,10 +99,10 @@ WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
     WHERE p.steps < :most_steps
     LIMIT :most_paths
 )
-SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+SELECT p.start, p.ground, max(p.at) AS at, r.id IS NULL AS is_hidden
+FROM path AS p LEFT JOIN records AS r ON r.id = p.ground AND r.scope IN (SELECT value FROM json_each(:scopes))
 WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
-    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-GROUP BY p.start, p.ground
+GROUP BY p.start, p.ground, r.id
 ORDER BY p.start, max(p.change) DESC;
 -- postgres
 WITH RECURSIVE paths (start, ground, vouched, steps, is_changed, change, at) AS (
@@ -114,8 +114,8 @@ WITH RECURSIVE paths (start, ground, vouched, steps, is_changed, change, at) AS 
     FROM paths AS p JOIN grounds AS g ON g.record_id = p.ground AND g.dropped = 0
     WHERE p.steps < :most_steps
 ), path AS (SELECT * FROM paths LIMIT :most_paths)
-SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+SELECT p.start, p.ground, max(p.at) AS at, r.id IS NULL AS is_hidden
+FROM path AS p LEFT JOIN records AS r ON r.id = p.ground AND r.scope IN (SELECT value FROM json_each(:scopes))
 WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
-    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-GROUP BY p.start, p.ground
+GROUP BY p.start, p.ground, r.id
 ORDER BY p.start, max(p.change) DESC;
