@@ -39,7 +39,7 @@ from mcp_memory.stores.records.postgres_journeys import (
     WholeQuery,
     begun_with,
     found_at_once,
-    noted_at_once,
+    note_at_once,
 )
 from mcp_memory.stores.records.walls_postgres import check_walls, place_of, raise_walls
 
@@ -219,12 +219,12 @@ class PostgresDatabase(Database):
             if gathered:
                 self._note(gathered)
 
-    def _note(self, gathered: Sequence[Noting]) -> None:
+    def _note(self, left: list[Noting]) -> None:
         try:
             with _translated(), self._lent() as connection:
-                noted_at_once(connection, gathered)
+                note_at_once(connection, left)
         except StoreUnavailable as error:
-            for each in gathered:  # Which of them was the first to fail is not told.
+            for each in left:
                 each.failed(error)
 
     def pin(self, *foreseen: Query) -> DatabaseSnapshot:
