@@ -93,6 +93,17 @@ class Write(Connection, Protocol):
         """Keep others from writing this partition too; return True where what was read of it may have changed."""
         ...
 
+    def holds(self, partition: str) -> bool:
+        """Return True where others are kept from writing this partition."""
+        ...
+
+    def hold_grounds(self) -> bool:
+        """Keep others from changing the grounds that lie in another partition; hold each partition before.
+
+        Returns True where what was read of it may have changed.
+        """
+        ...
+
 
 class DatabaseSnapshot:
     """The database as of one moment, for a request and the threads that work for it, which take turns.

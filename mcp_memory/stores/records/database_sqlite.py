@@ -68,6 +68,12 @@ class SqliteConnection(sqlite3.Connection):
     def hold(self, partition: str) -> bool:
         return False  # The write lock is that of the whole file.
 
+    def holds(self, partition: str) -> bool:
+        return True
+
+    def hold_grounds(self) -> bool:
+        return False
+
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> sqlite3.Cursor:
         with traced("sql", name):  # It ends with the first row, where PostgreSQL's ends with the last.
             return self.execute(statement(name, **parts), parameters)

@@ -31,6 +31,13 @@ IDLE_SECONDS = 60
 """A server that stops amid a write, as a frozen machine does, keeps others waiting for so long."""
 _WRITES = 0x6D636D6D
 """The advisory lock of writes: each shares it, but for one of all partitions, which excludes the others."""
+WRITING = (
+    "SELECT l.virtualtransaction FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database"  # noqa: S608
+    f" WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = {_WRITES} AND l.granted"
+)
+"""Finds the transactions that hold it."""
+_GROUNDS = 0x6D636D67
+"""The advisory lock of grounds in other partitions, whose rows the writes of two partitions change."""
 
 
 class PostgresConnection:
@@ -94,7 +101,8 @@ class PostgresConnection:
 class PostgresWrite(PostgresConnection):
     """Implements `Write`. Its locks are the transaction's, so that none outlives it, whatever dies.
 
-    A namespace is locked first and a person after it, so that no two writes wait for each other.
+    A namespace is locked first, a person after it, and the grounds between partitions last, so that no two writes wait
+    for each other.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], partition: str | None, upkeep_role: str = "") -> None:
@@ -102,6 +110,7 @@ class PostgresWrite(PostgresConnection):
         self.mark = secrets.token_hex(16)
         self._partition = partition
         self._held = {partition}
+        self._holds_grounds = partition is None
         self._numbers: list[int] = []
         self._taken = self._first = 0
 
@@ -120,11 +129,21 @@ class PostgresWrite(PostgresConnection):
         return self._last(steps)
 
     def hold(self, partition: str) -> bool:
-        if partition in self._held or None in self._held:
+        if self.holds(partition):
             return False
         self._last([*self._locking(partition), "SELECT 1"])
         self._held.add(partition)
         self._numbers.clear()  # Others have had higher ones there.
+        return True
+
+    def holds(self, partition: str) -> bool:
+        return partition in self._held or None in self._held
+
+    def hold_grounds(self) -> bool:
+        if self._holds_grounds:
+            return False
+        self.raw.execute(f"SELECT pg_advisory_xact_lock({_GROUNDS})".encode())
+        self._holds_grounds = True
         return True
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
@@ -125,6 +126,7 @@ class SqlTransaction(SqlErasures):
 
     def mark_undone(self, write: int) -> None:
         self._run("mark_undone", {"write": write, "by": self.number})
+        self._hold_grounds([None])  # Of whatever it changed.
         for name in ("take_in_ground", "take_back_ground", "take_back_vouching"):
             self._run(name, (write,))
         for name in ("take_back_exclusion", "take_back_inclusion"):
@@ -227,14 +229,16 @@ class SqlTransaction(SqlErasures):
             self._depend(record_id, ground_id, found=found, changed=changed)
 
     def grounds(self, record_id: str) -> Mapping[str, bool]:
-        return {row["ground_id"]: bool(row["found"]) for row in self._run("grounds_of", (record_id,))}
+        rows = self._run("grounds_of", (record_id,))
+        return {row["ground_id"]: bool(row["found"]) for row in rows if not row["dropped"]}
 
     def drop_ground(self, record_id: str, ground_id: str) -> None:
+        self._grounds_to_change(record_id)
         self._next_change()
         self._run("drop_ground", {"record_id": record_id, "ground_id": ground_id, "write": self.number})
 
     def vouch(self, record_id: str) -> None:
-        if not (grounds := self.grounds(record_id)):
+        if not (grounds := self._grounds_to_change(record_id)):
             return
         self._next_change()
         self._run("vouch", {"id": record_id, "write": self.number})
@@ -355,16 +359,44 @@ class SqlTransaction(SqlErasures):
     ) -> None:
         link = {"record_id": record_id, "ground_id": ground_id, "found": found, "vouched_before": vouched_before}
         link |= {"write": self.number, "change": self._next_change()}
-        if now := self._run("ground_state", {"id": ground_id}).fetchone():
+        if (now := self._ground(ground_id)) and self._hold_grounds([now["scope"]]):
+            now = self._ground(ground_id)
+        if now:
             # One that no longer holds when it is named is to be checked at once; not one that failed, which is known.
             seen = "" if now["is_over"] or changed else now["state"]
             self._run("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
 
     def _note_ground(self, ground_id: str, change: int) -> None:
         """Tell the records that stand on this record or task that it changed, if they would care."""
-        if self._run("is_ground", (ground_id,)).fetchone():
-            now = self._run("ground_state", {"id": ground_id}).fetchone()
-            self._run("note_ground", {"id": ground_id, "state": now["state"], "change": change, "at": self._clock()})
+        if scopes := [row["scope"] for row in self._run("scopes_standing_on", (ground_id,))]:
+            self._hold_grounds(scopes)
+            state = self._ground(ground_id)["state"]
+            self._run("note_ground", {"id": ground_id, "state": state, "change": change, "at": self._clock()})
+
+    def _ground(self, ground_id: str) -> Any:
+        return self._run("ground_state", {"id": ground_id}).fetchone()
+
+    def _grounds_to_change(self, record_id: str) -> Mapping[str, bool]:
+        """Return the grounds of a record, once nobody else can change their states."""
+        rows = self._run("grounds_of", (record_id,)).fetchall()
+        self._hold_grounds(row["scope"] for row in rows)
+        return {row["ground_id"]: bool(row["found"]) for row in rows if not row["dropped"]}
+
+    def _hold_grounds(self, scopes: Iterable[str | None]) -> bool:
+        """Let no other write change grounds between partitions, where one of these scopes is in one that is not held.
+
+        Such a row is changed by two: the write of the dependent record, and that of the ground. None is an unknown
+        scope. Returns True where what was read of it may have changed.
+        """
+        partitions = {scope and partition_of(scope) for scope in scopes}
+
+        def are_held() -> bool:
+            return all(name is not None and self._db.holds(name) for name in partitions)
+
+        if are_held():
+            return False
+        is_new = self._person is not None and self._db.hold(partition_of(self._person))
+        return (not are_held() and self._db.hold_grounds()) or is_new
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None, *, is_new: bool = False) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
