@@ -27,6 +27,7 @@ from mcp_memory.stores.records.database import (
     Query,
 )
 from mcp_memory.stores.records.postgres_connection import (
+    WRITING,
     PostgresConnection,
     PostgresWrite,
     adapt,
@@ -62,6 +63,7 @@ SELECT
 """
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
+_BUSY = "The memory store is busy with other servers; call again in a few seconds."
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, PoolTimeout)
 _Got = TypeVar("_Got")
@@ -273,8 +275,23 @@ class PostgresDatabase(Database):
             self._return(write.raw)
 
     def settled(self) -> int:
-        with self.write(durable=False) as write:  # Nobody else writes, so that no lower number is on its way.
-            return only_value(write.raw.execute("SELECT last_value FROM changes"))
+        newest, before = self._numbers_on_their_way()
+        deadline = time.monotonic() + WRITE_PATIENCE_SECONDS
+        while before & self._numbers_on_their_way()[1]:  # Whoever began since has higher numbers alone.
+            if time.monotonic() > deadline:
+                raise StoreBusy(_BUSY)
+            time.sleep(_PAUSE_SECONDS)
+        return newest
+
+    def _numbers_on_their_way(self) -> tuple[int, frozenset[str]]:
+        """Return the newest number that any write has taken, and then the transactions that write."""
+
+        def ask() -> tuple[int, frozenset[str]]:
+            with self._lent() as connection:
+                newest = only_value(connection.execute("SELECT last_value FROM changes"))
+                return newest, frozenset(row[0] for row in connection.execute(WRITING.encode()))
+
+        return _again(ask, READ_PATIENCE_SECONDS)
 
     def close(self) -> None:
         self._pool.close()
@@ -381,7 +398,7 @@ def _translated() -> Generator[None]:
 
 def _told(error: Exception) -> StoreUnavailable:
     if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
-        return StoreBusy("The memory store is busy with other servers; call again in a few seconds.")
+        return StoreBusy(_BUSY)
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")
     if isinstance(error, _LOST):

@@ -280,8 +280,9 @@ class SqlTransaction(SqlErasures):
     def put_review(self, review: Review) -> None:
         change = self._next_change()
         put_review(self._db, review)
-        if self._namespace is None:  # Who reads the group's records reads it as well.
-            for row in self._run("scopes_of", {"ids": json.dumps(review.record_ids)}).fetchall():
+        # Who reads the group's records reads it as well, but for those of another project that it inherits.
+        for row in self._run("scopes_of", {"ids": json.dumps(review.record_ids)}).fetchall():
+            if self._db.holds(partition_of(row["scope"])):
                 self._tally.note(row["scope"], change)
 
     def drop_review(self, review_id: str) -> None:
