@@ -165,17 +165,19 @@ class SqlTransaction(SqlErasures):
     ) -> None:
         self._hold([record.scope])
         change = self._next_change()
-        self._run("insert_record", record_to_columns(record, change))
         self._tally.note_insert(record, change)
-        self._run("put_tags", (record.id,))
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        self._put_vectors(record.id, vectors, is_new=True)
+        with self._db.together():
+            self._run("insert_record", record_to_columns(record, change))
+            if record.tags:
+                self._run("put_tags", (record.id,))
+            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+            self._put_vectors(record.id, vectors, is_new=True)
+            if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
+                self._met.add(met)
+                at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent}
+                self._run("meet_session", {**at, "at": self._clock()})
         entities = tuple(entities)
         self._add_found(record, entities, self._link(record, entities, relations))
-        if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
-            self._met.add(met)
-            at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
-            self._run("meet_session", at)
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
@@ -190,9 +192,7 @@ class SqlTransaction(SqlErasures):
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
-        self._run("update_record", record_to_columns(record, change))
-        self._run("drop_tags", (record.id,))
-        self._run("put_tags", (record.id,))
+        self._put(record, change)
         self._take_mentions_along(record)
         self._note_ground(record.id, change)
         return record
@@ -203,12 +203,16 @@ class SqlTransaction(SqlErasures):
         change = self._next_change()
         if old := self._at_present(record):
             self._tally.note_update(self._db, old, record, change)
-        self._run("update_record", record_to_columns(record, change))
-        self._run("drop_tags", (record.id,))
-        self._run("put_tags", (record.id,))
+        self._put(record, change)
         self.index_anew(record)
         self._find_anew(record, found)
         self._note_rewritten(record.id)
+
+    def _put(self, record: Record, change: int) -> None:
+        with self._db.together():
+            self._run("update_record", record_to_columns(record, change))
+            self._run("drop_tags", (record.id,))
+            self._run("put_tags", (record.id,))
 
     def index_anew(self, record: Record) -> None:
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
