@@ -289,7 +289,8 @@ class Telemetry(Protocol):
         """Return figures of the database for monitoring, those that it tells at little cost; none of a file.
 
         `oldest_transaction_seconds`: the age of the oldest open transaction, which holds up what tidies. `standbys`:
-        those that are connected; with any, `replica_lag_seconds`: by how much the slowest of them is behind.
+        those that are connected; with any, `replica_lag_seconds` and `replica_lag_bytes`: by how much the slowest of
+        them is behind.
         """
         ...
 

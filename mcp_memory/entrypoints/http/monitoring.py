@@ -36,7 +36,8 @@ GAUGES: Final[Mapping[str, str]] = {
     "semantic_index_pending_records": "Records that changed since the semantic index took them in.",
     "oldest_transaction_seconds": "Age of the oldest open transaction of the database.",
     "standbys": "Standbys of the database that are connected.",
-    "replica_lag_seconds": "Seconds by which the slowest of them is behind.",
+    "replica_lag_seconds": "Seconds by which the slowest of them is behind, as far as it answers.",
+    "replica_lag_bytes": "Bytes of the log that the slowest of them has not replayed.",
 }
 """The figures of `App.gauges` by their names, in words."""
 

@@ -53,13 +53,22 @@ _NEWEST = (
     "SELECT s.oldest, p.newest, p.last_write FROM schema AS s"
     " LEFT JOIN (SELECT newest, last_write FROM partitions ORDER BY newest DESC LIMIT 1) AS p ON TRUE"
 )
-# A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`.
+# A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`. The
+# lag that PostgreSQL measures stands still while a standby does not answer, or has stopped to replay.
 _GAUGES = """
 SELECT
     (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()) AS oldest_transaction_seconds,
-    (SELECT count(*) FROM pg_stat_replication WHERE state IS NOT NULL) AS standbys,
-    (SELECT coalesce(max(extract(epoch FROM replay_lag)), 0) FROM pg_stat_replication) AS replica_lag_seconds
+    count(*) AS standbys,
+    coalesce(max(behind), 0) AS replica_lag_bytes,
+    coalesce(max(greatest(extract(epoch FROM replay_lag), CASE WHEN behind > 0 THEN silent END)), 0)
+        AS replica_lag_seconds
+FROM (
+    SELECT replay_lag, extract(epoch FROM clock_timestamp() - reply_time) AS silent, pg_wal_lsn_diff(
+        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, replay_lsn
+    ) AS behind
+    FROM pg_stat_replication WHERE state IS NOT NULL
+) AS each
 """
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
@@ -128,7 +137,7 @@ class PostgresDatabase(Database):
             row = connection.execute(_GAUGES.encode()).fetchone()
         told = {name: float(value) for name, value in dict(row or {}).items()}
         if not told["standbys"]:
-            del told["replica_lag_seconds"]
+            del told["replica_lag_seconds"], told["replica_lag_bytes"]
         return told
 
     def engine(self) -> str:
