@@ -188,7 +188,7 @@ class PostgresWrite(PostgresConnection):
     def _take(self) -> None:
         """Take further numbers, under the locks that are held: each is higher than any that was committed there."""
         assert self._partition != NO_PARTITION, "Such a write changes nothing that indexes follow."
-        self._keep(self.raw.execute(_TAKING.format(min(self._taken, MOST_NUMBERS)).encode()).fetchall())
+        self._keep(self.raw.execute(_TAKING.format(min(max(self._taken, 1), MOST_NUMBERS)).encode()).fetchall())
 
     def _keep(self, taken: Sequence[Row]) -> None:
         self._numbers = sorted(row[0] for row in taken)

@@ -81,7 +81,7 @@ class FollowedIds:
 def numbers_one_by_one() -> Iterator[None]:
     """Takes no number that is not used, as a file does, so that ids can be compared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postgres_connection, "NUMBERS_AT_ONCE", 1)
+        patch.setattr(postgres_connection, "NUMBERS_AT_ONCE", 0)
         patch.setattr(postgres_connection, "MOST_NUMBERS", 1)
         yield
 
