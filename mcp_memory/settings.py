@@ -362,7 +362,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     """Their form: lines for people, or a JSON object a line (docs/monitoring.md)."""
     otel: bool = False
-    """Sends traces by OTLP to where the `OTEL_EXPORTER_OTLP_*` variables say; needs the extra `otel`
+    """Sends traces and figures by OTLP to where the `OTEL_EXPORTER_OTLP_*` variables say; needs the extra `otel`
     (docs/monitoring.md)."""
     read_log_days: Annotated[float, Field(ge=0, le=3_650)] = 0.0
     """Days for which the memory keeps which request gave which records to whom; 0 for none (docs/monitoring.md)."""

@@ -22,7 +22,7 @@ from mcp_memory.settings import Settings, at_work, zone_at_work
 from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, SqlRecordStore, copies, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
     from mcp_memory.domain.context.items import Measure
@@ -125,6 +125,7 @@ class Wiring:
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
         self._end_traces = extensions.traces(settings)
+        self._end_figures: Callable[[], object] = lambda: None
         self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
         self._begun = self.records.revision()
@@ -648,8 +649,13 @@ class Wiring:
             self.windows.close()
         if "reads" in made:
             self.reads.close()
+        self._end_figures()
         self.records.close()
         self._end_traces()
+
+    def send_figures(self, collect: Callable[[], Iterable[Any]]) -> None:
+        """Send the families of Prometheus' registry by OTLP until the memory is closed, if the settings say so."""
+        self._end_figures = extensions.figures(self.settings, collect)
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         drop_former_files(self.settings)

@@ -289,7 +289,8 @@ class Telemetry(Protocol):
         """Return figures of the database for monitoring, those that it tells at little cost; none of a file.
 
         `oldest_transaction_seconds`: the age of the oldest open transaction, which holds up what tidies. `standbys`:
-        those that are connected; with any, `replica_lag_seconds`: by how much the slowest of them is behind.
+        those that are connected; with any, `replica_lag_seconds` and `replica_lag_bytes`: by how much the slowest of
+        them is behind.
         """
         ...
 
@@ -467,12 +468,19 @@ class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol
     """
 
     def write(
-        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True, alone: bool = False
+        self,
+        by: Caller | None = None,
+        reason: str = "",
+        *,
+        patiently: bool = True,
+        alone: bool = False,
+        partition: str | None = None,
     ) -> AbstractContextManager[Transaction]:
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
-        A caller's write changes its namespace and its person's scope, and others may write elsewhere meanwhile. One
-        without a caller, or `alone`, may change anything, and nobody else writes meanwhile.
+        A caller's write changes its namespace and its person's scope, and upkeep's the `partition` that it names;
+        others may write elsewhere meanwhile. One with neither, or `alone`, may change anything, and nobody else writes
+        meanwhile.
         The versions it leaves name the caller and the reason; without a caller, upkeep. Pass the caller wherever the
         write puts anything into its namespace: where that was renamed since the caller was made, StoreBusy names the
         present one. With `patiently` false it raises StoreBusy at once where another process is writing.

@@ -89,8 +89,23 @@ class Write(Connection, Protocol):
         """Give no number up to this one any more. Only for a write that nobody else writes beside."""
         ...
 
+    def together(self) -> AbstractContextManager[object]:
+        """Make one journey of the statements inside, where the database is far; their results come at its end."""
+        ...
+
     def hold(self, partition: str) -> bool:
         """Keep others from writing this partition too; return True where what was read of it may have changed."""
+        ...
+
+    def holds(self, partition: str) -> bool:
+        """Return True where others are kept from writing this partition."""
+        ...
+
+    def hold_grounds(self) -> bool:
+        """Keep others from changing the grounds that lie in another partition; hold each partition before.
+
+        Returns True where what was read of it may have changed.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import sql
+from psycopg import generators, sql
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.records.database import Parameters
@@ -112,9 +112,19 @@ def begun_with(
     return first, _taken(cursor, asked)
 
 
-def noted_at_once(connection: psycopg.Connection[Any], gathered: Iterable[Noting]) -> None:
-    """Run each in a transaction of its own, one after the other until one fails; none waits for the disk."""
-    connection.execute("; ".join(step for each in gathered for step in each.steps(connection)).encode())
+def note_at_once(connection: psycopg.Connection[Any], left: list[Noting]) -> None:
+    """Run each in a transaction of its own, one after the other until one fails; take out of the list what is stored.
+
+    None waits for the disk. Raises psycopg's errors.
+    """
+    said = "; ".join(step for each in left for step in each.steps(connection))
+    with connection.lock:  # `execute` would tell of the failure alone, and not of what was stored before it.
+        connection.pgconn.send_query(said.encode())
+        results = connection.wait(generators.execute(connection.pgconn))
+    del left[: sum(result.command_status == b"COMMIT" for result in results)]
+    for result in results:
+        if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(result)
 
 
 def _taken(cursor: psycopg.Cursor[Any], queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:

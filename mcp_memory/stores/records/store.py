@@ -104,10 +104,17 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     @contextmanager
     def write(
-        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True, alone: bool = False
+        self,
+        by: Caller | None = None,
+        reason: str = "",
+        *,
+        patiently: bool = True,
+        alone: bool = False,
+        partition: str | None = None,
     ) -> Generator[SqlTransaction]:
         patience = WRITE_PATIENCE_SECONDS if patiently else 0
-        partition = None if by is None or alone else self._partition_of(by)
+        if by:
+            partition = None if alone else self._partition_of(by)
         with self._database.write(patience, partition=partition) as connection:
             refuse_renamed(connection, by)
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)

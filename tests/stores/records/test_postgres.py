@@ -24,7 +24,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.stores.follower import Follower
@@ -81,7 +81,7 @@ class FollowedIds:
 def numbers_one_by_one() -> Iterator[None]:
     """Takes no number that is not used, as a file does, so that ids can be compared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postgres_connection, "NUMBERS_AT_ONCE", 1)
+        patch.setattr(postgres_connection, "NUMBERS_AT_ONCE", 0)
         patch.setattr(postgres_connection, "MOST_NUMBERS", 1)
         yield
 
@@ -410,6 +410,26 @@ def test_a_warm_recall_makes_six_journeys(
         row = connection.execute(asked, (found[0].id,)).fetchone()
     assert row is not None
     assert min(row) > 0
+
+
+def test_of_what_is_noted_together_that_alone_counts_as_lost_which_was_not_stored(
+    servers: Sequence[PostgresRecordStore], address: str
+) -> None:
+    """M2.1: what a recall showed is stored before its accesses, whose table another one has here."""
+    one, shown, me = servers[0], servers[0].shown(), Caller(namespace="here", agent="ann", session_id="s1")
+    record_id, lost = put(one, "seen"), list[str]()
+    database = one._database  # pyright: ignore[reportPrivateUsage]
+    with psycopg.connect(address) as connection:
+        connection.execute("LOCK TABLE records IN ACCESS EXCLUSIVE MODE")
+        with one.together():
+            shown.see(me, [record_id], 3)
+            database.note("forget_shown_contexts", [{}], lambda error: lost.append("stored"))
+            one.touch([record_id], 2000.0)
+            database.note("forget_shown_contexts", [{}], lambda error: lost.append("after the failure"))
+    assert lost == ["after the failure"]
+    assert shown.seen(me, [record_id]) == {record_id: 3}
+    one.touch([], 2001.0)
+    assert one.get([record_id], ["shared/here"])[record_id].counters.accessed == 1
 
 
 def test_what_the_database_tells_monitoring_is_cheap_and_nothing_is_told_that_it_does_not_know(

@@ -14,13 +14,16 @@ SELECT
         ELSE r.normal_hash
     END AS state,
     r.updated_at AS at,
-    r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over
+    r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over,
+    r.scope
 FROM records AS r WHERE r.id = :id
 UNION ALL
-SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, FALSE FROM tasks WHERE id = :id;
+SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, FALSE, 'shared/' || namespace
+FROM tasks WHERE id = :id;
 
--- name: is_ground
-SELECT 1 FROM grounds WHERE ground_id = ? LIMIT 1;
+-- name: scopes_standing_on
+-- beyond: no word, and a change is told to all that stand on it.
+SELECT DISTINCT r.scope FROM grounds AS g JOIN records AS r ON r.id = g.record_id WHERE g.ground_id = ?;
 
 -- name: add_ground
 INSERT INTO grounds (record_id, ground_id, found, vouched, vouched_before, seen, state, change, changed_at)
@@ -29,7 +32,10 @@ WHERE :ground_id <> :record_id AND EXISTS (SELECT 1 FROM records WHERE id = :rec
 ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(grounds.found, excluded.found), dropped = 0;
 
 -- name: grounds_of
-SELECT ground_id, found FROM grounds WHERE record_id = ? AND dropped = 0 ORDER BY ground_id;
+-- With those that were dropped, and the scope of each where it is known: an erased one has none.
+SELECT g.ground_id, g.found, g.dropped, coalesce(r.scope, 'shared/' || t.namespace) AS scope
+FROM grounds AS g LEFT JOIN records AS r ON r.id = g.ground_id LEFT JOIN tasks AS t ON t.id = g.ground_id
+WHERE g.record_id = ? ORDER BY g.ground_id;
 
 -- name: grounds_shown
 -- Tasks of other namespaces stay out, with those records that do not pass. `total` counts all that may be shown.
