@@ -1,0 +1,21 @@
+-- All that indexes need of a partition but the words of its records, so that loading it visits the rows of the table once.
+DROP INDEX records_by_partition;
+CREATE INDEX records_by_partition ON records (
+    CASE substr(scope, 1, 7) WHEN 'shared/' THEN 'namespace/' || substr(scope, 8)
+    WHEN 'private' THEN 'namespace/' || substr(scope, 9 + instr(substr(scope, 9), '/')) ELSE scope END, change,
+    id, scope, status, branch_id, superseded_by, task_id, speaker, role, session_id
+);
+
+-- Two vectors a page. Without a rowid a table keeps only the first quarter of a page in place: each vector had a page of its
+-- own for the rest.
+ALTER TABLE vectors RENAME TO scattered_vectors;
+CREATE TABLE vectors (
+    row INTEGER NOT NULL REFERENCES records (row) ON DELETE CASCADE,
+    embedder TEXT NOT NULL,
+    windows INTEGER NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (row, embedder)
+);
+INSERT INTO vectors (row, embedder, windows, vector)
+SELECT row, embedder, windows, vector FROM scattered_vectors ORDER BY row, embedder;
+DROP TABLE scattered_vectors;
