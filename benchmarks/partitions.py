@@ -92,7 +92,9 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         figures = {
-            engine: asked(filled(engine, folder / f"{arguments.records}-{arguments.partitions}", sizes, stack), arguments)
+            engine: asked(
+                filled(engine, folder / f"{arguments.records}-{arguments.partitions}", sizes, stack), arguments
+            )
             for engine in arguments.engines.split(",")
         }
     Console(width=130).print(table_of(figures))

@@ -1,12 +1,12 @@
 """Ties: paths between two things that a query names, where no record reports on both."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import LASTING_KINDS, Instant, is_valid
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.domain.retrieval.gate import BEST_HITS
@@ -19,6 +19,8 @@ from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, Keywo
 
 HOLDERS, LOOKED_UP = 12, 40
 """Records that are looked through for a rare name, and the names for which that is done."""
+Reading = Callable[[Collection[str]], Collection[Record]]
+"""Returns the records of some ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,27 +48,49 @@ class TieFinder:
 
         A line of the log that asks for two things ties them to nothing.
         """
+        path = self._path(query, where, background, lambda ids: self._records.get(ids, where.scopes).values())
+        if not path:
+            return None
+        through = [key for kind, key in path if kind == "record"]
+        self._records.ahead(
+            *(partial(self._records.links, each) for each in through),
+            lambda: self._records.get(through, where.scopes),
+        )
+        tie = in_words(path, self._records)
+        records = self._records.get(tie.records, where.scopes).values()
+        return tie if all(is_valid(each, now) for each in records) else None
+
+    def foreseen(self, query: Query, where: RecordFilter, background: Background) -> Sequence[str]:
+        """Return the records whose texts the search for a tie would read, as far as it needs none of them to know."""
+        wanted: list[str] = []
+
+        def note(record_ids: Collection[str]) -> Collection[Record]:
+            wanted.extend(record_ids)
+            return ()
+
+        self._path(query, where, background, note)
+        return wanted
+
+    def _path(self, query: Query, where: RecordFilter, background: Background, read: Reading) -> Sequence[GraphNode]:
         known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
         if len(known) < 2:
-            return None
+            return ()
         written = {entity_key(each.name) for each in found_entities(query.text)}
         named = [key for key, weight in known.items() if key in written or is_name(key, weight, background)]
         kinds = (where.kinds or LASTING_KINDS) & LASTING_KINDS
         if len(named) < 2 or not kinds:
-            return None
+            return ()
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
         asked: dict[str, Sequence[str]] = {}
-        holders = partial(self._holders, where.scopes, passing, asked)
-        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
-        tie = in_words(path, self._records) if path else None
-        records = self._records.get(tie.records, where.scopes).values() if tie else ()
-        return tie if all(is_valid(each, now) for each in records) else None
+        holders = partial(self._holders, where.scopes, passing, asked, read)
+        return self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
 
     def _holders(
         self,
         scopes: Sequence[str],
         passing: RecordSet,
         asked: dict[str, Sequence[str]],
+        read: Reading,
         key: str,
         near: Collection[GraphNode],
     ) -> Collection[str]:
@@ -74,7 +98,7 @@ class TieFinder:
         if key not in asked and len(asked) < LOOKED_UP:
             asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing)
         others = [each for each in asked.get(key, ()) if ("record", each) not in near]
-        records = self._records.get(others, scopes).values() if others else ()
+        records = read(others) if others else ()
         return [each.id for each in records if has_name(entity_key(each.text), key)]
 
 

@@ -200,6 +200,9 @@ class Searcher:
         if work:
             rankings, background = with_work(work, read.query, evidence.rankings, evidence.background)
             evidence = replace(evidence, rankings=rankings, background=background)
+        # A time asks for the state of it, and a goal leads through what is true now.
+        asks_threads = not (then or is_unasked or true_at is not None or read.query.span)
+        asks_ties = asks_threads and not is_goal
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         restated: Mapping[str, str] = {}
         hits = fuse(
@@ -213,8 +216,11 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
-            best = (hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS)
-            restated = self.restatements([*best], where)
+            compared = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+            best = [hit.id for hit in hits[:BEST_READ] if hit.id in evidence.kinds]
+            tied = partial(self._ties.foreseen, read.query, where, evidence.background) if asks_ties else list[str]
+            self._read_best(best, compared, where, tied)
+            restated = self.restatements(compared, where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
@@ -243,13 +249,9 @@ class Searcher:
             chances=chances(hits, asked),
             restated=restated,
         )
-        if then or is_unasked:
-            return ranking
-        if read.query.span is None and true_at is None:  # A time asks for the state of it.
+        if asks_threads:
             ranking = self._with_threads(ranking, evidence, where)
-            if not is_goal:  # It leads through what is true now.
-                ranking = self._with_tie(ranking, read.query, where, evidence.background)
-        return ranking
+        return self._with_tie(ranking, read.query, where, evidence.background) if asks_ties else ranking
 
     def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map records that contradict another one which the reader sees, and that nobody settled, to their marks."""
@@ -598,7 +600,7 @@ class Searcher:
     def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
         """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
         known = {hit.id for hit in hits}
-        successors = self._records.successors(evidence.superseded)
+        successors = self._successors(evidence.superseded, where.scopes)
         if not successors:
             return hits
         allowed = known | self._allowed(set(successors.values()) - known, where)
@@ -608,6 +610,40 @@ class Searcher:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
+
+    def _successors(self, record_ids: Collection[str], scopes: Sequence[str]) -> Mapping[str, str]:
+        """Follow each chain of corrections to its end, in memory as far as it stays in these scopes."""
+        newer: dict[str, str | None] = {}
+        unread = set(record_ids)
+        while unread:
+            outlines = self._filters.outlines(unread, scopes)
+            if len(outlines) < len(unread):
+                return self._records.successors(record_ids)
+            newer |= {record_id: each.superseded_by for record_id, each in outlines.items()}
+            unread = {each for each in newer.values() if each}.difference(newer)
+        ends: dict[str, str] = {}
+        for record_id in record_ids:
+            following = newer[record_id]
+            for _ in newer:  # No chain is longer, even if it were a circle.
+                if following:
+                    ends[record_id] = following
+                    following = newer[following]
+        return ends
+
+    def _read_best(
+        self, best: Sequence[str], compared: Sequence[str], where: RecordFilter, tied: Callable[[], Sequence[str]]
+    ) -> None:
+        """Read the best records where they are far, with what is asked of others next, in one journey."""
+        wanted: list[str] = []
+
+        def read() -> None:
+            wanted.extend(best)
+            with suppress(StoreUnavailable):  # It only adds to what was found.
+                wanted.extend(each for each in dict.fromkeys(tied()) if each not in best)
+            self._records.get(wanted, where.scopes)
+
+        if self._records.ahead(read, lambda: self.restatements(compared, where)):
+            self._records.get(wanted, where.scopes)
 
     def restatements(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map those of the records that say again, in other words, what was corrected, to the correction."""

@@ -131,8 +131,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def pin(self, partitions: Collection[str] = ()) -> DatabaseSnapshot:
         return self._database.pin(*([("revisions", _named(partitions))] if partitions else []))
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
-        self._database.read_ahead(reads)
+    def ahead(self, *reads: Callable[[], object]) -> bool:
+        return self._database.read_ahead(reads)
 
     def snapshot(self) -> AbstractContextManager[int]:
         return self._database.snapshot()
@@ -302,6 +302,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             return versions_of_write(connection, write)
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        self.ahead(lambda: self._rows("entities_of", (record_id,)), lambda: self._rows("relations_of", (record_id,)))
         mentioned = self._rows("entities_of", (record_id,))
         related = self._rows("relations_of", (record_id,))
         return [_entity(*row) for row in mentioned], [_relation(*row) for row in related]

@@ -16,6 +16,21 @@ CREATE TABLE vectors (
     vector BLOB NOT NULL,
     PRIMARY KEY (row, embedder)
 );
-INSERT INTO vectors (row, embedder, windows, vector)
-SELECT row, embedder, windows, vector FROM scattered_vectors ORDER BY row, embedder;
+-- An eighth at a time, into the pages of the one before: the file hardly grows.
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 1 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 1 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 2 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 2 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 3 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 3 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 4 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 4 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 5 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 5 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 6 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 6 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 7 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 7 / 8;
+INSERT INTO vectors SELECT row, embedder, windows, vector FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 8 / 8 ORDER BY row;
+DELETE FROM scattered_vectors WHERE row <= (SELECT max(row) FROM records) * 8 / 8;
 DROP TABLE scattered_vectors;
