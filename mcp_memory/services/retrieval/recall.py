@@ -140,6 +140,7 @@ class Recall:
         self._records.ahead(
             self._records.open_branches,
             lambda: self._records.places(caller),
+            lambda: self._records.tree_at(caller),
             lambda: self._records.tasks_near(caller.namespace, (), "open"),
             lambda: self._records.count_unembedded(RecordFilter(scopes=caller.scopes)),
         )
@@ -156,7 +157,7 @@ class Recall:
         relevant = (hit for hit in ranking.bearing if hit.id not in left_out)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
-        ids = [hit.id for hit in shown]
+        ids = [hit.id for hit in shown if not work or hit.id not in work.tasks]
         if not then:
             self._records.ahead(
                 lambda: self._records.get(ids, caller.scopes),

@@ -292,8 +292,8 @@ class Searcher:
     ) -> Mapping[str, str]:
         """Return the texts of the best hits by id, best first, as they were then."""
         ids = [hit.id for hit in hits[:BEST_READ]]
-        records = reader_at(self._records, then).get(ids, where.scopes)
         tasks: Mapping[str, Task] = work.tasks if work else {}
+        records = reader_at(self._records, then).get([each for each in ids if each not in tasks], where.scopes)
         texts = {each: searched_text(tasks[each]) for each in ids if each in tasks}
         texts |= {each: record.searchable_text for each, record in records.items()}
         return {each: texts[each] for each in ids if each in texts}

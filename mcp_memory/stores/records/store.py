@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +192,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         parts = [where] if is_narrow else [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
         if order in ("occurred", "important") and not is_narrow:
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
+        self.ahead(*(partial(self._first_ids, part, order, limit, is_narrow) for part in parts))
         found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
@@ -229,6 +231,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        if not record_ids:
+            return {}
         rows = self._database.matching("predecessors", where, ids=json.dumps(list(record_ids)))
         return {str(old.superseded_by): old for old in map(record_from_row, rows)}  # The newest comes last.
 
@@ -344,6 +348,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
         return [task_from_row(row) for row in self._rows(f"tasks_{extent}", asked)]
+
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
+        return [task_from_row(row) for row in self._rows("tree_at", asked)]
 
     def open_branches(self) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("open_branches"))
