@@ -1,12 +1,12 @@
 """Ties: paths between two things that a query names, where no record reports on both."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Record, is_valid
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import Background, Fused
 from mcp_memory.domain.retrieval.gate import BEST_HITS
@@ -19,8 +19,8 @@ from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, Keywo
 
 HOLDERS, LOOKED_UP = 12, 40
 """Records that are looked through for a rare name, and the names for which that is done."""
-Reading = Callable[[Collection[str]], Collection[Record]]
-"""Returns the records of some ids."""
+Held = Callable[[str, Collection[str]], Collection[str]]
+"""Returns those of the records whose texts have a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,14 @@ class Tie:
     line: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenPath:
+    """A path by what is in memory, and by name the records whose texts may have it, too, and so lead to another one."""
+
+    path: Sequence[GraphNode]
+    holders: Mapping[str, Collection[str]]
+
+
 class TieFinder:
     """Asks the graph for the tie of two things. Thread-safe."""
 
@@ -43,12 +51,23 @@ class TieFinder:
         self._filters = filters
         self._graph = graph
 
-    def __call__(self, query: Query, where: RecordFilter, background: Background, now: Instant) -> Tie | None:
+    def __call__(
+        self,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        now: Instant,
+        foreseen: ForeseenPath | None = None,
+    ) -> Tie | None:
         """Return the tie of two things that the query names by stored records that pass; None where there is none.
 
         A line of the log that asks for two things ties them to nothing.
         """
-        path = self._path(query, where, background, lambda ids: self._records.get(ids, where.scopes).values())
+        held = partial(self._held, where.scopes)
+        if foreseen and not any(held(key, ids) for key, ids in foreseen.holders.items()):
+            path = foreseen.path
+        else:
+            path = self._path(query, where, background, held)
         if not path:
             return None
         through = [key for kind, key in path if kind == "record"]
@@ -60,18 +79,17 @@ class TieFinder:
         records = self._records.get(tie.records, where.scopes).values()
         return tie if all(is_valid(each, now) for each in records) else None
 
-    def foreseen(self, query: Query, where: RecordFilter, background: Background) -> Sequence[str]:
-        """Return the records whose texts the search for a tie would read, as far as it needs none of them to know."""
-        wanted: list[str] = []
+    def foreseen(self, query: Query, where: RecordFilter, background: Background) -> ForeseenPath:
+        """Return the path as it is unless a text has a name that the graph does not know of, and what to read for that."""
+        holders: dict[str, set[str]] = {}
 
-        def note(record_ids: Collection[str]) -> Collection[Record]:
-            wanted.extend(record_ids)
+        def noted(key: str, record_ids: Collection[str]) -> Collection[str]:
+            holders.setdefault(key, set()).update(record_ids)
             return ()
 
-        self._path(query, where, background, note)
-        return wanted
+        return ForeseenPath(path=self._path(query, where, background, noted), holders=holders)
 
-    def _path(self, query: Query, where: RecordFilter, background: Background, read: Reading) -> Sequence[GraphNode]:
+    def _path(self, query: Query, where: RecordFilter, background: Background, held: Held) -> Sequence[GraphNode]:
         known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
         if len(known) < 2:
             return ()
@@ -82,7 +100,7 @@ class TieFinder:
             return ()
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
         asked: dict[str, Sequence[str]] = {}
-        holders = partial(self._holders, where.scopes, passing, asked, read)
+        holders = partial(self._holders, where.scopes, passing, asked, held)
         return self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
 
     def _holders(
@@ -90,7 +108,7 @@ class TieFinder:
         scopes: Sequence[str],
         passing: RecordSet,
         asked: dict[str, Sequence[str]],
-        read: Reading,
+        held: Held,
         key: str,
         near: Collection[GraphNode],
     ) -> Collection[str]:
@@ -98,7 +116,10 @@ class TieFinder:
         if key not in asked and len(asked) < LOOKED_UP:
             asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing)
         others = [each for each in asked.get(key, ()) if ("record", each) not in near]
-        records = read(others) if others else ()
+        return held(key, others) if others else ()
+
+    def _held(self, scopes: Sequence[str], key: str, record_ids: Collection[str]) -> Collection[str]:
+        records = self._records.get(record_ids, scopes).values()
         return [each.id for each in records if has_name(entity_key(each.text), key)]
 
 

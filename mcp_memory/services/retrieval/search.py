@@ -46,7 +46,7 @@ from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader
 from mcp_memory.services.retrieval.asked_query import BEST_READ, asked_about
 from mcp_memory.services.retrieval.issue_threads import ThreadFinder
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
-from mcp_memory.services.retrieval.paths_between_names import Tie, TieFinder, with_tie
+from mcp_memory.services.retrieval.paths_between_names import ForeseenPath, Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrected_values import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
@@ -205,6 +205,7 @@ class Searcher:
         asks_ties = asks_threads and not is_goal
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         restated: Mapping[str, str] = {}
+        foreseen: ForeseenPath | None = None
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -218,8 +219,8 @@ class Searcher:
             hits = self._rank_successors(hits, evidence, where)
             compared = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
             best = [hit.id for hit in hits[:BEST_READ] if hit.id in evidence.kinds]
-            tied = partial(self._ties.foreseen, read.query, where, evidence.background) if asks_ties else list[str]
-            self._read_best(best, compared, where, tied)
+            path = partial(self._ties.foreseen, read.query, where, evidence.background) if asks_ties else None
+            foreseen = self._read_best(best, compared, where, path)
             restated = self.restatements(compared, where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
@@ -251,7 +252,7 @@ class Searcher:
         )
         if asks_threads:
             ranking = self._with_threads(ranking, evidence, where)
-        return self._with_tie(ranking, read.query, where, evidence.background) if asks_ties else ranking
+        return self._with_tie(ranking, read.query, where, evidence.background, foreseen) if asks_ties else ranking
 
     def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map records that contradict another one which the reader sees, and that nobody settled, to their marks."""
@@ -272,11 +273,18 @@ class Searcher:
             newest=threads.newest,
         )
 
-    def _with_tie(self, ranking: Ranking, query: Query, where: RecordFilter, background: Background) -> Ranking:
+    def _with_tie(
+        self,
+        ranking: Ranking,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        foreseen: ForeseenPath | None,
+    ) -> Ranking:
         """Add how two things that the query names are tied, with its records, as likely as the best of the others."""
         tie: Tie | None = None
         with suppress(StoreUnavailable):  # It only adds to what was found.
-            tie = self._ties(query, where, background, self._clock()) if ranking.bearing else None
+            tie = self._ties(query, where, background, self._clock(), foreseen) if ranking.bearing else None
         if tie is None:
             return ranking
         likely = dict.fromkeys(tie.records, max(ranking.chances.values(), default=0.0))
@@ -631,19 +639,26 @@ class Searcher:
         return ends
 
     def _read_best(
-        self, best: Sequence[str], compared: Sequence[str], where: RecordFilter, tied: Callable[[], Sequence[str]]
-    ) -> None:
+        self,
+        best: Sequence[str],
+        compared: Sequence[str],
+        where: RecordFilter,
+        path: Callable[[], ForeseenPath] | None,
+    ) -> ForeseenPath | None:
         """Read the best records where they are far, with what is asked of others next, in one journey."""
-        wanted: list[str] = []
+        wanted: dict[str, None] = dict.fromkeys(best)
+        foreseen: list[ForeseenPath] = []
 
         def read() -> None:
-            wanted.extend(best)
             with suppress(StoreUnavailable):  # It only adds to what was found.
-                wanted.extend(each for each in dict.fromkeys(tied()) if each not in best)
+                foreseen.extend([path()] if path else ())
+            for each in foreseen:
+                wanted.update(dict.fromkeys(sorted(set[str]().union(*each.holders.values()))))
             self._records.get(wanted, where.scopes)
 
         if self._records.ahead(read, lambda: self.restatements(compared, where)):
             self._records.get(wanted, where.scopes)
+        return foreseen[0] if foreseen else None
 
     def restatements(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map those of the records that say again, in other words, what was corrected, to the correction."""
