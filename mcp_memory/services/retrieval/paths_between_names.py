@@ -80,7 +80,7 @@ class TieFinder:
         return tie if all(is_valid(each, now) for each in records) else None
 
     def foreseen(self, query: Query, where: RecordFilter, background: Background) -> ForeseenPath:
-        """Return the path as it is unless a text has a name that the graph does not know of, and what to read for that."""
+        """Return the path as it is unless a text has a name that the graph lacks there, and what to read for that."""
         holders: dict[str, set[str]] = {}
 
         def noted(key: str, record_ids: Collection[str]) -> Collection[str]:

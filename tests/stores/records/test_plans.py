@@ -17,6 +17,7 @@ import pytest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.postgres_journeys import given as with_lists
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.postgres import new_database
@@ -140,10 +141,14 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 lambda found: f"{found[1]} = %({_OF_OLD.get(found[1], 'entity')})s", _MARK.sub(_by_column, sql)
             )
             if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
-                named = named.replace("%(ids)s", "%(replaced)s")
-            wanted = {each[1:-1] for each in _MARK.findall(named)}
+                named = named.replace("%(list_ids)s", "%(list_replaced)s")
+            wanted = {each[1:-1].removeprefix("list_") for each in _MARK.findall(named)}
             known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
-            yield f"{name} of a partition" if since else name, named, {each: known.get(each) for each in wanted}
+            yield (
+                f"{name} of a partition" if since else name,
+                named,
+                with_lists(named, {each: known.get(each) for each in wanted}),
+            )
 
 
 def _by_column(mark: re.Match[str]) -> str:
@@ -151,7 +156,9 @@ def _by_column(mark: re.Match[str]) -> str:
     before = mark.string[: mark.start()]
     if mark[1]:
         return mark[0]
-    if before.endswith(("json_each(", "json_texts(", "json_integers(")):
+    if mark.string.startswith("::", mark.end()):
+        return "%(list_ids)s"
+    if before.endswith("json_each("):
         return "%(ids)s"
     if before.endswith("LIMIT "):
         return "%(limit)s"
