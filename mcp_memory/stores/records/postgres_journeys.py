@@ -21,7 +21,7 @@ from mcp_memory.stores.records.sql_files import postgres_statement
 NOTING_MILLISECONDS = 1
 """The longest wait for a lock of a write that may be lost."""
 _LIST = "list_"
-"""What the name of a list begins with, in a statement of PostgreSQL's."""
+"""Names of lists begin so in a statement of PostgreSQL's."""
 # e.g. "= ANY (%(list_scopes)s::text[])", and "= ANY (%s::text[])"
 _NAMED, _MARK = re.compile(r"%\((\w+)\)s"), re.compile(r"%s(::\w+\[\])?")
 

@@ -16,6 +16,7 @@ import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.postgres_journeys import given as with_lists
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
@@ -122,7 +123,7 @@ def connection() -> Iterator[psycopg.Connection[Any]]:
         yield opened
 
 
-def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, Parameters]]:
     """Each statement that reads a table, as it is run for this scope: name, text and parameters."""
     parts, filtered = where_clauses(RecordFilter(scopes=tuple(json.loads(given["scopes"]))))
     parts = {**parts, "columns": "r.id, r.text"}
@@ -144,11 +145,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 named = named.replace("%(list_ids)s", "%(list_replaced)s")
             wanted = {each[1:-1].removeprefix("list_") for each in _MARK.findall(named)}
             known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
-            yield (
-                f"{name} of a partition" if since else name,
-                named,
-                with_lists(named, {each: known.get(each) for each in wanted}),
-            )
+            asked = with_lists(named, {each: known.get(each) for each in wanted})
+            yield f"{name} of a partition" if since else name, named, asked
 
 
 def _by_column(mark: re.Match[str]) -> str:
