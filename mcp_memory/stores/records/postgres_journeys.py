@@ -26,6 +26,12 @@ _LIST = "list_"
 _NAMED, _MARK = re.compile(r"%\((\w+)\)s"), re.compile(r"%s(::\w+\[\])?")
 
 
+class ArrayLiteral(str):
+    """An array as PostgreSQL writes it, e.g. `{"a", "b"}`: a JSON list in other brackets, half the cost of a list."""
+
+    __slots__ = ()
+
+
 class Foreseen(Exception):
     """A read that was foreseen: what it asks is known now, and no row is."""
 
@@ -117,8 +123,11 @@ def _placeholders(sql: str) -> tuple[bool, Sequence[str]]:
     return False, marks if any(marks) else ()
 
 
-def _array(value: object) -> Sequence[object]:
-    return [] if value is None else json.loads(str(value))
+def _array(value: object) -> ArrayLiteral | Sequence[object]:
+    text = "[]" if value is None else str(value)
+    if "\\" in text:  # Only escapes differ, e.g. "\\u00e9".
+        return json.loads(text)
+    return ArrayLiteral(f"{{{text[1:-1]}}}")
 
 
 def found_at_once(connection: psycopg.Connection[Any], asked: Iterable[WholeQuery]) -> dict[object, list[Any]]:
