@@ -217,10 +217,11 @@ class PostgresDatabase(Database):
             yield
         finally:
             self._own.gathered = self._own.ended = None
-            if gathered:
-                self._note(gathered, ended.pop() if ended else None)
+            kept = ended.pop() if gathered and ended else None
             for connection in ended:
                 self._return(connection)
+            if gathered:
+                self._note(gathered, kept)
 
     def _note(self, gathered: Sequence[Noting], ended: psycopg.Connection[Any] | None = None) -> None:
         """Run what was gathered, over the connection of a snapshot that has ended but for its transaction, if any."""
