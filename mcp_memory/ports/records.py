@@ -448,10 +448,11 @@ class MemoryReader(
 ):
     """Reads records, their statements and versions, tasks, exclusions and changes."""
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
+    def ahead(self, *reads: Callable[[], object]) -> bool:
         """Make one journey of what these read, where the truth is far, within a snapshot: it is read again from here.
 
-        No read may depend on what another one finds; calling them has no effect but that.
+        No read may depend on what another one finds; calling them has no effect but that. Return False where the truth
+        is near: they were not called.
         """
         ...
 

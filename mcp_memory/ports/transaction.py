@@ -30,6 +30,10 @@ class TaskReader(Protocol):
         """
         ...
 
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        """Return the trees of the task that the caller's place names, see `Caller.place`; empty where it names none."""
+        ...
+
     def open_branches(self) -> frozenset[str]:
         """Return branches of any namespace that hide their records from the trunk: they or a parent branch are open."""
         ...

@@ -139,10 +139,10 @@ class DatabaseSnapshot:
             _snapshot.reset(token)
         self.database.verify()
 
-    def close(self) -> None:
-        """Release the snapshot, once nothing reads it any more."""
+    def close(self, *, at_once: bool = True) -> None:
+        """Release the snapshot, once nothing reads it any more; see `Snapshot.close`."""
         with self.turn:
-            self.database.release(self.connection)
+            self.database.release(self.connection, at_once=at_once)
 
 
 class Database(ABC):
@@ -199,11 +199,12 @@ class Database(ABC):
         Where it is far, it has what the queries find with the same journey.
         """
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:  # noqa: B027 - a file is near
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Only within a snapshot: later reads of the same have their rows.
+        Only within a snapshot: later reads of the same have their rows. Return False where it is near.
         """
+        return False
 
     def note(
         self,
@@ -238,8 +239,8 @@ class Database(ABC):
         return True
 
     @abstractmethod
-    def release(self, connection: Any) -> None:
-        """Return a connection that was pinned; its transaction ends."""
+    def release(self, connection: Any, *, at_once: bool = True) -> None:
+        """Return a connection that was pinned; its transaction ends, with what is noted together unless `at_once`."""
 
     @abstractmethod
     def verify(self) -> None:

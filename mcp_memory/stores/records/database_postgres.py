@@ -194,13 +194,14 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
-        if self._upkeep_role:  # Each statement stands within walls of its own.
-            return
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
         snapshot = self.pinned()
-        if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
+        if snapshot is None or self._upkeep_role:  # Each statement stands within walls of its own.
+            return False
+        if len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
                 snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
+        return True
 
     def note(
         self,
@@ -221,24 +222,30 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def together(self) -> Generator[None]:
-        gathered: list[Noting] = []
-        self._own.gathered = gathered
+        gathered, ended = list[Noting](), list[psycopg.Connection[Any]]()
+        self._own.gathered, self._own.ended = gathered, ended
         try:
             yield
         finally:
-            self._own.gathered = None
+            self._own.gathered = self._own.ended = None
+            kept = ended.pop() if gathered and ended else None
+            for connection in ended:
+                self._return(connection)
             if gathered:
-                self._note(gathered)
+                self._note(gathered, kept)
 
-    def _note(self, left: list[Noting]) -> None:
+    def _note(self, left: list[Noting], ended: psycopg.Connection[Any] | None = None) -> None:
+        """Run what was gathered, over the connection of a snapshot that has ended but for its transaction, if any."""
         try:
-            with _translated(), self._lent() as connection:
+            with _translated(), self._lent(ended) as connection:
                 note_at_once(connection, left)
         except StoreUnavailable as error:
             for each in left:
                 each.failed(error)
 
     def pin(self, *foreseen: Query) -> DatabaseSnapshot:
+        while ended := getattr(self._own, "ended", None):  # Nobody who waits for a connection keeps one.
+            self._return(ended.pop())
         asked = [WholeQuery.of(*query, {}) for query in foreseen]
         return _again(lambda: self._pin(asked), READ_PATIENCE_SECONDS)
 
@@ -259,8 +266,12 @@ class PostgresDatabase(Database):
         with self.read() as connection:
             return _has_mark(connection.raw, mark)
 
-    def release(self, connection: PostgresConnection) -> None:
-        self._return(connection.raw)
+    def release(self, connection: PostgresConnection, *, at_once: bool = True) -> None:
+        ended: list[psycopg.Connection[Any]] | None = getattr(self._own, "ended", None)
+        if at_once or ended is None:
+            self._return(connection.raw)
+        else:
+            ended.append(connection.raw)
 
     def verify(self) -> None:
         """Nothing: a transaction that was not sound has failed."""
@@ -345,8 +356,8 @@ class PostgresDatabase(Database):
         return _again(self._pool.getconn, patience)
 
     @contextmanager
-    def _lent(self) -> Generator[psycopg.Connection[Any]]:
-        connection = self._borrow()
+    def _lent(self, ended: psycopg.Connection[Any] | None = None) -> Generator[psycopg.Connection[Any]]:
+        connection = ended or self._borrow()
         try:
             yield connection
         finally:

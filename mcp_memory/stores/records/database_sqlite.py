@@ -432,7 +432,7 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    def release(self, connection: SqliteConnection) -> None:
+    def release(self, connection: SqliteConnection, *, at_once: bool = True) -> None:
         """Return a connection to the pool; an open transaction ends."""
         try:
             if connection.in_transaction:

@@ -14,12 +14,12 @@ from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
-from psycopg.types.string import StrDumper
+from psycopg.types.string import StrDumper, StrDumperUnknown
 
 from mcp_memory.ports.changes import Columns
 from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records.database import NO_PARTITION, Parameters, Row
-from mcp_memory.stores.records.postgres_journeys import given
+from mcp_memory.stores.records.postgres_journeys import ArrayLiteral, given
 from mcp_memory.stores.records.sql_files import postgres_statement
 from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
 
@@ -281,5 +281,6 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     """Make a connection take and give values as SQLite does: flags are 0 and 1, and sums are numbers."""
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_dumper(bool, _FlagDumper)
+    connection.adapters.register_dumper(ArrayLiteral, StrDumperUnknown)  # Of the type that the statement names.
     connection.adapters.register_loader("numeric", _SumLoader)
     connection.adapters.register_loader("numeric", _BinarySumLoader)

@@ -40,6 +40,8 @@ class SqlReviews:
         return frozenset(row[0] for row in self._database.rows("reviewed", asked))
 
     def contradicting(self, record_ids: Collection[str]) -> Sequence[tuple[str, str]]:
+        if not record_ids:
+            return []
         rows = self._database.rows("contradicting", (json.dumps(list(record_ids)),))
         return [(one, other) for one, other in rows]
 

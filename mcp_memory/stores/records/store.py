@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -138,8 +139,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def pin(self, partitions: Collection[str] = ()) -> DatabaseSnapshot:
         return self._database.pin(*([("revisions", _named(partitions))] if partitions else []))
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
-        self._database.read_ahead(reads)
+    def ahead(self, *reads: Callable[[], object]) -> bool:
+        return self._database.read_ahead(reads)
 
     def snapshot(self) -> AbstractContextManager[int]:
         return self._database.snapshot()
@@ -198,6 +199,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         parts = [where] if is_narrow else [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
         if order in ("occurred", "important") and not is_narrow:
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
+        self.ahead(*(partial(self._first_ids, part, order, limit, is_narrow) for part in parts))
         found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
@@ -236,6 +238,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        if not record_ids:
+            return {}
         rows = self._database.matching("predecessors", where, ids=json.dumps(list(record_ids)))
         return {str(old.superseded_by): old for old in map(record_from_row, rows)}  # The newest comes last.
 
@@ -309,6 +313,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             return versions_of_write(connection, write)
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        self.ahead(lambda: self._rows("entities_of", (record_id,)), lambda: self._rows("relations_of", (record_id,)))
         mentioned = self._rows("entities_of", (record_id,))
         related = self._rows("relations_of", (record_id,))
         return [_entity(*row) for row in mentioned], [_relation(*row) for row in related]
@@ -350,6 +355,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
         return [task_from_row(row) for row in self._rows(f"tasks_{extent}", asked)]
+
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
+        return [task_from_row(row) for row in self._rows("tree_at", asked)]
 
     def open_branches(self) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("open_branches"))

@@ -323,6 +323,10 @@ class SqlTransaction(SqlErasures):
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
         return [task_from_row(row) for row in self._run(f"tasks_{extent}", asked)]
 
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
+        return [task_from_row(row) for row in self._run("tree_at", asked)]
+
     def open_branches(self) -> frozenset[str]:
         return frozenset(row["id"] for row in self._run("open_branches", ()))
 

@@ -18,7 +18,9 @@ import pytest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.walls import within
 from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.postgres_journeys import given as with_lists
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
 from mcp_memory.stores.records.walls_postgres import STAND, place_of
 from mcp_memory.stores.records.where_clause import where_clauses
@@ -148,7 +150,7 @@ def stand(connection: psycopg.Connection[Any], name: str, given: Mapping[str, An
         connection.execute(STAND, place)
 
 
-def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, Parameters]]:
     """Each statement that reads a table, as it is run for this scope: name, text and parameters."""
     parts, filtered = where_clauses(RecordFilter(scopes=tuple(json.loads(given["scopes"]))))
     parts = {**parts, "columns": "r.id, r.text"}
@@ -167,10 +169,11 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 lambda found: f"{found[1]} = %({_OF_OLD.get(found[1], 'entity')})s", _MARK.sub(_by_column, sql)
             )
             if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
-                named = named.replace("%(ids)s", "%(replaced)s")
-            wanted = {each[1:-1] for each in _MARK.findall(named)}
+                named = named.replace("%(list_ids)s", "%(list_replaced)s")
+            wanted = {each[1:-1].removeprefix("list_") for each in _MARK.findall(named)}
             known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
-            yield f"{name} of a partition" if since else name, named, {each: known.get(each) for each in wanted}
+            asked = with_lists(named, {each: known.get(each) for each in wanted})
+            yield f"{name} of a partition" if since else name, named, asked
 
 
 def _by_column(mark: re.Match[str]) -> str:
@@ -178,7 +181,9 @@ def _by_column(mark: re.Match[str]) -> str:
     before = mark.string[: mark.start()]
     if mark[1]:
         return mark[0]
-    if before.endswith(("json_each(", "json_texts(", "json_integers(")):
+    if mark.string.startswith("::", mark.end()):
+        return "%(list_ids)s"
+    if before.endswith("json_each("):
         return "%(ids)s"
     if before.endswith("LIMIT "):
         return "%(limit)s"

@@ -387,31 +387,6 @@ def test_a_memory_answers_as_the_one_in_a_file(open_memory: Callable[..., App], 
     assert answers[0] == answers[1]
 
 
-def test_a_warm_recall_makes_six_journeys(
-    open_memory: Callable[..., App], address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """M1: one to begin, one to end, one to note what was shown, and three of statements that go together."""
-    app = open_memory(folder=None, database_url=address)
-    me = app.caller("s")
-    app.remember([NewRecord(text=f"The gauge of pier {number} is wet.") for number in range(12)], me)
-    for _ in range(2):
-        app.recall(RecallRequest(query="the gauge of pier 7"), me)
-    journeys, wait = [0], psycopg.Connection.wait
-
-    def counted(connection: psycopg.Connection[Any], *given: Any, **named: Any) -> Any:
-        journeys[0] += 1
-        return wait(connection, *given, **named)
-
-    monkeypatch.setattr(psycopg.Connection, "wait", counted)
-    found = app.recall(RecallRequest(query="which pier has a wet gauge"), me).shown
-    assert journeys[0] <= 6
-    with psycopg.connect(address) as connection:
-        asked = "SELECT accessed, (SELECT count(*) FROM shown_texts WHERE record_id = id) FROM records WHERE id = %s"
-        row = connection.execute(asked, (found[0].id,)).fetchone()
-    assert row is not None
-    assert min(row) > 0
-
-
 def test_of_what_is_noted_together_that_alone_counts_as_lost_which_was_not_stored(
     servers: Sequence[PostgresRecordStore], address: str
 ) -> None:
