@@ -86,6 +86,8 @@ class Seat:
         self.differing = differing
         """The variables of its process that do not count, since the memory was opened with others."""
         self.session = settings.session or self.label
+        self.awaits_folder = settings.roots
+        """True until its client has been asked which folder is open."""
         self._memory = memory
         self._folder = folder
         self._takes = takes
@@ -108,9 +110,20 @@ class Seat:
                 self._membership = self._memory.trust.followed(self._membership)
                 return self._membership
             decided = self._decide()
-            if decided.state != "free" or not self._takes:
+            if not self.awaits_folder and (decided.state != "free" or not self._takes):
                 self._membership = decided
             return decided
+
+    def take_folder(self, folder: Path | None) -> None:
+        """Work from now on in the project of this folder, which the client says is open.
+
+        Where it says none, the settings count. Of several answers the first one holds.
+        """
+        with self._memory.making:
+            if self.awaits_folder and folder is not None:
+                self._folder = folder
+                self.settings = self.settings.model_copy(update={"namespace": None})
+            self.awaits_folder = False
 
     @property
     def is_refused(self) -> bool:

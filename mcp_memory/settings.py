@@ -223,6 +223,9 @@ class Settings(BaseSettings):
     security (docs/postgres.md); by default there are no such walls."""
     namespace: _Name | None = None
     """The project whose memory is used; by default that of the folder (docs/projects.md)."""
+    roots: bool = False
+    """Work in the project of the folder that the client says is open, where it says one, and else in `namespace`
+    (docs/clients.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
     """Further namespaces to read but never write, separated by commas in the environment."""
     agent: _AgentName = "default"
@@ -437,7 +440,7 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 OF_SEAT: Final = frozenset(
-    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
+    "namespace roots agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
     " hook_guardrails hook_log timezone strategies_file".split()
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""

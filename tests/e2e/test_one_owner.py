@@ -690,3 +690,32 @@ def test_hooks_of_each_window_are_answered_by_the_one_server(
     ran = session.run(json.dumps(told).encode(), "UserPromptSubmit", MCP_MEMORY_AGENT="bob")
     assert "coffee" in ran.context
     assert "tea." not in ran.context
+
+
+def with_roots(window: "ServerProcess", number: int, folder: Path) -> dict[str, Any]:
+    """The answer of that number, from a server that asks meanwhile which folder is open."""
+    while line := window.lines.next():
+        told: dict[str, Any] = json.loads(line)
+        if told.get("method") == "roots/list":
+            window.send({"jsonrpc": "2.0", "id": told["id"], "result": {"roots": [{"uri": folder.as_uri()}]}})
+        elif told.get("id") == number:
+            return told["result"]
+    raise AssertionError(window.log)
+
+
+def test_a_window_that_says_its_folder_is_in_its_task_again_after_a_kill(start: Start, tmp_path: Path) -> None:
+    """The next owner asks again: the place is one in that project's tasks."""
+    (shop := tmp_path / "shop").mkdir()
+    window = start(handshake=False, MCP_MEMORY_NAMESPACE="default", MCP_MEMORY_ROOTS="true")
+    window.request("initialize", {**HANDSHAKE, "capabilities": {"roots": {}}})
+    window.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def call(tool: str, **arguments: Any) -> str:
+        number = window.send_request("tools/call", {"name": tool, "arguments": arguments})
+        return said(with_roots(window, number, shop))
+
+    call("push_task", goal="Mend the pump")
+    kill_owner(tmp_path / "data")
+    assert json.loads(call("pop_task", result="It runs."))["popped"]["goal"] == "Mend the pump"
+    other = start("shop", MCP_MEMORY_NAMESPACE="")
+    assert "Mend the pump" in said(other.call("assemble_context", query="pump")), "beside a client that starts there"

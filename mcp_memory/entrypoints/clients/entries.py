@@ -32,6 +32,12 @@ _OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
 
+NAMESPACE, URL, ROOTS = "MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL", "MCP_MEMORY_ROOTS"
+_LISTED = "local"
+"""The type of an entry that has its whole command in one list, as OpenCode names it."""
+_CHOOSING = frozenset({NAMESPACE, URL, ROOTS})
+"""Variables by which an entry chooses a memory."""
+
 Start: TypeAlias = tuple[str, ...]
 """A program by its full path, so that it is found where PATH is another one, and its arguments."""
 
@@ -109,10 +115,12 @@ def running_command() -> Start:
     return (sys.executable, *module)
 
 
-def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cwd: str | None) -> Table:
-    """Return an entry in the form that all clients share."""
+def entry_for(start: Start, variables: Mapping[str, str], client: Client, cwd: str | None) -> Table:
+    """Return an entry in the form that all clients share, but for one that has the whole command in a list."""
+    if client.lists_command:
+        return {"type": _LISTED, "command": list(start), **({"environment": dict(variables)} if variables else {})}
     return {
-        **({"type": "stdio"} if transport else {}),
+        **({"type": "stdio"} if client.names_transport else {}),
         "command": start[0],
         "args": list(start[1:]),
         **({"env": dict(variables)} if variables else {}),
@@ -121,19 +129,25 @@ def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cw
 
 
 def merged(former: Table, fresh: Table) -> Table:
-    """Return our entry brought up to date: what the person or the client added to it stays."""
-    env = {**_variables(former), **_variables(fresh)}
-    return {**former, **fresh, **({"env": env} if env else {})}
+    """Return our entry brought up to date: what the person or the client added to it stays.
+
+    A memory that is named now counts, whatever folder is open.
+    """
+    env = {**variables_of(former), **variables_of(fresh)}
+    if _names_memory(variables_of(fresh)) and ROOTS not in variables_of(fresh):
+        env.pop(ROOTS, None)
+    return {**former, **fresh, **({_variables_field(fresh): env} if env else {})}
 
 
 def command_of(entry: object) -> tuple[str, ...]:
     """Return the command and its arguments; nothing where the server is reached otherwise."""
     table = as_table(entry) or {}
     command, arguments = table.get("command"), table.get("args")
-    if not isinstance(command, str):
+    whole = [command] if isinstance(command, str) else command
+    if not isinstance(whole, list) or not whole:
         return ()
-    given = cast(list[object], arguments) if isinstance(arguments, list) else []
-    return (command, *(argument for argument in given if isinstance(argument, str)))
+    given = [*cast(list[object], whole), *(cast(list[object], arguments) if isinstance(arguments, list) else ())]
+    return tuple(word for word in given if isinstance(word, str))
 
 
 def is_ours(entry: object) -> bool:
@@ -159,13 +173,10 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
     Raises Conflict where the file cannot be edited, or the name is another server's; InvalidRequest.
     """
     found = read_file(client.project_file(places) if wanted.project else client.user_file(places))
-    cwd = client.project_cwd if wanted.project else None
-    fresh = entry_for(wanted.start, wanted.variables, transport=client.names_transport, cwd=cwd)
+    fresh = _fresh_entry(client, wanted, None)
     try:
         former = servers_in(client.notation.read(found.text), client.key).get(wanted.name)
-        if not _chooses_memory(fresh) and not (is_ours(former) and _chooses_memory(former)):
-            variables = {**wanted.variables, **wanted.otherwise}
-            fresh = entry_for(wanted.start, variables, transport=client.names_transport, cwd=cwd)
+        fresh = _fresh_entry(client, wanted, former if is_ours(former) else None)
         if former is not None and not is_ours(former) and not wanted.force:
             raise _not_ours(client, found, wanted.name)
         entry = merged(as_table(former) or {}, fresh) if is_ours(former) else fresh
@@ -176,6 +187,16 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
         raise Conflict(f"{found.path} was left alone: {error}. Add this by hand:\n{snippet}") from error
     secret = _holds_secret(former) or _holds_secret(entry)
     return Change(client=client, found=found, name=wanted.name, entry=entry, text=text, secret=secret)
+
+
+def _fresh_entry(client: Client, wanted: Wanted, former: object) -> Table:
+    """Return the entry to write over `former`, which is ours; it chooses a memory, unless that one has chosen one."""
+    variables = wanted.variables
+    kept = {name: value for name, value in variables_of(former).items() if name in _CHOOSING}
+    if not _names_memory(variables) and (not kept or kept.items() <= wanted.otherwise.items()):
+        variables = {**wanted.otherwise, **variables}
+    cwd = client.project_cwd if wanted.project else None
+    return entry_for(wanted.start, variables, client, cwd)
 
 
 def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, force: bool) -> Change:
@@ -213,17 +234,23 @@ def _former_texts(client: Client, found: Found, name: str, entry: object) -> Ite
                 yield copy
 
 
-def _chooses_memory(entry: object) -> bool:
-    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & _variables(entry).keys())
+def _names_memory(variables: Table) -> bool:
+    return bool({NAMESPACE, URL} & variables.keys())
 
 
 def _holds_secret(entry: object) -> bool:
     """Return True where a variable of it, by its name, is for nobody else to read."""
-    return any(_SECRET_VARIABLE.fullmatch(name) for name in _variables(entry))
+    return any(_SECRET_VARIABLE.fullmatch(name) for name in variables_of(entry))
 
 
-def _variables(entry: object) -> Table:
-    return as_table((as_table(entry) or {}).get("env")) or {}
+def variables_of(entry: object) -> Table:
+    """Return the variables that an entry gives to its server."""
+    table = as_table(entry) or {}
+    return as_table(table.get(_variables_field(table))) or {}
+
+
+def _variables_field(entry: Table) -> str:
+    return "environment" if entry.get("type") == _LISTED else "env"
 
 
 def _not_ours(client: Client, found: Found, name: str) -> Conflict:

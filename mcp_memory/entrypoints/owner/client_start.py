@@ -4,6 +4,7 @@ import gc
 import io
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from mcp_memory.bridge.relay import pass_on
@@ -118,11 +119,14 @@ def ensure_owner(data_dir: str, chosen: Mapping[str, object]) -> None:
         claimed.release()
 
 
-def run_hook(name: str, chosen: Mapping[str, object]) -> None:
-    """Run a hook over standard input and output, with settings by these arguments; ends the process."""
+def run_hook(name: str, chosen: Mapping[str, object], client: str = "") -> None:
+    """Run a client's hook over standard input and output, with settings by these arguments; ends the process.
+
+    Without a name the client is Claude Code.
+    """
     from mcp_memory.bridge.hook import main
 
-    main(name, chosen, _own, _alone)
+    main(name, chosen, _own, partial(_alone, client=client), client)
 
 
 def _own(door: "Door", data_dir: str, chosen: Mapping[str, object]) -> None:
@@ -131,7 +135,7 @@ def _own(door: "Door", data_dir: str, chosen: Mapping[str, object]) -> None:
     own(door, data_dir, chosen)
 
 
-def _alone(name: str, raw: bytes, chosen: Mapping[str, object]) -> str:
+def _alone(name: str, raw: bytes, chosen: Mapping[str, object], client: str) -> str:
     from mcp_memory.entrypoints.hooks.answering import run
 
-    return run(name, raw, chosen)
+    return run(name, raw, chosen, client)
