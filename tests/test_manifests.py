@@ -64,7 +64,7 @@ def test_bundle_and_registry_entry_agree_with_the_package() -> None:
     """S7.3: on version, name and what it is for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {MANIFEST["version"], SERVER["version"], PACKAGE["version"]} == {mcp_memory.__version__}
-    assert {MANIFEST["name"], PACKAGE["identifier"]} == {project["name"]}
+    assert {MANIFEST["name"], PACKAGE["identifier"]} == {project["name"].removesuffix("-core")}
     assert MANIFEST["display_name"] == SERVER["title"]
     assert MANIFEST["description"] == SERVER["description"]
     assert MANIFEST["license"] == project["license"]
@@ -95,8 +95,8 @@ def test_the_registry_s_entry_keeps_the_registry_s_rules() -> None:
 
 def test_the_readme_claims_no_other_name_in_the_registry() -> None:
     """S7.3: the registry looks for the line in the package's description on PyPI, to know that both have one owner."""
-    claimed = re.findall(r"mcp-name: (\S+)", (ROOT / "README.md").read_text("utf-8"))
-    assert set(claimed) <= {SERVER["name"]}
+    for page in (ROOT / "README.md", ROOT / "stack" / "README.md"):
+        assert re.findall(r"mcp-name: (\S+)", page.read_text("utf-8")) == [SERVER["name"]]
 
 
 @pytest.mark.parametrize(("version", "code"), [(None, 0), ("latest", 1)])
