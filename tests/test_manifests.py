@@ -71,6 +71,19 @@ def test_bundle_and_registry_entry_agree_with_the_package() -> None:
     assert MANIFEST["compatibility"]["runtimes"]["python"] == project["requires-python"]
 
 
+def test_the_bundle_takes_what_is_listed_and_refuses_the_rest() -> None:
+    """S7.3: neither tests nor benchmarks nor tools; with what `uv run` needs to make the environment."""
+    refused, *taken = [
+        line for line in (ROOT / ".mcpbignore").read_text("utf-8").splitlines() if line.startswith(("/", "!"))
+    ]
+    assert refused == "/*"
+    assert {name.removeprefix("!/") for name in taken} == {
+        *("manifest.json", "mcp_memory", "pyproject.toml", "uv.lock"),
+        *("LICENSE", "README.md"),  # Without these the package is not built.
+    }
+    assert all((ROOT / name.removeprefix("!/")).exists() for name in taken)
+
+
 def test_the_registry_s_variables_are_settings() -> None:
     """S7.3: those that a person chooses on installing, as in the bundle; none of them is a secret."""
     variables: list[dict[str, Any]] = PACKAGE["environmentVariables"]
