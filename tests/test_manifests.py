@@ -106,6 +106,18 @@ def test_the_registry_s_entry_keeps_the_registry_s_rules() -> None:
         assert variable.get("format", "string") in ("string", "number", "boolean", "filepath")
 
 
+def test_addresses_are_of_the_owner_whom_the_registry_names() -> None:
+    """S7.3, U3.1: `io.github.OWNER/` may be used by that owner of GitHub alone; one repository, whoever links to it."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    home = "https://github.com/" + SERVER["name"].removeprefix("io.github.")
+    assert {urls["Homepage"], SERVER["websiteUrl"], SERVER["repository"]["url"], MANIFEST["repository"]["url"]} == {
+        home
+    }
+    assert all(each.startswith(home) for each in urls.values())
+    paths = [each.partition("/blob/main/")[2] for each in urls.values()]
+    assert all((ROOT / path).is_file() for path in paths if path)
+
+
 def test_the_readme_claims_no_other_name_in_the_registry() -> None:
     """S7.3: the registry looks for the line in the package's description on PyPI, to know that both have one owner."""
     for page in (ROOT / "README.md", ROOT / "stack" / "README.md"):
