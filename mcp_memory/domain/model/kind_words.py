@@ -40,7 +40,7 @@ def kinds_named(word: str) -> Sequence[Kind]:
     Both words of a kind are taken, and "log event" also as "log-event".
     """
     meant = word.strip().lower().replace("-", " ").replace("_", " ")
-    stored = [kind for kind in KINDS if meant in (kind.replace("_", " "), kind_in_words(kind))]
+    stored: Sequence[Kind] = [kind for kind in KINDS if meant in (kind.replace("_", " "), kind_in_words(kind))]
     if found := _ALSO.get(meant) or stored:
         return found
     raise InvalidRequest(f"There is no kind {word!r}; the kinds are {', '.join(map(kind_in_words, KINDS))}.")

@@ -101,7 +101,7 @@ def test_from_the_cache_of_uvx_it_is_uvx_that_is_named(tmp_path: Path, monkeypat
     """
     described = tmp_path / "mcp_memory_stack-9.dist-info"
     described.mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     python = program(tmp_path / "archive-v0" / "x" / "bin", "python")
     uvx = program(tmp_path / "bin", "uvx")
     monkeypatch.setattr(sys, "executable", str(python))
