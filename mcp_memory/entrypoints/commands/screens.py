@@ -124,7 +124,7 @@ def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableTyp
         return Text(nothing)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in rows[0]:
-        table.add_column(name.capitalize())
+        table.add_column("Project" if name == "namespace" else name.capitalize())
     for row in rows:
         table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
     return table
