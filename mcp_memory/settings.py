@@ -242,7 +242,7 @@ class Settings(BaseSettings):
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
     """Budget of a context if the call names none."""
     guidance_from_others: bool = True
-    """Lets identities and censors (guardrails) that other agents stored enter contexts and reminders."""
+    """Lets guardrails and preferences that other agents stored enter contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=lambda: _strategies_beside(config_file()))
     """Your own strategies (docs/strategies.md); by default `strategies.toml` beside `config.toml`, if it is there."""
     compaction: str = "default"

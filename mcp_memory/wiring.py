@@ -676,6 +676,7 @@ class Wiring:
 
     def _place(self) -> IndexPlace:
         """Return the place that the settings name for the vector index."""
+        from mcp_memory.shielded_chroma import is_installed
         from mcp_memory.stores.vectors.chroma.location import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
@@ -683,6 +684,7 @@ class Wiring:
             settings.semantic_store,
             root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # The index process has another working directory.
             embedder=self._embedder.id,
+            lacks_chroma=not is_installed(),
             tenant=settings.chroma_tenant,
             database=settings.chroma_database,
             headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},

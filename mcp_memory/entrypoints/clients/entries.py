@@ -4,6 +4,7 @@ A change is planned first, and written on request.
 """
 
 import difflib
+import json
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -24,11 +26,13 @@ _SECRET_VARIABLE = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNOR
 PLUGIN = "memory@mcp-memory"
 """Our plugin and its marketplace, as Claude Code lists what it has installed."""
 DISTRIBUTION = "mcp-memory-stack"
-"""The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program."""
-PROGRAMS = ("mcp-memory", DISTRIBUTION)
+"""The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program. Core has all
+modules, this one Chroma besides."""
+CORE = f"{DISTRIBUTION}-core"
+PROGRAMS = ("mcp-memory", DISTRIBUTION, CORE)
 _RUNNERS = re.compile(r"py|pyw|python[\d.]*w?|pypy[\d.]*|uv|uvx|pipx")
 """Programs that start us with our name among their arguments; `npx mcp-memory` would be somebody else's."""
-_OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
+_OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack(?:[-_]core)?)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
 
@@ -111,8 +115,17 @@ def running_command() -> Start:
     module = (*isolation_flags(), "-m", "mcp_memory")
     uvx = shutil.which("uvx") if "archive-v0" in Path(sys.executable).parts else None
     if uvx is not None:
-        return (uvx, "--from", DISTRIBUTION, "python", *module)
+        return (uvx, "--from", _installed_from(), "python", *module)
     return (sys.executable, *module)
+
+
+def _installed_from() -> str:
+    """Return what uvx has to be asked for: the file or folder that it was asked for, or a name on the index."""
+    for name in (DISTRIBUTION, CORE):
+        with suppress(PackageNotFoundError):
+            asked = distribution(name).read_text("direct_url.json")
+            return json.loads(asked)["url"] if asked else name
+    return DISTRIBUTION
 
 
 def entry_for(start: Start, variables: Mapping[str, str], client: Client, cwd: str | None) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcp_memory.domain.model.ids import CONTEXT, TASK
+from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
@@ -264,7 +265,9 @@ def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
 def add(
     settings: "Settings",
     text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to remember; - reads it from standard input.")],
-    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, …")] = "fact",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, event, guardrail, preference …")
+    ] = "fact",
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
     importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
     pin: Annotated[bool, typer.Option("--pin", help="Always part of contexts.")] = False,
@@ -285,7 +288,13 @@ def add(
     from mcp_memory.entrypoints.server.request_arguments import given
     from mcp_memory.entrypoints.server.wire import ItemArgument
 
-    asked = {"text": given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
+    asked = {
+        "text": given_text(text),
+        "kind": kinds_named(kind)[0],
+        "tags": tag or [],
+        "importance": importance,
+        "pinned": pin,
+    }
     asked |= {"details": _object(details), "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
     with opened(settings) as memory:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
 from mcp_memory.domain.text.control_characters import visible
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Project": status["namespace"],
         **_folder(status["folder"]),
         "Agent": status["agent"],
-        "Memories": _counts(status["records"]),
+        "Memories": _counts(counted_in_words(status["records"])),
         "Their state": _counts(status["statuses"]),
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
@@ -123,7 +124,7 @@ def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableTyp
         return Text(nothing)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in rows[0]:
-        table.add_column(name.capitalize())
+        table.add_column("Project" if name == "namespace" else name.capitalize())
     for row in rows:
         table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
     return table
@@ -152,7 +153,7 @@ def _connection(each: Mapping[str, Any]) -> str:
     if "target" in each:
         return f"{each['source']} {each['type']} {each['target']}"
     via = f" (through {', '.join(each['via'])})" if each.get("via") else ""
-    return f"{each['id']} {each['kind']}: {each['text']}{via}"
+    return f"{each['id']} {kind_in_words(each['kind'])}: {each['text']}{via}"
 
 
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
@@ -162,7 +163,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNAL_NAMES.items() if shares.get(signal))
     status = record["status"] if record.get("status") in _SHOWN_STATUSES else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
-    heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}".rstrip(), "dim")
+    heading.append(f"{record['id']} {kind_in_words(record['kind'])} {record['occurred_at'][:10]}".rstrip(), "dim")
     heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
@@ -234,7 +235,10 @@ def context_screen(account: "Account") -> list[RenderableType]:
         parts += [Text(visible(line.text) or f"- [{line.component.id}] (erased)") for line in section.lines]
     if report.omitted:
         parts.append(Text(f"\nLeft out: {len(report.omitted)}", "dim"))
-    parts += [Text(visible(f"{each.id} {each.kind}: {each.reason}. {each.text}"), "dim") for each in account.left_out]
+    parts += [
+        Text(visible(f"{each.id} {kind_in_words(each.kind)}: {each.reason}. {each.text}"), "dim")
+        for each in account.left_out
+    ]
     return parts
 
 
@@ -288,7 +292,7 @@ def place_line(place: Mapping[str, Any]) -> Text:
 
 def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
     """Return a line for each token below a heading, however long; its dates are days."""
-    rows = [("Name", "State", "Right", "Agent", "Namespaces"), *(_token_row(each) for each in tokens)]
+    rows = [("Name", "State", "Right", "Agent", "Projects"), *(_token_row(each) for each in tokens)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
     return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]

@@ -66,7 +66,7 @@ def test_a_dash_reads_standard_input(run: "Run") -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--kind", "rumour"), "`kind` must be one of"),
+        (("--kind", "rumour"), "There is no kind 'rumour'; the kinds are fact"),
         (("--importance", "11"), "`importance` must be at most 10"),
         (("--details", "{"), "--details is not JSON"),
         (("--details", "[]"), "`details` must be an object"),

@@ -183,6 +183,27 @@ def test_list_leaves_out_what_was_said_in_sessions_until_asked(run: "Run", memor
     assert len(run("list", "--session", "talk", "--json").json["results"]) == len(ids)
 
 
+def test_people_read_and_type_their_own_words_for_kinds_and_programs_get_the_stored_ones(
+    run: "Run", memory: App
+) -> None:
+    """U3.1, C8.4: guardrail, preference, event; `--kind censor` finds the same as `--kind guardrail`."""
+    for word, text in (
+        ("guardrail", "Never push on Fridays."),
+        ("profile", "Ann reads diffs."),
+        ("event", "It rained."),
+    ):
+        assert run("add", text, "--kind", word).code == 0
+    listed = run("list").out
+    assert [word for word in ("guardrail", "preference", "event") if f" {word} 2" in listed] == [
+        *("guardrail", "preference", "event")
+    ]
+    assert [each["kind"] for each in run("list", "--json").json["results"]] == ["episode", "identity", "censor"]
+    assert run("list", "--kind", "guardrail").out == run("list", "--kind", "censor").out
+    assert (
+        "the kinds are fact, decision, procedure, event, guardrail, preference" in run("list", "--kind", "rumour").err
+    )
+
+
 def test_show_opens_what_stands_in_a_log(run: "Run", memory: App) -> None:
     """S7.1: with the ids of what it stands for."""
     caller = memory.caller("work")

@@ -72,12 +72,15 @@ class IndexPlace:
     """The number of writes after which Chroma saves its graph to disk."""
     least_vectors: int = 0
     """The live vectors of a scope from which Chroma answers; 0 from the first record."""
+    lacks_chroma: bool = False
+    """True where Chroma is not installed, so that nothing but the exact search can answer."""
 
     @classmethod
     def named(cls, store: str, **where: Any) -> IndexPlace:
         """Return the place that the setting `semantic_store` names; `where` are the other fields.
 
-        What is named answers from the first record, `auto` by the scope's size, a number says that size.
+        What is named answers from the first record, `auto` by the scope's size, a number says that size. Where Chroma
+        is not installed, both of these mean the exact search.
         """
         if "://" in store:
             return cls(mode="http", url=store, **where)
@@ -85,6 +88,8 @@ class IndexPlace:
             return cls(mode="cloud", **where)
         if store in ("chroma", "exact"):
             return cls(mode="embedded" if store == "chroma" else "off", **where)
+        if where.get("lacks_chroma"):
+            return cls(mode="off", **where)
         return cls(mode="embedded", least_vectors=LEAST_VECTORS if store == "auto" else int(store), **where)
 
     @property
