@@ -1,0 +1,156 @@
+"""Finds in a changelog what broke, went or is going in the present major version.
+
+By form alone: an entry of a section that is headed "Breaking changes", "Removed", "Deprecated" or "Changed" below the
+heading of a version. Of entries on the same names, and of those that differ in numbers alone, the newest counts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Final
+
+from mcp_memory.entrypoints.transfer.learning.outlines import BOLD_LEVEL, Outlined, outline
+
+MOST_CHARACTERS: Final = 600
+"""Characters of an entry; the rest is cut."""
+LEAST_WORDS: Final = 4
+# "CHANGELOG.md", "docs/changes.rst", "HISTORY"
+_NAMED = re.compile(r"(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes)(?:\.(?:md|markdown|rst|txt))?", re.I)
+# "[1.4.0] - 2024-03-01", "v0.28.0 (28th November, 2024)", "Version 3.1", "mylib 2.0.0"
+_VERSION = re.compile(r"\W{0,3}(?:[\w.-]{1,40}\s)?v?(\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:a|b|rc|alpha|beta|dev|pre)[\w.]*)?)\b", re.I)
+_UNRELEASED = re.compile(r"\W{0,3}(?:unreleased|next|upcoming|main|master)\b.{0,40}", re.I)
+_SECTIONS: Final[Mapping[str, re.Pattern[str]]] = {
+    # "⚠ BREAKING CHANGES", "JSON API: breaking changes", "Backwards-incompatible changes"
+    "breaking change": re.compile(r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:back?wards?[ -])?incompatible(?: changes?)?)\W{0,3}", re.I),
+    "removed": re.compile(r"\W{0,3}(?:removed|removals?|removed features?)\W{0,3}", re.I),
+    "deprecated": re.compile(r"\W{0,3}(?:deprecated|deprecations?|deprecated features?)\W{0,3}", re.I),
+    "changed": re.compile(r"\W{0,3}(?:changed|behaviou?r changes|changes in behaviou?r)\W{0,3}", re.I),
+}  # fmt: skip
+_ISO_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
+# "28 November, 2024", "November 28, 2024"
+_WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4})\b")
+_WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
+_CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
+_NUMBER = re.compile(r"\d[\w.]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogEntry:
+    """An entry: what sort of change it tells, in which version, at which line, and when that was; 0 where unknown."""
+
+    sort: str
+    version: str
+    text: str
+    line: int
+    at: float = 0.0
+
+
+def is_changelog(path: str) -> bool:
+    """Return True for a path that names the changelog of a whole repository."""
+    return _NAMED.fullmatch(path) is not None
+
+
+def changelog_entries(text: str) -> list[ChangelogEntry]:
+    """Return the entries that count, in the order of the file."""
+    parts = outline(text)
+    versions = {n: version for n, part in enumerate(parts) if (version := _version(part))}
+    numbers = [version for version in versions.values() if version[0].isdigit()]
+    if not numbers:
+        return []
+    present = _major(numbers[0])
+    found: list[ChangelogEntry] = []
+    for place, version in versions.items():
+        if not version[0].isdigit() or _major(version) == present:
+            inside = list(_inside(parts, place, versions))
+            found += _of_version(inside, version, _day(parts[place].title))
+    return _standing(found)
+
+
+def _version(part: Outlined) -> str:
+    """Return the version that a heading names, "unreleased" for none yet; "" for another heading."""
+    if part.level in (0, BOLD_LEVEL):
+        return ""
+    if found := _VERSION.match(part.title):
+        return found[1]
+    return "unreleased" if _UNRELEASED.fullmatch(part.title) else ""
+
+
+def _major(version: str) -> str:
+    return version.partition(".")[0]
+
+
+def _inside(parts: Sequence[Outlined], place: int, versions: Mapping[int, str]) -> Iterator[Outlined]:
+    """Yield what belongs to a version: all up to the next one."""
+    numbers = takewhile(lambda n: n not in versions, range(place + 1, len(parts)))
+    return (parts[n] for n in numbers)
+
+
+def _of_version(parts: Sequence[Outlined], version: str, at: float) -> Iterator[ChangelogEntry]:
+    section, level = "", 0
+    for part in parts:
+        sort = next((name for name, heading in _SECTIONS.items() if heading.fullmatch(part.title)), "")
+        if sort:
+            section, level = sort, part.level
+        elif part.level <= level:
+            section = ""
+        if section:
+            told = _told(part, is_section=bool(sort))
+            yield from (
+                ChangelogEntry(sort=section, version=version, text=text, line=line, at=at)
+                for line, text in told
+                if len(text.split()) >= LEAST_WORDS
+            )
+
+
+def _told(part: Outlined, *, is_section: bool) -> Iterator[tuple[int, str]]:
+    """Yield the items of a section; below a heading of its own the title with the first paragraph."""
+    if is_section:
+        # Another sign begins another list, as what a commit's own message lists behind its footer.
+        yield from ((each.line, shortened(each.text)) for each in part.items if each.sign == part.items[0].sign)
+    elif part.paragraphs:
+        yield part.line, shortened(f"{part.title.rstrip('.')}. {part.paragraphs[0]}")
+    else:
+        yield from ((each.line, shortened(f"{part.title}: {each.text}")) for each in part.items)
+
+
+def shortened(text: str) -> str:
+    """Return a text cut at a word, and marked where it was."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS].rpartition(' ')[0]} …"
+
+
+def _standing(entries: Sequence[ChangelogEntry]) -> list[ChangelogEntry]:
+    """Leave out what a newer entry tells anew: on the same names, or with other numbers."""
+    kept: list[ChangelogEntry] = []
+    known: set[str] = set()
+    named: list[frozenset[str]] = []
+    for entry in entries:
+        masked = without_numbers(entry.text)
+        names = frozenset(_CODE_NAME.findall(entry.text))
+        if masked not in known and not (names and any(names <= newer for newer in named)):
+            kept.append(entry)
+        known.add(masked)
+        named.append(names)
+    return kept
+
+
+def without_numbers(text: str) -> str:
+    """Return the words of a text that are the same in "Drop Python 3.7 (#12)" and "Drop Python 3.8 (#40)"."""
+    return _NUMBER.sub("0", text.casefold())
+
+
+def _day(title: str) -> float:
+    """Return the day that a version's heading names as an instant, 0 for none."""
+    if found := _ISO_DAY.search(title):
+        with suppress(ValueError):
+            return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+    if written := _WRITTEN_DAY.search(_ORDINAL.sub("", title)):
+        for form in _WRITTEN:
+            with suppress(ValueError):
+                return datetime.strptime(written[0].replace(",", ""), form).replace(tzinfo=UTC).timestamp()
+    return 0.0

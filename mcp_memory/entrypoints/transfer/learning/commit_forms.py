@@ -1,0 +1,147 @@
+"""Finds in commits what was reverted for a reason that is told, and footers that name a breaking change.
+
+By git's own form of a revert, and the form of conventional commits. A revert that was reverted, or whose change came
+again, does not stand.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mcp_memory.entrypoints.transfer.learning.changelogs import LEAST_WORDS, shortened, without_numbers
+from mcp_memory.entrypoints.transfer.learning.git_repository import Commit
+from mcp_memory.entrypoints.transfer.learning.outlines import plain
+
+PATTERNS: Final = (
+    '^Revert "', '^Reapply "', "^revert(\\(.*\\))?: ", "^This reverts commit [0-9a-f]{7}", "^BREAKING[ -]CHANGE: ",
+)  # fmt: skip
+"""Lines of the messages that are read here, as git's extended regular expressions."""
+# 'Revert "Add a cache (#12)" (#14)', 'Revert "Support for views" - it failed CI'
+_REVERT = re.compile(r'Revert "(?P<title>.{3,300})"(?: \(#\d+\))?(?P<why>.{0,200})')
+# "revert: feat(api): add a cache"
+_REVERT_TYPE = re.compile(r'revert(?:\([^)]*\))?!?: "?(?P<title>.{3,300}?)"?(?: \(#\d+\))?(?P<why>)')
+_REAPPLY = re.compile(r'Reapply "(?P<title>.{3,300})"(?: \(#\d+\))?')
+# "This reverts commit 98dcabcc, reversing changes made to 1234567."
+_REVERTED = re.compile(
+    r"This reverts commits? (?P<hash>[0-9a-f]{7,40})(?: \(\"[^\"]{0,200}\"\))?[.,;]?(?:\s*reversing\s+changes made to [0-9a-f]{7,40}\.?)?"
+)
+_PULL = re.compile(r"(?: \(#\d+\))+$")
+# "Refs #1658", "Reverts #1912, fixes #2533", "Signed-off-by: …", "Change-Id: …", "(cherry picked from commit …)"
+_FORMAL = re.compile(
+    r"(?:(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related to|reopens?|issue|pr|bug)\b:?\s*"
+    r"(?:[\w./-]*#\d+|https?://\S+|[\w./-]+@?[0-9a-f]{7,40})[\s,.;and&]*)+"
+    r"|[A-Z][A-Za-z]*(?:-[A-Za-z]+)+: .*|\(cherry picked from commit .*|Merge .*|Conflicts:.*|https?://\S+",
+    re.IGNORECASE,
+)
+_BREAKING = re.compile(r"^BREAKING[ -]CHANGE: (?P<text>(?:.+\n?)+)", re.MULTILINE)
+# a line behind the text of a footer: another footer, an item of a list, a rule
+_NEXT = re.compile(r"(?:[A-Z][A-Za-z]*(?:-[A-Za-z]+)*|BREAKING CHANGE)(?:: | #)|[*-] |-{3,}|\(#\d+\)$")
+# "feat(rules)!: ", "chore: "
+_TYPE = re.compile(r"[a-z]{2,12}(?:\([^)]{0,60}\))?!?: ")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldCommit:
+    """What a commit tells for good: `sort` is "revert" or "breaking change"."""
+
+    commit: Commit
+    sort: str
+    text: str
+    title: str = ""
+    """The title of what was reverted."""
+
+
+@dataclass(slots=True)
+class _TakenBack:
+    """What later commits took back: hashes, as far as they are given, and titles."""
+
+    hashes: set[str]
+    titles: set[str]
+
+    def has(self, commit: Commit) -> bool:
+        return same_title(commit.subject) in self.titles or any(map(commit.hash.startswith, self.hashes))
+
+
+def told_by(commits: Iterable[Commit], unexplained: list[str]) -> list[ToldCommit]:
+    """Return what these commits tell, newest first as they are; `unexplained` gets reverts without a reason."""
+    found: list[ToldCommit] = []
+    later = _TakenBack(set(), set())
+    known: set[str] = set()
+    for commit in commits:
+        if later.has(commit):
+            continue
+        if again := _REAPPLY.match(commit.subject):
+            later.titles.add(same_title(f'Revert "{again["title"]}"'))
+        revert = _REVERT.fullmatch(commit.subject) or _REVERT_TYPE.fullmatch(commit.subject)
+        if revert:
+            _note(commit, revert, later)
+        if revert and not revert["title"].startswith(('Revert "', "revert: ")):
+            if why := _reason(commit, revert):
+                text = shortened(f'Reverted "{_PULL.sub("", revert["title"])}": {why}')
+                found.append(ToldCommit(commit=commit, sort="revert", text=text, title=same_title(revert["title"])))
+            else:
+                unexplained.append(commit.hash)
+        elif not revert:
+            found += _breaking(commit, known)
+    return found
+
+
+def not_landed_again(told: list[ToldCommit], subjects: Iterable[tuple[str, str]]) -> list[ToldCommit]:
+    """Leave out reverts of what a later commit of the same title brought again; the subjects are newest first."""
+    waiting = {each.commit.hash: each.title for each in told if each.title}
+    titles, came, again = frozenset(waiting.values()), set[str](), set[str]()
+    for commit, subject in subjects:
+        if waiting.pop(commit, None) in came:
+            again.add(commit)
+        if not waiting:
+            break
+        if (title := same_title(subject)) in titles:
+            came.add(title)
+    return [each for each in told if each.commit.hash not in again]
+
+
+def same_title(subject: str) -> str:
+    """Return a subject without the numbers of pull requests behind it."""
+    return _PULL.sub("", subject.strip()).casefold()
+
+
+def _note(commit: Commit, revert: re.Match[str], later: _TakenBack) -> None:
+    given = _REVERTED.findall(commit.body)
+    later.hashes.update(given)
+    if not given:
+        later.titles.add(same_title(revert["title"]))
+
+
+def _reason(commit: Commit, revert: re.Match[str]) -> str:
+    """Return the words for a revert: behind its title, or the paragraphs that are not form; "" without any."""
+    body = _REVERTED.sub("\n\n", commit.body)
+    paragraphs = (" ".join(_lines(each)) for each in re.split(r"\n\s*\n", body))
+    behind = revert["why"].strip(" -–—:,.")
+    told = [each for each in (behind, *map(plain, paragraphs)) if len(_WORD.findall(each)) >= LEAST_WORDS - 1]
+    return " ".join(told[:2])
+
+
+def _lines(paragraph: str) -> Iterator[str]:
+    for line in paragraph.split("\n"):
+        if line.strip() and not _FORMAL.fullmatch(line.strip()) and not line.startswith(("\t", "    ", "* ", "#", ">")):
+            yield line.strip()
+
+
+def _breaking(commit: Commit, known: set[str]) -> Iterator[ToldCommit]:
+    """Yield the footers; one that differs from a newer one in numbers alone does not stand."""
+    for match in _BREAKING.finditer(commit.body):
+        first, *lines = match["text"].strip().split("\n")
+        told = [first]
+        for line in lines:
+            if _NEXT.match(line):
+                break
+            told.append(line.strip())
+        text = plain(" ".join(told))
+        masked = without_numbers(text)
+        if len(text.split()) >= LEAST_WORDS and masked not in known:
+            subject = _TYPE.sub("", _PULL.sub("", commit.subject))
+            beside = "" if subject.casefold() in text.casefold() else f" ({subject})"
+            yield ToldCommit(commit=commit, sort="breaking change", text=shortened(f"{text}{beside}"))
+        known.add(masked)
