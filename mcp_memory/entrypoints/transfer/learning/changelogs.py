@@ -5,7 +5,7 @@ heading of a version. Of entries on the same names, and of those that differ in 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,17 +18,23 @@ MOST_CHARACTERS: Final = 600
 """Characters of an entry; the rest is cut."""
 LEAST_WORDS: Final = 4
 # "CHANGELOG.md", "docs/changes.rst", "HISTORY"
-_NAMED = re.compile(r"(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes)(?:\.(?:md|markdown|rst|txt))?", re.I)
-# "[1.4.0] - 2024-03-01", "v0.28.0 (28th November, 2024)", "Version 3.1", "mylib 2.0.0"
-_VERSION = re.compile(r"\W{0,3}(?:[\w.-]{1,40}\s)?v?(\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:a|b|rc|alpha|beta|dev|pre)[\w.]*)?)\b", re.I)
-_UNRELEASED = re.compile(r"\W{0,3}(?:unreleased|next|upcoming|main|master)\b.{0,40}", re.I)
-_SECTIONS: Final[Mapping[str, re.Pattern[str]]] = {
+_NAMED = re.compile(
+    r"(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes)(?:\.(?:md|markdown|rst|txt))?", re.IGNORECASE
+)
+# "[1.4.0] - 2024-03-01", "v0.28.0 (28th November, 2024)", "Version 3.1", "mylib 2.0.0", "1.0a36"
+_VERSION = re.compile(
+    r"\W{0,3}(?:[\w.-]{1,40}\s)?v?(\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:a|b|rc|alpha|beta|dev|pre)[\w.]*)?)\b",
+    re.IGNORECASE,
+)
+_UNRELEASED = re.compile(r"\W{0,3}(?:unreleased|next|upcoming|main|master)\b.{0,40}", re.IGNORECASE)
+_HEADINGS: Final[Mapping[str, str]] = {
     # "⚠ BREAKING CHANGES", "JSON API: breaking changes", "Backwards-incompatible changes"
-    "breaking change": re.compile(r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:back?wards?[ -])?incompatible(?: changes?)?)\W{0,3}", re.I),
-    "removed": re.compile(r"\W{0,3}(?:removed|removals?|removed features?)\W{0,3}", re.I),
-    "deprecated": re.compile(r"\W{0,3}(?:deprecated|deprecations?|deprecated features?)\W{0,3}", re.I),
-    "changed": re.compile(r"\W{0,3}(?:changed|behaviou?r changes|changes in behaviou?r)\W{0,3}", re.I),
-}  # fmt: skip
+    "breaking change": r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)",
+    "removed": r"(?:removed|removals?|removed features?)",
+    "deprecated": r"(?:deprecated|deprecations?|deprecated features?)",
+    "changed": r"(?:changed|behaviou?r changes|changes in behaviou?r)",
+}
+_SECTIONS = {sort: re.compile(rf"\W{{0,3}}{heading}\W{{0,3}}", re.IGNORECASE) for sort, heading in _HEADINGS.items()}
 _ISO_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 # "28 November, 2024", "November 28, 2024"
@@ -36,6 +42,7 @@ _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8}
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
 _NUMBER = re.compile(r"\d[\w.]*")
+_REFERENCES = re.compile(r"[\s.]*(?:\([^()]*#\d+[^()]*\)[\s.]*)*\Z")  # " (#2813)", ". (#12, #15)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +66,13 @@ def changelog_entries(text: str) -> list[ChangelogEntry]:
     parts = outline(text)
     versions = {n: version for n, part in enumerate(parts) if (version := _version(part))}
     numbers = [version for version in versions.values() if version[0].isdigit()]
-    if not numbers:
-        return []
-    present = _major(numbers[0])
-    found: list[ChangelogEntry] = []
+    standing = _Standing()
     for place, version in versions.items():
-        if not version[0].isdigit() or _major(version) == present:
-            inside = list(_inside(parts, place, versions))
-            found += _of_version(inside, version, _day(parts[place].title))
-    return _standing(found)
+        if not version[0].isdigit() or major_of(version) == major_of(numbers[0] if numbers else ""):
+            inside = [*takewhile(lambda n: n not in versions, range(place + 1, len(parts)))]
+            standing.add(_of_version([parts[n] for n in inside], version, _day(parts[place].title)))
+            standing.mention(item.text for n in inside for item in parts[n].items)
+    return standing.entries
 
 
 def _version(part: Outlined) -> str:
@@ -79,14 +84,9 @@ def _version(part: Outlined) -> str:
     return "unreleased" if _UNRELEASED.fullmatch(part.title) else ""
 
 
-def _major(version: str) -> str:
+def major_of(version: str) -> str:
+    """Return the part of a version before its first full stop."""
     return version.partition(".")[0]
-
-
-def _inside(parts: Sequence[Outlined], place: int, versions: Mapping[int, str]) -> Iterator[Outlined]:
-    """Yield what belongs to a version: all up to the next one."""
-    numbers = takewhile(lambda n: n not in versions, range(place + 1, len(parts)))
-    return (parts[n] for n in numbers)
 
 
 def _of_version(parts: Sequence[Outlined], version: str, at: float) -> Iterator[ChangelogEntry]:
@@ -124,24 +124,42 @@ def shortened(text: str) -> str:
     return f"{text[:MOST_CHARACTERS].rpartition(' ')[0]} …"
 
 
-def _standing(entries: Sequence[ChangelogEntry]) -> list[ChangelogEntry]:
-    """Leave out what a newer entry tells anew: on the same names, or with other numbers."""
-    kept: list[ChangelogEntry] = []
-    known: set[str] = set()
-    named: list[frozenset[str]] = []
-    for entry in entries:
-        masked = without_numbers(entry.text)
-        names = frozenset(_CODE_NAME.findall(entry.text))
-        if masked not in known and not (names and any(names <= newer for newer in named)):
-            kept.append(entry)
-        known.add(masked)
-        named.append(names)
-    return kept
+class _Standing:
+    """The entries that nothing newer tells anew: on the same names, or with other numbers. Newer versions come first.
+
+    What was deprecated and is named again was mostly removed: there any newer item counts.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[ChangelogEntry] = []
+        self._known: set[str] = set()
+        self._named: list[frozenset[str]] = []
+        self._mentioned: list[frozenset[str]] = []
+
+    def add(self, entries: Iterable[ChangelogEntry]) -> None:
+        """Add what a version tells."""
+        added = [entry for entry in entries if not self._is_told_anew(entry)]
+        self.entries += added
+        self._known.update(without_numbers(entry.text) for entry in added)
+        self._named += [_names(entry.text) for entry in added]
+
+    def mention(self, items: Iterable[str]) -> None:
+        """Note all items of the same version, of any section."""
+        self._mentioned += [names for item in items if (names := _names(item))]
+
+    def _is_told_anew(self, entry: ChangelogEntry) -> bool:
+        names = _names(entry.text)
+        newer = self._mentioned if entry.sort == "deprecated" else self._named
+        return without_numbers(entry.text) in self._known or bool(names and any(names <= each for each in newer))
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(_CODE_NAME.findall(text))
 
 
 def without_numbers(text: str) -> str:
-    """Return the words of a text that are the same in "Drop Python 3.7 (#12)" and "Drop Python 3.8 (#40)"."""
-    return _NUMBER.sub("0", text.casefold())
+    """Return the words of a text that are the same in "Drop Python 3.7. (#12)" and "Drop Python 3.8"."""
+    return _NUMBER.sub("0", _REFERENCES.sub("", text.casefold()))
 
 
 def _day(title: str) -> float:

@@ -24,12 +24,14 @@ _REVERT_TYPE = re.compile(r'revert(?:\([^)]*\))?!?: "?(?P<title>.{3,300}?)"?(?: 
 _REAPPLY = re.compile(r'Reapply "(?P<title>.{3,300})"(?: \(#\d+\))?')
 # "This reverts commit 98dcabcc, reversing changes made to 1234567."
 _REVERTED = re.compile(
-    r"This reverts commits? (?P<hash>[0-9a-f]{7,40})(?: \(\"[^\"]{0,200}\"\))?[.,;]?(?:\s*reversing\s+changes made to [0-9a-f]{7,40}\.?)?"
+    r"This reverts commits? (?P<hash>[0-9a-f]{7,40})(?: \(\"[^\"]{0,200}\"\))?[.,;]?"
+    r"(?:\s*reversing\s+changes made to [0-9a-f]{7,40}\.?)?"
 )
 _PULL = re.compile(r"(?: \(#\d+\))+$")
 # "Refs #1658", "Reverts #1912, fixes #2533", "Signed-off-by: …", "Change-Id: …", "(cherry picked from commit …)"
 _FORMAL = re.compile(
-    r"(?:(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related to|reopens?|issue|pr|bug)\b:?\s*"
+    r"(?:(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related to|reopens?|issue|pr|bug)\b"
+    r":?\s*"
     r"(?:[\w./-]*#\d+|https?://\S+|[\w./-]+@?[0-9a-f]{7,40})[\s,.;and&]*)+"
     r"|[A-Z][A-Za-z]*(?:-[A-Za-z]+)+: .*|\(cherry picked from commit .*|Merge .*|Conflicts:.*|https?://\S+",
     re.IGNORECASE,
@@ -49,8 +51,8 @@ class ToldCommit:
     commit: Commit
     sort: str
     text: str
-    title: str = ""
-    """The title of what was reverted."""
+    about: str
+    """The title of what was reverted, or the footer alone."""
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ def told_by(commits: Iterable[Commit], unexplained: list[str]) -> list[ToldCommi
         if revert and not revert["title"].startswith(('Revert "', "revert: ")):
             if why := _reason(commit, revert):
                 text = shortened(f'Reverted "{_PULL.sub("", revert["title"])}": {why}')
-                found.append(ToldCommit(commit=commit, sort="revert", text=text, title=same_title(revert["title"])))
+                found.append(ToldCommit(commit=commit, sort="revert", text=text, about=same_title(revert["title"])))
             else:
                 unexplained.append(commit.hash)
         elif not revert:
@@ -90,7 +92,7 @@ def told_by(commits: Iterable[Commit], unexplained: list[str]) -> list[ToldCommi
 
 def not_landed_again(told: list[ToldCommit], subjects: Iterable[tuple[str, str]]) -> list[ToldCommit]:
     """Leave out reverts of what a later commit of the same title brought again; the subjects are newest first."""
-    waiting = {each.commit.hash: each.title for each in told if each.title}
+    waiting = {each.commit.hash: each.about for each in told if each.sort == "revert"}
     titles, came, again = frozenset(waiting.values()), set[str](), set[str]()
     for commit, subject in subjects:
         if waiting.pop(commit, None) in came:
@@ -143,5 +145,6 @@ def _breaking(commit: Commit, known: set[str]) -> Iterator[ToldCommit]:
         if len(text.split()) >= LEAST_WORDS and masked not in known:
             subject = _TYPE.sub("", _PULL.sub("", commit.subject))
             beside = "" if subject.casefold() in text.casefold() else f" ({subject})"
-            yield ToldCommit(commit=commit, sort="breaking change", text=shortened(f"{text}{beside}"))
+            told_text = shortened(f"Breaking change: {text}{beside}")
+            yield ToldCommit(commit=commit, sort="breaking change", text=told_text, about=text)
         known.add(masked)

@@ -16,17 +16,21 @@ _FOLDERS: Final = frozenset({
     "adr", "adrs", "decisions", "decision-records", "decision_records", "architecture-decisions",
     "architecture_decisions", "architectural-decisions", "architecture-decision-records",
 })  # fmt: skip
-_OTHERS = re.compile(r"(?:^|/)(?:[\w.-]*(?:tests?|fixtures?|examples?|samples?|templates?)|node_modules|vendor)/", re.I)
+_OTHERS = re.compile(
+    r"(?:^|/)(?:[\w.-]*(?:tests?|fixtures?|examples?|samples?|templates?)|node_modules|vendor)/", re.IGNORECASE
+)
 """Folders whose files are not the repository's own decisions."""
 # "0004-use-sqlite.md", "adr-12_queue.md", "20200926-use-the-slug.md", "2024-01-03-cache.md"
-_NAMED = re.compile(r"(?:adr[-_ ]?)?(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{1,5})[-_. ][^/]+\.(?:md|markdown|rst)", re.I)
+_NAMED = re.compile(r"(?:adr[-_ ]?)?(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{1,5})[-_. ][^/]+\.(?:md|markdown|rst)", re.IGNORECASE)
 # "ADR-0004: Use SQLite", "4. Use SQLite"
-_NUMBER = re.compile(r"\W{0,2}(?:adr[-_ ]?)?\d{0,5}\s?[.:)–—-]\s+", re.I)
+_NUMBER = re.compile(r"\W{0,2}(?:adr[-_ ]?)?\d{0,5}\s?[.:)–—-]\s+", re.IGNORECASE)
 # "* Status: accepted", "- **Status**: Accepted", "status: superseded by ADR-0012"
-_STATED = re.compile(r"\W{0,4}(status|date|decided on)\W{1,5}(\w.{0,200})", re.I)
-_HOLDS = re.compile(r"(?:accepted|approved|adopted|agreed|decided|implemented|active|done|complete[d]?)\b", re.I)
-_ENDED = re.compile(r"(?:superseded|superceded|deprecated|replaced|obsolete|retired|no longer)\b.{0,120}", re.I)
-_DECIDED = re.compile(r"(?:the |our )?decisions?(?: outcome| made)?|outcome", re.I)
+_STATED = re.compile(r"\W{0,4}(status|date|decided on)\W{1,5}(\w.{0,200})", re.IGNORECASE)
+_HOLDS = re.compile(r"(?:accepted|approved|adopted|agreed|decided|implemented|active|done|completed?)\b", re.IGNORECASE)
+_ENDED = re.compile(
+    r"(?:superseded|superceded|deprecated|replaced|obsolete|retired|no longer)\b.{0,120}", re.IGNORECASE
+)
+_DECIDED = re.compile(r"(?:the |our )?decisions?(?: outcome| made)?|outcome", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -43,7 +47,9 @@ class DecisionRecord:
 def is_decision_record(path: str) -> bool:
     """Return True for a path that names a decision record of the repository's own."""
     folder, _, name = path.rpartition("/")
-    return folder.rpartition("/")[2].casefold() in _FOLDERS and bool(_NAMED.fullmatch(name)) and not _OTHERS.search(path)
+    return (
+        folder.rpartition("/")[2].casefold() in _FOLDERS and bool(_NAMED.fullmatch(name)) and not _OTHERS.search(path)
+    )
 
 
 def decision_record(text: str) -> DecisionRecord | None:
@@ -51,7 +57,10 @@ def decision_record(text: str) -> DecisionRecord | None:
     parts = outline(text)
     title = next((part.title for part in parts if part.level == 1), "")
     decided = next((told for part in parts if _DECIDED.fullmatch(part.title) and (told := _first(part))), "")
-    statuses = [*_stated(text, "status"), *(told for part in parts if part.title.casefold() == "status" for told in _all(part))]
+    statuses = [
+        *_stated(text, "status"),
+        *(told for part in parts if part.title.casefold() == "status" for told in _all(part)),
+    ]
     ended = next((found[0] for each in statuses if (found := _ENDED.search(each))), "")
     if not title or not decided or (statuses and not ended and not any(map(_HOLDS.search, statuses))):
         return None

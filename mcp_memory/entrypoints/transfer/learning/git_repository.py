@@ -4,12 +4,11 @@ Bounded in memory and time. No setting of the repository makes it run a program,
 be anybody. Knows no form of a message or file.
 """
 
-import os
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import IO, Final
 from mcp_memory.bounded_files import MB
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import InvalidRequest
+from mcp_memory.locations import git_variables
 
 MAX_SECONDS: Final = 120.0
 """Time for one question to git: 100,000 commits take a few seconds."""
@@ -36,8 +36,6 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     "LC_ALL": "C",
 }
 """A partial clone would fetch what it lacks; messages are matched in English."""
-_KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
-"""Variables that say where the user's own configuration is; a hook's others name another repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +86,14 @@ class GitRepository:
         except InvalidRequest:
             raise InvalidRequest(f"The repository of {folder} has no commit yet; there is nothing to learn.") from None
 
-    def commits(self, *patterns: str) -> Iterator[Commit]:
+    def commits(self, patterns: Iterable[str], behind: str = "") -> Iterator[Commit]:
         """Yield the commits of which a line of the message matches one of these patterns, newest first, no merges.
 
-        The patterns are extended regular expressions of git's.
+        The patterns are extended regular expressions of git's. Behind a tag are those that it does not contain.
         """
         asked = [f"--grep={each}" for each in patterns]
         log = ("log", "-z", "--no-merges", "--encoding=UTF-8", "--extended-regexp", "--format=%H%n%ct%n%B")
-        for part in self._parts(*log, *asked, "HEAD", "--"):
+        for part in self._parts(*log, *asked, "HEAD", *([f"^refs/tags/{behind}"] if behind else []), "--"):
             name, _, rest = part.partition("\n")
             at, _, message = rest.partition("\n")
             subject, _, body = message.strip().partition("\n")
@@ -108,7 +106,12 @@ class GitRepository:
             name, _, subject = part.partition("\n")
             yield name, subject.strip()
 
-    def tags(self) -> dict[str, float]:
+    def paths_of(self, commit: str) -> Collection[str]:
+        """Return the files that a commit changed, by its hash."""
+        asked = ("diff-tree", "--no-commit-id", "--no-renames", "--name-only", "--root", "-r", "-z", commit, "--")
+        return frozenset(self._parts(*asked))
+
+    def tags(self) -> Mapping[str, float]:
         """Map the names of the newest tags to their times; of 20,000 tags at most."""
         asked = ("--sort=-creatordate", f"--count={MAX_TAGS}", "--format=%(creatordate:unix) %(refname:strip=2)%00")
         parts = (part.strip().partition(" ") for part in self._parts("for-each-ref", *asked, "refs/tags"))
@@ -139,7 +142,7 @@ class GitRepository:
         log = ("log", "-z", "--no-renames", "--name-only", "--format=%x01%H %ct")
         if not paths:
             return times
-        for part in self._parts("--literal-pathspecs", *log, "HEAD", "--", *(f"{each}" for each in paths)):
+        for part in self._parts("--literal-pathspecs", *log, "HEAD", "--", *paths):
             if part.lstrip("\n").startswith("\x01"):
                 commit, _, told = part.strip("\n\x01").partition(" ")
                 at = float(told)
@@ -172,12 +175,15 @@ class GitRepository:
 
         Raises InvalidRequest where git fails, with its own words, or takes too long.
         """
-        given = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
         command = [self._git, "--no-pager", "--no-replace-objects", *_HARMLESS, "-C", str(self._folder), *arguments]
         is_late = threading.Event()
         with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(  # noqa: S603 - no shell, and every argument is ours or behind `--`
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env={**given, **_ENVIRONMENT}
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**git_variables(), **_ENVIRONMENT},
             )
             timer = threading.Timer(MAX_SECONDS, lambda: (is_late.set(), process.kill()))
             timer.start()

@@ -92,7 +92,9 @@ class _Reader:
         return self._parts
 
     def read(self, number: int, line: str, following: str) -> None:
-        is_rule = self._is_rule_due or (not self._is_markdown and _RULE.fullmatch(line.rstrip()) and not self._paragraph)
+        is_rule = self._is_rule_due or (
+            not self._is_markdown and _RULE.fullmatch(line.rstrip()) and not self._paragraph
+        )
         self._is_rule_due = False
         if is_rule:
             return
