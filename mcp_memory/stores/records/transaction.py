@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.graph import aliases_of
-from mcp_memory.domain.model.ids import make_id
-from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.records import Details, Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller, partition_of, scope_key
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
@@ -79,6 +79,12 @@ class SqlTransaction(SqlErasures):
         made = make_id(prefix, self._next_change())
         self.made[made] = None
         return made
+
+    def let_undo_retire(self) -> None:
+        for record_id in [each for each in self.made if each.startswith(RECORD)]:
+            if made := self.get(record_id):
+                before: Details = {"status": "retired", "updated_at": made.updated_at}
+                self._add_version(record_id, self._next_change(), before, "")
 
     def erased(self, scopes: Iterable[str]) -> ErasedMarks:
         asked = tuple(scopes)
@@ -339,16 +345,19 @@ class SqlTransaction(SqlErasures):
         if before:
             if "text" in before:
                 before["normal_hash"] = normal_hash(old.text)
-            version = Version(
-                **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
-                before=before, undone=0,
-            )  # fmt: skip
-            self._run("add_version", version_to_columns(record.id, version))
+            self._add_version(record.id, change, before, reason)
             record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
             self._run("part_line", {"id": record.id})
         return record
+
+    def _add_version(self, record_id: str, change: int, before: Details, reason: str) -> None:
+        version = Version(
+            **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
+            before=before, undone=0,
+        )  # fmt: skip
+        self._run("add_version", version_to_columns(record_id, version))
 
     def _depend(
         self, record_id: str, ground_id: str, *, found: bool, changed: bool = False, vouched_before: int | None = None

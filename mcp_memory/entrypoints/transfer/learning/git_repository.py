@@ -175,15 +175,12 @@ class GitRepository:
 
         Raises InvalidRequest where git fails, with its own words, or takes too long.
         """
+        environment = {**git_variables(), **_ENVIRONMENT}
         command = [self._git, "--no-pager", "--no-replace-objects", *_HARMLESS, "-C", str(self._folder), *arguments]
         is_late = threading.Event()
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**git_variables(), **_ENVIRONMENT},
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment
             )
             timer = threading.Timer(MAX_SECONDS, lambda: (is_late.set(), process.kill()))
             timer.start()

@@ -17,9 +17,8 @@ from mcp_memory.entrypoints.transfer.learning.changelogs import (
 from mcp_memory.entrypoints.transfer.learning.commit_forms import PATTERNS, ToldCommit, not_landed_again, told_by
 from mcp_memory.entrypoints.transfer.learning.decision_records import decision_record, is_decision_record
 from mcp_memory.entrypoints.transfer.learning.git_repository import CommittedFile, FileTimes, GitRepository
+from mcp_memory.services.memory.learn import DOCUMENT, LEARNED
 
-LEARNED: Final = "learned"
-"""The tag of all records that were learned."""
 SHORT_HASH: Final = 12
 MOST_DOCUMENTS: Final = 1_000
 MOST_COMMITS: Final = 5_000
@@ -97,7 +96,7 @@ def _decision(
     until = times.last if times and found.ended else None
     told = f"No longer holds ({found.ended}). {text}" if found.ended else text
     commit: dict[str, Json] = {"commit": times.commit[:SHORT_HASH]} if times else {}
-    yield _record(told, "decision record", at, {"document": file.path, **commit}, until)
+    yield _record(told, "decision record", at, {DOCUMENT: file.path, **commit}, until)
 
 
 def _record(text: str, sort: str, at: float | None, source: dict[str, Json], until: float | None = None) -> NewRecord:

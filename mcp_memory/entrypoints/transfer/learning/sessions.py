@@ -20,8 +20,8 @@ from mcp_memory.domain.sessions.learnt import learnt_from
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.entrypoints.conversations.rewound import branches_in
 from mcp_memory.entrypoints.conversations.transcripts import Transcript
-from mcp_memory.entrypoints.transfer.learning.history import LEARNED
 from mcp_memory.errors import InvalidRequest
+from mcp_memory.services.memory.learn import LEARNED
 
 MOST_SESSIONS: Final = 500
 MOST_ENTRIES: Final = 50_000
