@@ -71,7 +71,8 @@ class Learn:
                     left_out[reason] += 1
                 else:
                     old = former.get(str(draft.item.details.get(DOCUMENT)))
-                    new[digest] = replace(draft.item, supersedes=(old,)) if old else draft.item
+                    item = replace(draft.item, supersedes=(old,)) if old else draft.item
+                    new[digest] = replace(item, reassert=bool(reason))  # Its undo is nothing that it has to see first.
         return Proposal(items=tuple(new.values()), left_out=left_out)
 
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, again: bool = False) -> Learned:

@@ -1,4 +1,4 @@
-"""Finds in a changelog what broke, went or is going in the present major version.
+"""Finds in a changelog what broke, went or is going in the present major version, or in two years.
 
 By form alone: an entry of a section that is headed "Breaking changes", "Removed", "Deprecated" or "Changed" below the
 heading of a version. Of entries on the same names, and of those that differ in numbers alone, the newest counts.
@@ -17,6 +17,8 @@ from mcp_memory.entrypoints.transfer.learning.outlines import BOLD_LEVEL, Outlin
 MOST_CHARACTERS: Final = 600
 """Characters of an entry; the rest is cut."""
 LEAST_WORDS: Final = 4
+RECENT_SECONDS: Final = 2 * 365 * 86_400.0
+"""What an earlier major version told within two years counts as well: some projects have a new one each year."""
 # "CHANGELOG.md", "docs/changes.rst", "HISTORY"
 _NAMED = re.compile(
     r"(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes)(?:\.(?:md|markdown|rst|txt))?", re.IGNORECASE
@@ -30,7 +32,7 @@ _UNRELEASED = re.compile(r"\W{0,3}(?:unreleased|next|upcoming|main|master)\b.{0,
 _HEADINGS: Final[Mapping[str, str]] = {
     # "⚠ BREAKING CHANGES", "JSON API: breaking changes", "Backwards-incompatible changes"
     "breaking change": r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)",
-    "removed": r"(?:removed|removals?|removed features?)",
+    "removed": r"(?:removed|removals?|removed features?|deprecations? (?:and|&) removals?)",
     "deprecated": r"(?:deprecated|deprecations?|deprecated features?)",
     "changed": r"(?:changed|behaviou?r changes|changes in behaviou?r)",
 }
@@ -65,12 +67,14 @@ def changelog_entries(text: str) -> list[ChangelogEntry]:
     """Return the entries that count, in the order of the file."""
     parts = outline(text)
     versions = {n: version for n, part in enumerate(parts) if (version := _version(part))}
-    numbers = [version for version in versions.values() if version[0].isdigit()]
+    days = {place: _day(parts[place].title) for place in versions}
+    present = major_of(next((version for version in versions.values() if version[0].isdigit()), ""))
+    recent = max(days.values(), default=0.0) - RECENT_SECONDS
     standing = _Standing()
     for place, version in versions.items():
-        if not version[0].isdigit() or major_of(version) == major_of(numbers[0] if numbers else ""):
+        if not version[0].isdigit() or major_of(version) == present or days[place] > max(recent, 0.0):
             inside = [*takewhile(lambda n: n not in versions, range(place + 1, len(parts)))]
-            standing.add(_of_version([parts[n] for n in inside], version, _day(parts[place].title)))
+            standing.add(_of_version([parts[n] for n in inside], version, days[place]))
             standing.mention(item.text for n in inside for item in parts[n].items)
     return standing.entries
 

@@ -1,12 +1,14 @@
-"""Reads a decision record (ADR): its title, whether it holds, and the first paragraph of what was decided.
+"""Reads a decision record (ADR): its title, whether it holds, and the beginning of what was decided.
 
 By form alone: a file with a number or a day in its name, in a folder for decisions, with a section "Decision". One that
 was superseded says so; what is only proposed, or was rejected, is none.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Final
 
 from mcp_memory.entrypoints.transfer.learning.changelogs import shortened
@@ -28,9 +30,11 @@ _NUMBER = re.compile(r"\W{0,2}(?:adr[-_ ]?)?\d{0,5}\s?[.:)–—-]\s+", re.IGNOR
 _STATED = re.compile(r"\W{0,4}(status|date|decided on)\W{1,5}(\w.{0,200})", re.IGNORECASE)
 _HOLDS = re.compile(r"(?:accepted|approved|adopted|agreed|decided|implemented|active|done|completed?)\b", re.IGNORECASE)
 _ENDED = re.compile(
-    r"(?:superseded|superceded|deprecated|replaced|obsolete|retired|no longer)\b.{0,120}", re.IGNORECASE
+    r"(?:superseded|superceded|deprecated|replaced|obsolete|retired|no longer)\b[^.]{0,120}", re.IGNORECASE
 )
 _DECIDED = re.compile(r"(?:the |our )?decisions?(?: outcome| made)?|outcome", re.IGNORECASE)
+_PROPOSED = re.compile(r"(?:the |our )?(?:propos(?:al|ed solution)|solution)", re.IGNORECASE)
+"""A section that tells what was decided where the status says that it was accepted."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -56,13 +60,14 @@ def decision_record(text: str) -> DecisionRecord | None:
     """Return the decision that a file tells; None where its form shows none, or none that was taken."""
     parts = outline(text)
     title = next((part.title for part in parts if part.level == 1), "")
-    decided = next((told for part in parts if _DECIDED.fullmatch(part.title) and (told := _first(part))), "")
     statuses = [
         *_stated(text, "status"),
-        *(told for part in parts if part.title.casefold() == "status" for told in _all(part)),
+        *(told for part in parts if part.title.casefold() == "status" for told in part.told),
     ]
+    holds = any(map(_HOLDS.search, statuses))
+    decided = _section(parts, _DECIDED) or (_section(parts, _PROPOSED) if holds else "")
     ended = next((found[0] for each in statuses if (found := _ENDED.search(each))), "")
-    if not title or not decided or (statuses and not ended and not any(map(_HOLDS.search, statuses))):
+    if not title or not decided or (statuses and not ended and not holds):
         return None
     return DecisionRecord(title=_NUMBER.sub("", title, count=1), decided=shortened(decided), ended=ended, at=_day(text))
 
@@ -73,17 +78,12 @@ def _stated(text: str, name: str) -> list[str]:
     return [plain(each[2]) for each in found if each and each[1].casefold() == name]
 
 
-def _first(part: Outlined) -> str:
-    """Return the first paragraph of a section, with the list that it opens; a list alone as a whole."""
-    items = "; ".join(each.text for each in part.items)
-    if not part.paragraphs:
-        return items
-    first = part.paragraphs[0]
-    return first if first.endswith((".", "!", "?", ")")) or not items else f"{first} {items}"
-
-
-def _all(part: Outlined) -> list[str]:
-    return [*part.paragraphs, *(each.text for each in part.items)]
+def _section(parts: Sequence[Outlined], heading: re.Pattern[str]) -> str:
+    """Return the beginning of the first section of this heading, with what is headed inside it."""
+    place = next((n for n, part in enumerate(parts) if heading.fullmatch(part.title)), len(parts))
+    inside = takewhile(lambda part: part.level > parts[place].level, parts[place + 1 :])
+    told = (text for part in (*parts[place : place + 1], *inside) for text in part.told)
+    return "".join(f"{text} " if text.endswith((".", "!", "?", ":")) else f"{text}; " for text in told).strip(" ;")
 
 
 def _day(text: str) -> float:

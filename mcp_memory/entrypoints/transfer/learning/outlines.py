@@ -49,6 +49,8 @@ class Outlined:
     line: int
     paragraphs: list[str] = field(default_factory=list[str])
     items: list[ListItem] = field(default_factory=list[ListItem])
+    told: list[str] = field(default_factory=list[str])
+    """Paragraphs and items in their order."""
 
 
 def outline(text: str) -> list[Outlined]:
@@ -141,21 +143,25 @@ class _Reader:
         elif self._item and (indent > self._item[1] or not self._is_behind_blank):
             if not self._is_behind_blank:  # A second paragraph of an item explains the first one.
                 self._item[2][-1] += f" {line.strip()}"
-        elif _TARGET.match(line.strip()) or line.lstrip().startswith(("|", ">")) or indent >= 4:
+        elif _TARGET.match(line.strip()) or line.lstrip().startswith("|") or indent >= 4:
             self._end()
         else:
             if self._item:
                 self._end()
-            self._paragraph.append(line.strip())
+            self._paragraph.append(line.strip(" \t>"))
 
     def _end_paragraph(self) -> None:
         if self._paragraph:
-            self._parts[-1].paragraphs.append(plain(" ".join(self._paragraph)))
+            text = plain(" ".join(self._paragraph))
+            self._parts[-1].paragraphs.append(text)
+            self._parts[-1].told.append(text)
             self._paragraph = []
 
     def _end(self) -> None:
         self._end_paragraph()
         if self._item:
             item, _, told = self._item
-            self._parts[-1].items.append(item._replace(text=plain("; ".join(told))))
+            text = plain("; ".join(told))
+            self._parts[-1].items.append(item._replace(text=text))
+            self._parts[-1].told.append(text)
             self._item = None
