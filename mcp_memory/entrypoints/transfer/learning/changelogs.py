@@ -75,7 +75,7 @@ def changelog_entries(text: str) -> list[ChangelogEntry]:
         if not version[0].isdigit() or major_of(version) == present or days[place] > max(recent, 0.0):
             inside = [*takewhile(lambda n: n not in versions, range(place + 1, len(parts)))]
             standing.add(_of_version([parts[n] for n in inside], version, days[place]))
-            standing.mention(item.text for n in inside for item in parts[n].items)
+            standing.mention(item.text for n in (place, *inside) for item in parts[n].items)
     return standing.entries
 
 
@@ -129,15 +129,17 @@ def shortened(text: str) -> str:
 
 
 class _Standing:
-    """The entries that nothing newer tells anew: on the same names, or with other numbers. Newer versions come first.
+    """The entries that nothing newer tells anew. Newer versions come first.
 
-    What was deprecated and is named again was mostly removed: there any newer item counts.
+    Another entry does on the same names, or with other numbers; so does an item of any section that begins with the
+    same name, as one that takes the change back: "`/-/plugins.json` once again returns an array".
     """
 
     def __init__(self) -> None:
         self.entries: list[ChangelogEntry] = []
         self._known: set[str] = set()
         self._named: list[frozenset[str]] = []
+        self._subjects: set[str] = set()
         self._mentioned: list[frozenset[str]] = []
 
     def add(self, entries: Iterable[ChangelogEntry]) -> None:
@@ -145,20 +147,23 @@ class _Standing:
         added = [entry for entry in entries if not self._is_told_anew(entry)]
         self.entries += added
         self._known.update(without_numbers(entry.text) for entry in added)
-        self._named += [_names(entry.text) for entry in added]
+        self._named += [frozenset(_names(entry.text)) for entry in added]
 
     def mention(self, items: Iterable[str]) -> None:
         """Note all items of the same version, of any section."""
-        self._mentioned += [names for item in items if (names := _names(item))]
+        for names in filter(None, map(_names, items)):
+            self._subjects.add(names[0])
+            self._mentioned.append(frozenset(names))
 
     def _is_told_anew(self, entry: ChangelogEntry) -> bool:
         names = _names(entry.text)
         newer = self._mentioned if entry.sort == "deprecated" else self._named
-        return without_numbers(entry.text) in self._known or bool(names and any(names <= each for each in newer))
+        is_named = bool(names) and (names[0] in self._subjects or any(each.issuperset(names) for each in newer))
+        return is_named or without_numbers(entry.text) in self._known
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(_CODE_NAME.findall(text))
+def _names(text: str) -> Sequence[str]:
+    return _CODE_NAME.findall(text)
 
 
 def without_numbers(text: str) -> str:

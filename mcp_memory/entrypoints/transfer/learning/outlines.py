@@ -20,8 +20,10 @@ _ITEM = re.compile(r"[ \t]*(?:([-*+•])|\d{1,3}[.)])[ \t]+(\S.*)")
 _FENCE = re.compile(r"[ \t]{0,12}(?:```|~~~)")
 _UNDERLINES: Final = "=-"
 """The signs that underline a heading in Markdown; in reStructuredText it is any sign."""
-# "[text](target)", "![alt](target)", "[1.2.0]: https://…"
-_LINK = re.compile(r"!?\[([^\[\]]{1,300})\](?:\([^()\s]{0,500}\)|\[[^\[\]]{0,100}\])")
+# '[text](target "title")', "[text][name]"
+_LINK = re.compile(r"\[([^\[\]]{1,300})\](?:\([^()]{0,500}\)|\[[^\[\]]{0,100}\])")
+_IMAGE = re.compile(r"!\[[^\[\]]{0,300}\]\([^()]{0,500}\)")  # "![alt](target)"
+# "[1.2.0]: https://…", ".. _target:", "<!-- a remark"
 _TARGET = re.compile(r"\[[^\[\]]+\]:\s|\.\. |<!--")
 # ":ref:`words <target>`", ":issue:`123`", "`words <https://…>`__"
 _ROLE = re.compile(r":([\w-]{1,30}):`([^`<>]{1,200}?)\s?(?:<[^<>`]{0,300}>)?`")
@@ -64,10 +66,10 @@ def outline(text: str) -> list[Outlined]:
 
 
 def plain(text: str) -> str:
-    """Return a line of prose without the targets of links and the marks of roles; code keeps its marks."""
+    """Return a line of prose without images, the targets of links and the marks of roles; code keeps its marks."""
     text = _ROLE.sub(_role, text)
     text = _RST_LINK.sub(r"\1", text)
-    text = _LINK.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _IMAGE.sub("", text))
     return " ".join(text.replace("``", "`").split())
 
 
