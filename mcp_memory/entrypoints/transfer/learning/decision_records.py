@@ -62,7 +62,7 @@ def decision_record(text: str) -> DecisionRecord | None:
     title = next((part.title for part in parts if part.level == 1), "")
     statuses = [
         *_stated(text, "status"),
-        *(told for part in parts if part.title.casefold() == "status" for told in part.told),
+        *(told for part in parts if part.title.casefold() == "status" for told in _texts(part)),
     ]
     holds = any(map(_HOLDS.search, statuses))
     decided = _section(parts, _DECIDED) or (_section(parts, _PROPOSED) if holds else "")
@@ -82,8 +82,15 @@ def _section(parts: Sequence[Outlined], heading: re.Pattern[str]) -> str:
     """Return the beginning of the first section of this heading, with what is headed inside it."""
     place = next((n for n, part in enumerate(parts) if heading.fullmatch(part.title)), len(parts))
     inside = takewhile(lambda part: part.level > parts[place].level, parts[place + 1 :])
-    told = (text for part in (*parts[place : place + 1], *inside) for text in part.told)
-    return "".join(f"{text} " if text.endswith((".", "!", "?", ":")) else f"{text}; " for text in told).strip(" ;")
+    said = ""
+    for told in (each for part in (*parts[place : place + 1], *inside) for each in part.told):
+        text, is_item = (told, False) if isinstance(told, str) else (told.text, True)
+        said += f"{text} " if text.endswith((".", "!", "?", ":")) or not is_item else f"{text}; "
+    return said.strip(" ;")
+
+
+def _texts(part: Outlined) -> list[str]:
+    return [*part.paragraphs, *(each.text for each in part.items)]
 
 
 def _day(text: str) -> float:

@@ -51,7 +51,7 @@ class Outlined:
     line: int
     paragraphs: list[str] = field(default_factory=list[str])
     items: list[ListItem] = field(default_factory=list[ListItem])
-    told: list[str] = field(default_factory=list[str])
+    told: list["str | ListItem"] = field(default_factory=list["str | ListItem"])
     """Paragraphs and items in their order."""
 
 
@@ -163,7 +163,7 @@ class _Reader:
         self._end_paragraph()
         if self._item:
             item, _, told = self._item
-            text = plain("; ".join(told))
-            self._parts[-1].items.append(item._replace(text=text))
-            self._parts[-1].told.append(text)
+            item = item._replace(text=plain("; ".join(told)))
+            self._parts[-1].items.append(item)
+            self._parts[-1].told.append(item)
             self._item = None
