@@ -84,7 +84,8 @@ class SqlTransaction(SqlErasures):
         for record_id in [each for each in self.made if each.startswith(RECORD)]:
             if made := self.get(record_id):
                 before: Details = {"status": "retired", "updated_at": made.updated_at}
-                self._add_version(record_id, self._next_change(), before, "")
+                # Of no session, as it takes back nothing that somebody said: nobody has to see it first.
+                self._add_version(record_id, self._next_change(), before, session_id="")
 
     def erased(self, scopes: Iterable[str]) -> ErasedMarks:
         asked = tuple(scopes)
@@ -345,18 +346,16 @@ class SqlTransaction(SqlErasures):
         if before:
             if "text" in before:
                 before["normal_hash"] = normal_hash(old.text)
-            self._add_version(record.id, change, before, reason)
+            self._add_version(record.id, change, before, reason=reason or self._reason)
             record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
             self._run("part_line", {"id": record.id})
         return record
 
-    def _add_version(self, record_id: str, change: int, before: Details, reason: str) -> None:
-        version = Version(
-            **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
-            before=before, undone=0,
-        )  # fmt: skip
+    def _add_version(self, record_id: str, change: int, before: Details, **told: str) -> None:
+        by = {**self._by, "reason": self._reason, **told}
+        version = Version(**by, change=change, write=self.number, at=self._clock(), before=before, undone=0)
         self._run("add_version", version_to_columns(record_id, version))
 
     def _depend(
