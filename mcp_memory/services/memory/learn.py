@@ -34,7 +34,7 @@ LeftOut = Literal["known", "forgotten", "refused"]
 class Proposal:
     """New records as they would be stored, in their order, and how many others were left out for which reason.
 
-    One that tells a document anew names in `supersedes` the record of its former text.
+    One that tells a changed document names in `supersedes` the record of its former text.
     """
 
     items: tuple[NewRecord, ...]

@@ -18,7 +18,7 @@ MOST_CHARACTERS: Final = 600
 """Characters of an entry; the rest is cut."""
 LEAST_WORDS: Final = 4
 RECENT_SECONDS: Final = 2 * 365 * 86_400.0
-"""What an earlier major version told within two years counts as well: some projects have a new one each year."""
+"""The time in which an earlier major version counts as well: some projects have a new one each year."""
 # "CHANGELOG.md", "docs/changes.rst", "HISTORY"
 _NAMED = re.compile(
     r"(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes)(?:\.(?:md|markdown|rst|txt))?", re.IGNORECASE
@@ -129,7 +129,7 @@ def shortened(text: str) -> str:
 
 
 class _Standing:
-    """The entries that nothing newer tells anew. Newer versions come first.
+    """The entries that nothing newer tells again. Newer versions come first.
 
     Another entry does on the same names, or with other numbers; so does an item of any section that begins with the
     same name, as one that takes the change back: "`/-/plugins.json` once again returns an array".
@@ -144,7 +144,7 @@ class _Standing:
 
     def add(self, entries: Iterable[ChangelogEntry]) -> None:
         """Add what a version tells."""
-        added = [entry for entry in entries if not self._is_told_anew(entry)]
+        added = [entry for entry in entries if not self._is_told_again(entry)]
         self.entries += added
         self._known.update(without_numbers(entry.text) for entry in added)
         self._named += [frozenset(_names(entry.text)) for entry in added]
@@ -155,7 +155,7 @@ class _Standing:
             self._subjects.add(names[0])
             self._mentioned.append(frozenset(names))
 
-    def _is_told_anew(self, entry: ChangelogEntry) -> bool:
+    def _is_told_again(self, entry: ChangelogEntry) -> bool:
         names = _names(entry.text)
         newer = self._mentioned if entry.sort == "deprecated" else self._named
         is_named = bool(names) and (names[0] in self._subjects or any(each.issuperset(names) for each in newer))

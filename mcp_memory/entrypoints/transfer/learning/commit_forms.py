@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcp_memory.entrypoints.transfer.learning.changelogs import LEAST_WORDS, shortened, without_numbers
-from mcp_memory.entrypoints.transfer.learning.git_repository import Commit
+from mcp_memory.entrypoints.transfer.learning.git_repository import GitCommit
 from mcp_memory.entrypoints.transfer.learning.outlines import plain
 
 PATTERNS: Final = (
@@ -46,9 +46,9 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldCommit:
-    """What a commit tells for good: `sort` is "revert" or "breaking change"."""
+    """A commit that tells something for good: `sort` is "revert" or "breaking change"."""
 
-    commit: Commit
+    commit: GitCommit
     sort: str
     text: str
     about: str
@@ -57,16 +57,16 @@ class ToldCommit:
 
 @dataclass(slots=True)
 class _TakenBack:
-    """What later commits took back: hashes, as far as they are given, and titles."""
+    """The commits that later ones took back: by hashes, as far as they are given, and by titles."""
 
     hashes: set[str]
     titles: set[str]
 
-    def has(self, commit: Commit) -> bool:
+    def has(self, commit: GitCommit) -> bool:
         return same_title(commit.subject) in self.titles or any(map(commit.hash.startswith, self.hashes))
 
 
-def told_by(commits: Iterable[Commit], unexplained: list[str]) -> list[ToldCommit]:
+def told_by(commits: Iterable[GitCommit], unexplained: list[str]) -> list[ToldCommit]:
     """Return what these commits tell, newest first as they are; `unexplained` gets reverts without a reason."""
     found: list[ToldCommit] = []
     later = _TakenBack(set(), set())
@@ -109,14 +109,14 @@ def same_title(subject: str) -> str:
     return _PULL.sub("", subject.strip()).casefold()
 
 
-def _note(commit: Commit, revert: re.Match[str], later: _TakenBack) -> None:
+def _note(commit: GitCommit, revert: re.Match[str], later: _TakenBack) -> None:
     given = _REVERTED.findall(commit.body)
     later.hashes.update(given)
     if not given:
         later.titles.add(same_title(revert["title"]))
 
 
-def _reason(commit: Commit, revert: re.Match[str]) -> str:
+def _reason(commit: GitCommit, revert: re.Match[str]) -> str:
     """Return the words for a revert: behind its title, or the paragraphs that are not form; "" without any."""
     body = _REVERTED.sub("\n\n", commit.body)
     paragraphs = (" ".join(_lines(each)) for each in re.split(r"\n\s*\n", body))
@@ -131,7 +131,7 @@ def _lines(paragraph: str) -> Iterator[str]:
             yield line.strip()
 
 
-def _breaking(commit: Commit, known: set[str]) -> Iterator[ToldCommit]:
+def _breaking(commit: GitCommit, known: set[str]) -> Iterator[ToldCommit]:
     """Yield the footers; one that differs from a newer one in numbers alone does not stand."""
     for match in _BREAKING.finditer(commit.body):
         first, *lines = match["text"].strip().split("\n")

@@ -39,7 +39,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class GitCommit:
     """A commit: its hash in 40 digits, its time in seconds since 1970, and its message without the trailing space."""
 
     hash: str
@@ -59,7 +59,7 @@ class CommittedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTimes:
-    """When a file was first and last committed, and the hash of the last one."""
+    """The times at which a file was first and last committed, and the hash of the last commit."""
 
     first: float
     last: float
@@ -86,7 +86,7 @@ class GitRepository:
         except InvalidRequest:
             raise InvalidRequest(f"The repository of {folder} has no commit yet; there is nothing to learn.") from None
 
-    def commits(self, patterns: Iterable[str], behind: str = "") -> Iterator[Commit]:
+    def commits(self, patterns: Iterable[str], behind: str = "") -> Iterator[GitCommit]:
         """Yield the commits of which a line of the message matches one of these patterns, newest first, no merges.
 
         The patterns are extended regular expressions of git's. Behind a tag are those that it does not contain.
@@ -97,7 +97,7 @@ class GitRepository:
             name, _, rest = part.partition("\n")
             at, _, message = rest.partition("\n")
             subject, _, body = message.strip().partition("\n")
-            yield Commit(hash=name, at=float(at), subject=subject.strip(), body=body.strip())
+            yield GitCommit(hash=name, at=float(at), subject=subject.strip(), body=body.strip())
 
     def subjects(self) -> Iterator[tuple[str, str]]:
         """Yield hash and subject of every commit but merges, newest first."""

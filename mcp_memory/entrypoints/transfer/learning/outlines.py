@@ -43,7 +43,7 @@ class ListItem(NamedTuple):
 class Outlined:
     """A heading with what stands below it until the next one: its level, 1 the highest, and its line, from 1.
 
-    What stands before the first heading has the level 0 and no title.
+    All before the first heading has the level 0 and no title.
     """
 
     level: int
