@@ -106,7 +106,7 @@ class GitRepository:
             name, _, subject = part.partition("\n")
             yield name, subject.strip()
 
-    def paths_of(self, commit: str) -> Collection[str]:
+    def paths_of(self, commit: str) -> frozenset[str]:
         """Return the files that a commit changed, by its hash."""
         asked = ("diff-tree", "--no-commit-id", "--no-renames", "--name-only", "--root", "-r", "-z", commit, "--")
         return frozenset(self._parts(*asked))

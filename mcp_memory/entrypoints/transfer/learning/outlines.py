@@ -41,7 +41,7 @@ class ListItem(NamedTuple):
 
 @dataclass(slots=True)
 class Outlined:
-    """A heading with what stands below it until the next one: its level, 1 the highest, and its line, from 1.
+    """A heading with the text below it until the next one: its level, 1 the highest, and its line, from 1.
 
     All before the first heading has the level 0 and no title.
     """
