@@ -29,14 +29,18 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 _UNRELEASED = re.compile(r"\W{0,3}(?:unreleased|next|upcoming|main|master)\b.{0,40}", re.IGNORECASE)
-_HEADINGS: Final[Mapping[str, str]] = {
+_SECTIONS: Final[Mapping[str, re.Pattern[str]]] = {
     # "⚠ BREAKING CHANGES", "JSON API: breaking changes", "Backwards-incompatible changes"
-    "breaking change": r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)",
-    "removed": r"(?:removed|removals?|removed features?|deprecations? (?:and|&) removals?)",
-    "deprecated": r"(?:deprecated|deprecations?|deprecated features?)",
-    "changed": r"(?:changed|behaviou?r changes|changes in behaviou?r)",
+    "breaking change": re.compile(
+        r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)\W{0,3}", re.IGNORECASE
+    ),
+    # "Removed", "Deprecations and Removals"
+    "removed": re.compile(
+        r"\W{0,3}(?:removed|removals?|removed features?|deprecations? (?:and|&) removals?)\W{0,3}", re.IGNORECASE
+    ),
+    "deprecated": re.compile(r"\W{0,3}(?:deprecated|deprecations?|deprecated features?)\W{0,3}", re.IGNORECASE),
+    "changed": re.compile(r"\W{0,3}(?:changed|behaviou?r changes|changes in behaviou?r)\W{0,3}", re.IGNORECASE),
 }
-_SECTIONS = {sort: re.compile(rf"\W{{0,3}}{heading}\W{{0,3}}", re.IGNORECASE) for sort, heading in _HEADINGS.items()}
 _ISO_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 # "28 November, 2024", "November 28, 2024"
