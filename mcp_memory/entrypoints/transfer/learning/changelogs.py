@@ -48,7 +48,7 @@ _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8}
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
 _NUMBER = re.compile(r"\d[\w.]*")
-_REFERENCES = re.compile(r"[\s.]*(?:\([^()]*#\d+[^()]*\)[\s.]*)*\Z")  # " (#2813)", ". (#12, #15)"
+_REFERENCES = re.compile(r"\([^()]{0,60}#\d{1,9}[^()]{0,60}\)")  # "(#2813)", "(Pull #12, #15)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ def _names(text: str) -> Sequence[str]:
 
 def without_numbers(text: str) -> str:
     """Return the words of a text that are the same in "Drop Python 3.7. (#12)" and "Drop Python 3.8"."""
-    return _NUMBER.sub("0", _REFERENCES.sub("", text.casefold()))
+    return _NUMBER.sub("0", _REFERENCES.sub("", text.casefold()).strip(" ."))
 
 
 def _day(title: str) -> float:

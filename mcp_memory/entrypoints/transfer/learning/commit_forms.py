@@ -27,15 +27,15 @@ _REVERTED = re.compile(
     r"This reverts commits? (?P<hash>[0-9a-f]{7,40})(?: \(\"[^\"]{0,200}\"\))?[.,;]?"
     r"(?:\s*reversing\s+changes made to [0-9a-f]{7,40}\.?)?"
 )
-_PULL = re.compile(r"(?: \(#\d+\))+$")
-# "Refs #1658", "Reverts #1912, fixes #2533", "Signed-off-by: …", "Change-Id: …", "(cherry picked from commit …)"
-_FORMAL = re.compile(
-    r"(?:(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related to|reopens?|issue|pr|bug)\b"
-    r":?\s*"
-    r"(?:[\w./-]*#\d+|https?://\S+|[\w./-]+@?[0-9a-f]{7,40})[\s,.;and&]*)+"
-    r"|[A-Z][A-Za-z]*(?:-[A-Za-z]+)+: .*|\(cherry picked from commit .*|Merge .*|Conflicts:.*|https?://\S+",
+_PULL = re.compile(r"(?: \(#\d{1,9}\)){1,9}$")
+# a word of "Refs #1658", "Reverts org/lib#1912, fixes #2533", "See https://…", "Reverts 98dcabcc"
+_OF_REFERENCES = re.compile(
+    r"(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related|to|and|issue|pr|bug)[:,.;]?"
+    r"|[\w./-]{0,100}#\d{1,9}[:,.;]?|https?://\S{1,1000}|[0-9a-f]{7,40}[,.;]?",
     re.IGNORECASE,
 )
+_TRAILER = re.compile(r"[A-Z][A-Za-z]{1,30}(?:-[A-Za-z]{1,30}){1,4}: ")  # "Signed-off-by: "
+_NO_PROSE: Final = ("\t", "    ", "* ", "#", ">", "(cherry picked from", "Merge ", "Conflicts:")
 _BREAKING = re.compile(r"^BREAKING[ -]CHANGE: (?P<text>(?:.+\n?)+)", re.MULTILINE)
 # a line behind the text of a footer: another footer, an item of a list, a rule
 _NEXT = re.compile(r"(?:[A-Z][A-Za-z]*(?:-[A-Za-z]+)*|BREAKING CHANGE)(?:: | #)|[*-] |-{3,}|\(#\d+\)$")
@@ -127,7 +127,8 @@ def _reason(commit: GitCommit, revert: re.Match[str]) -> str:
 
 def _lines(paragraph: str) -> Iterator[str]:
     for line in paragraph.split("\n"):
-        if line.strip() and not _FORMAL.fullmatch(line.strip()) and not line.startswith(("\t", "    ", "* ", "#", ">")):
+        is_formal = line.startswith(_NO_PROSE) or _TRAILER.match(line)
+        if not is_formal and not all(map(_OF_REFERENCES.fullmatch, line.split())):
             yield line.strip()
 
 

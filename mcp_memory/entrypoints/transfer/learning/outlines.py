@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 BOLD_LEVEL: Final = 90
 """The level of a line in bold that stands alone, below that of every heading."""
 # "## Removed", "### ⚠ BREAKING CHANGES ##"
-_MARKED = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*")
+_MARKED = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 # "**Deprecations**:", "__Removed__", "**Removed:**"
 _BOLD = re.compile(r"(?:\*\*|__)([^*_]{2,100}?):?(?:\*\*|__):?")
 # "-------------" below a title
@@ -121,7 +121,8 @@ class _Reader:
         """Return level and title of a line that is a heading."""
         said = line.strip()
         if marked := _MARKED.fullmatch(line.rstrip()):
-            return len(marked[1]), plain(marked[2])
+            title, _, closing = marked[2].rpartition(" ")
+            return len(marked[1]), plain(title if title and not closing.strip("#") else marked[2])
         rule = _RULE.fullmatch(following.rstrip())
         if rule and self._is_markdown and rule[1] not in _UNDERLINES:
             rule = None
