@@ -1,7 +1,8 @@
 """Finds in a changelog what broke, went or is going in the present major version, or in two years.
 
-By form alone: an entry of a section that is headed "Breaking changes", "Removed", "Deprecated" or "Changed" below the
-heading of a version. Of entries on the same names, and of those that differ in numbers alone, the newest counts.
+By form alone: an entry of a section that is headed "Breaking changes", "Removed" or "Deprecated" below the heading of
+a version, or "Changed" where a version may break something. Of entries on the same names, and of those that differ in
+numbers alone, the newest counts.
 """
 
 import re
@@ -47,6 +48,7 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4})\b")
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
+_LEADING = re.compile(r"\d+(?:\.\d+)*")  # "2.0" of "2.0b1"
 _NUMBER = re.compile(r"\d[\w.]*")
 _REFERENCES = re.compile(r"\([^()]{0,60}#\d{1,9}[^()]{0,60}\)")  # "(#2813)", "(Pull #12, #15)"
 
@@ -92,6 +94,15 @@ def _version(part: Outlined) -> str:
     return "unreleased" if _UNRELEASED.fullmatch(part.title) else ""
 
 
+def _may_break(version: str) -> bool:
+    """Return True for the first release of a major version, before 1.0 of a minor one: others should break nothing.
+
+    "2.0.0", "2.0b1", "0.24.0"; not "2.1.0", "0.24.1".
+    """
+    numbers = [int(number) for number in found[0].split(".")] if (found := _LEADING.match(version)) else [1, 1]
+    return not any(numbers[2:] if numbers[0] == 0 else numbers[1:])
+
+
 def major_of(version: str) -> str:
     """Return the part of a version before its first full stop."""
     return version.partition(".")[0]
@@ -105,7 +116,7 @@ def _of_version(parts: Sequence[Outlined], version: str, at: float) -> Iterator[
             section, level = sort, part.level
         elif part.level <= level:
             section = ""
-        if section:
+        if section and (section != "changed" or _may_break(version)):
             told = _told(part, is_section=bool(sort))
             yield from (
                 ChangelogEntry(sort=section, version=version, text=text, line=line, at=at)

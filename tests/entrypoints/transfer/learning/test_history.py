@@ -95,6 +95,10 @@ CHANGES = """# Changelog
 
 - `/plugins` returns a list again.
 
+### Changed
+
+- The page is drawn in another colour.
+
 ### Deprecated
 
 - The option `--fast` goes in version 3;
@@ -137,9 +141,9 @@ def test_a_changelog_tells_what_broke_went_or_goes_and_nothing_that_a_newer_entr
     found = changelog_entries(CHANGES)
     assert [(each.sort, each.version, each.text, each.line) for each in found] == [
         ("removed", "unreleased", "Python 3.9 is not supported any more. (#31)", 7),
-        ("deprecated", "2.1.0", "The option `--fast` goes in version 3; use `--mode fast`.", 17),
-        ("breaking change", "2.0.0", "**api:** the port is 8081 and no longer 8080; also in tests", 25),
-        ("changed", "2.0.0", "Give the token in a header. The query is not read for it.", 37),
+        ("deprecated", "2.1.0", "The option `--fast` goes in version 3; use `--mode fast`.", 21),
+        ("breaking change", "2.0.0", "**api:** the port is 8081 and no longer 8080; also in tests", 29),
+        ("changed", "2.0.0", "Give the token in a header. The query is not read for it.", 41),
     ]
     assert [each.at for each in found] == [0.0, 1_770_076_800.0, 1_767_225_600.0, 1_767_225_600.0]
     assert changelog_entries("# Notes\n\n## Removed\n\n- The module `old` went.\n") == []
