@@ -27,7 +27,10 @@ _REVERTED = re.compile(
     r"This reverts commits? (?P<hash>[0-9a-f]{7,40})(?: \(\"[^\"]{0,200}\"\))?[.,;]?"
     r"(?:\s*reversing\s+changes made to [0-9a-f]{7,40}\.?)?"
 )
-_PULL = re.compile(r"(?: \(#\d{1,9}\)){1,9}$")
+# "Add a cache (#12)", "Add a cache, closes #11"
+_NUMBERS_BEHIND = re.compile(
+    r"(?:[\s,;-]{1,3}(?:\(#\d{1,9}\)|(?:refs?|close[sd]?|fix(?:es|ed)?) #\d{1,9})){1,9}$", re.IGNORECASE
+)
 # a word of "Refs #1658", "Reverts org/lib#1912, fixes #2533", "See https://…", "Reverts 98dcabcc"
 _OF_REFERENCES = re.compile(
     r"(?:refs?|references|fix(?:es|ed)?|close[sd]?|resolve[sd]?|reverts?|see|related|to|and|issue|pr|bug)[:,.;]?"
@@ -81,7 +84,7 @@ def told_by(commits: Iterable[GitCommit], unexplained: list[str]) -> list[ToldCo
             _note(commit, revert, later)
         if revert and not revert["title"].startswith(('Revert "', "revert: ")):
             if why := _reason(commit, revert):
-                text = shortened(f'Reverted "{_PULL.sub("", revert["title"])}": {why}')
+                text = shortened(f'Reverted "{_NUMBERS_BEHIND.sub("", revert["title"])}": {why}')
                 found.append(ToldCommit(commit=commit, sort="revert", text=text, about=same_title(revert["title"])))
             else:
                 unexplained.append(commit.hash)
@@ -105,8 +108,8 @@ def not_landed_again(told: list[ToldCommit], subjects: Iterable[tuple[str, str]]
 
 
 def same_title(subject: str) -> str:
-    """Return a subject without the numbers of pull requests behind it."""
-    return _PULL.sub("", subject.strip()).casefold()
+    """Return a subject without the numbers of pull requests and issues behind it."""
+    return _NUMBERS_BEHIND.sub("", subject.strip()).casefold()
 
 
 def _note(commit: GitCommit, revert: re.Match[str], later: _TakenBack) -> None:
@@ -144,7 +147,7 @@ def _breaking(commit: GitCommit, known: set[str]) -> Iterator[ToldCommit]:
         text = plain(" ".join(told))
         masked = without_numbers(text)
         if len(text.split()) >= LEAST_WORDS and masked not in known:
-            subject = _TYPE.sub("", _PULL.sub("", commit.subject))
+            subject = _TYPE.sub("", _NUMBERS_BEHIND.sub("", commit.subject))
             beside = "" if subject.casefold() in text.casefold() else f" ({subject})"
             told_text = shortened(f"Breaking change: {text}{beside}")
             yield ToldCommit(commit=commit, sort="breaking change", text=told_text, about=text)

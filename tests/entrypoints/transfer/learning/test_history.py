@@ -55,7 +55,7 @@ def test_a_revert_that_was_taken_back_does_not_stand(made: MadeRepository, way: 
     if way == "revert":
         made.revert(revert, "It was the clock, and not the cache at all.")
     else:
-        made.commit('Reapply "Add a cache"' if way == "reapply" else "Add a cache (#14)", app_py="2")
+        made.commit('Reapply "Add a cache"' if way == "reapply" else "Add a cache, closes #9 (#14)", app_py="2")
     assert texts(made) == []
 
 
