@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.extract import Extractor
     from mcp_memory.services.memory.forget import Forget
+    from mcp_memory.services.memory.learn import Learn
     from mcp_memory.services.memory.maintain import Maintain
     from mcp_memory.services.memory.merge import Moving
     from mcp_memory.services.memory.prepare_record import RecordPreparer
@@ -476,6 +477,13 @@ class Wiring:
             clock=self._clock,
             reviews=self.reviews,
         )
+
+    @made_once
+    def learn(self) -> Learn:
+        """Proposes and stores what a history tells."""
+        from mcp_memory.services.memory.learn import Learn
+
+        return Learn(self.records, self._drafting, self._remember)
 
     @made_once
     def near(self) -> NearRecords:

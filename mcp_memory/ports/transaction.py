@@ -157,6 +157,10 @@ class RecordWriter(Protocol):
         """The same once it has replaced something; until then 0: the number may be the next write's."""
         ...
 
+    def let_undo_retire(self) -> None:
+        """Let an undo of this write retire the records that it made, as if they had been retired until now."""
+        ...
+
     def mark_undone(self, write: int) -> None:
         """Note that this write took that one back: the two are left out of an export. Its exclusions are no more."""
         ...

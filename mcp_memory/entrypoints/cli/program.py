@@ -20,6 +20,7 @@ from mcp_memory.entrypoints.cli.serve import demo, hook, serve, stop
 from mcp_memory.entrypoints.commands.access import tokens, trust
 from mcp_memory.entrypoints.commands.console import OneLineErrors, prepare_streams
 from mcp_memory.entrypoints.commands.corrections import edit, forget, pin, supersede
+from mcp_memory.entrypoints.commands.learn import learn
 from mcp_memory.entrypoints.commands.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.commands.options import with_options
 from mcp_memory.entrypoints.commands.overviews import contexts, graph, reads, sessions
@@ -43,6 +44,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[Callable[..., None] | typer.Typer, str]]
         "ui": (ui, "mcp-memory ui"),
     },
     "Change it": {
+        "learn": (learn, "mcp-memory learn --git ."),
         "add": (add, "mcp-memory add 'Deploys go out on Tuesdays.' --kind decision"),
         "edit": (edit, "mcp-memory edit r00001z --text 'Deploys go out on Mondays.'"),
         "supersede": (supersede, "mcp-memory supersede r00001z r000020"),

@@ -62,7 +62,7 @@ def undo(
     change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="The number that the change's answer told.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take back one change: a settled group, or a record that was revised, superseded or retired."""
+    """Take back one change: a settled group, a revision, a retirement, or all that one `learn` stored."""
     from mcp_memory.entrypoints.server.review_answers import show_undone
 
     undone = memory.undo(change, memory.caller())

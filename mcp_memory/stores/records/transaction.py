@@ -10,8 +10,8 @@ from typing import Any
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.graph import aliases_of
-from mcp_memory.domain.model.ids import make_id
-from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.records import Details, Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller, partition_of, scope_key
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
@@ -80,6 +80,13 @@ class SqlTransaction(SqlErasures):
         made = make_id(prefix, self._next_change())
         self.made[made] = None
         return made
+
+    def let_undo_retire(self) -> None:
+        for record_id in [each for each in self.made if each.startswith(RECORD)]:
+            if made := self.get(record_id):
+                before: Details = {"status": "retired", "updated_at": made.updated_at}
+                # Of no session, as it takes back nothing that somebody said: nobody has to see it first.
+                self._add_version(record_id, self._next_change(), before, session_id="")
 
     def erased(self, scopes: Iterable[str]) -> ErasedMarks:
         asked = tuple(scopes)
@@ -352,16 +359,17 @@ class SqlTransaction(SqlErasures):
         if before:
             if "text" in before:
                 before["normal_hash"] = normal_hash(old.text)
-            version = Version(
-                **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
-                before=before, undone=0,
-            )  # fmt: skip
-            self._run("add_version", version_to_columns(record.id, version))
+            self._add_version(record.id, change, before, reason=reason or self._reason)
             record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
             self._run("part_line", {"id": record.id})
         return record
+
+    def _add_version(self, record_id: str, change: int, before: Details, **told: str) -> None:
+        by = {**self._by, "reason": self._reason, **told}
+        version = Version(**by, change=change, write=self.number, at=self._clock(), before=before, undone=0)
+        self._run("add_version", version_to_columns(record_id, version))
 
     def _depend(
         self, record_id: str, ground_id: str, *, found: bool, changed: bool = False, vouched_before: int | None = None

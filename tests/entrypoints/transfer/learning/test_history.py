@@ -1,0 +1,310 @@
+"""What a git repository tells by its form alone: reverts, breaking changes, changelogs, decision records."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.transfer.learning import git_repository
+from mcp_memory.entrypoints.transfer.learning.changelogs import changelog_entries
+from mcp_memory.entrypoints.transfer.learning.decision_records import decision_record, is_decision_record
+from mcp_memory.entrypoints.transfer.learning.history import read_history
+from mcp_memory.errors import InvalidRequest
+from tests.made_repository import FIRST_DAY, MadeRepository
+
+WHY = "The cache grew without bounds on the small machines."
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> MadeRepository:
+    return MadeRepository(tmp_path / "made")
+
+
+def learned(made: MadeRepository, left_out: Counter[str] | None = None) -> list[NewRecord]:
+    return list(read_history(made.folder, left_out if left_out is not None else Counter()))
+
+
+def texts(made: MadeRepository) -> list[str]:
+    return [record.text for record in learned(made)]
+
+
+def test_a_revert_is_told_with_its_reason_and_its_commit(made: MadeRepository) -> None:
+    made.commit("Begin", app_py="1")
+    plain, told = made.commit("Add a cache (#12)", app_py="2"), made.commit("Keep answers", keep_py="1")
+    made.revert(told, f"Refs #3\n\n{WHY}\n\nSigned-off-by: Ann <ann@example.org>")
+    reverted = made.revert(plain)
+    why = made.git("log", "-1", "--skip=1", "--format=%H")
+    left_out = Counter[str]()
+    assert reverted
+    assert learned(made, left_out) == []  # Its only file is gone.
+    assert left_out == {"reverts that give no reason": 1, "reverts in files that are gone": 1}
+    made.commit("Keep again", keep_py="3")
+    [record] = learned(made)
+    assert record.text == f'Reverted "Keep answers": {WHY}'
+    assert (record.kind, record.tags, record.details) == ("decision", ("learned", "revert"), {"commit": why[:12]})
+    assert record.occurred_at == FIRST_DAY + 3 * 86_400
+
+
+@pytest.mark.parametrize("way", ["revert", "reapply", "again"])
+def test_a_revert_that_was_taken_back_does_not_stand(made: MadeRepository, way: str) -> None:
+    made.commit("Begin", app_py="1")
+    revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
+    assert texts(made) == [f'Reverted "Add a cache": {WHY}']
+    if way == "revert":
+        made.revert(revert, "It was the clock, and not the cache at all.")
+    else:
+        made.commit('Reapply "Add a cache"' if way == "reapply" else "Add a cache, closes #9 (#14)", app_py="2")
+    assert texts(made) == []
+
+
+def test_a_revert_of_a_revert_of_a_revert_stands(made: MadeRepository) -> None:
+    made.commit("Begin", app_py="1")
+    revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
+    made.revert(made.revert(revert, "It was the clock, and not the cache at all."))
+    assert texts(made) == [f'Reverted "Add a cache": {WHY}']
+
+
+def test_footers_tell_what_broke_since_the_former_major_version(made: MadeRepository) -> None:
+    made.commit("feat!: drop YAML\n\nBREAKING CHANGE: YAML files are not read any more")
+    made.git("tag", "v1.9.0")
+    footer = "BREAKING CHANGE: `read()` returns bytes\nfor every file\nReviewed-by: Bo <bo@example.org>"
+    made.commit(f"feat(api)!: return bytes (#7)\n\nIt was text.\n\n{footer}")
+    gone = made.commit("feat!: close early\n\nBREAKING CHANGE: files are closed at once", app_py="2")
+    made.git("tag", "v2.0.0")
+    made.revert(gone)
+    assert texts(made) == ["Breaking change: `read()` returns bytes for every file (return bytes)"]
+    made.commit(
+        "Tell it", CHANGELOG_md="# 2.0.0\n\n## Breaking changes\n\n- `read()` returns bytes for every file. (#7)\n"
+    )
+    assert texts(made) == ["Breaking change (version 2.0.0): `read()` returns bytes for every file. (#7)"]
+
+
+CHANGES = """# Changelog
+
+## [Unreleased]
+
+### Removed
+
+- Python 3.9 is not supported any more. (#31)
+
+## [2.1.0] - 2026-02-03
+
+### Fixed
+
+- `/plugins` returns a list again.
+
+### Changed
+
+- The page is drawn in another colour.
+
+### Deprecated
+
+- The option `--fast` goes in version 3;
+  use `--mode fast`.
+
+## v2.0.0 (1st January, 2026)
+
+### ⚠ BREAKING CHANGES
+
+* `/plugins` returns an object with a [list](https://example.org/list).
+* **api:** the port is 8081 and no longer 8080
+  * also in tests
+
+- Update the workflow of the tests
+
+**Removed**:
+
+- Python 3.8 is not supported any more.
+- Too short.
+
+### Changed
+
+#### Give the token in a header
+
+The query is not read for it.
+
+```
+- no item of a list
+```
+
+## 1.4.0 - 2020-01-01
+
+### Removed
+
+- The module `old` went with its four functions.
+"""
+
+
+def test_a_changelog_tells_what_broke_went_or_goes_and_nothing_that_a_newer_entry_tells() -> None:
+    found = changelog_entries(CHANGES)
+    assert [(each.sort, each.version, each.text, each.line) for each in found] == [
+        ("removed", "unreleased", "Python 3.9 is not supported any more. (#31)", 7),
+        ("deprecated", "2.1.0", "The option `--fast` goes in version 3; use `--mode fast`.", 21),
+        ("breaking change", "2.0.0", "**api:** the port is 8081 and no longer 8080; also in tests", 29),
+        ("changed", "2.0.0", "Give the token in a header. The query is not read for it.", 41),
+    ]
+    assert [each.at for each in found] == [0.0, 1_770_076_800.0, 1_767_225_600.0, 1_767_225_600.0]
+    assert changelog_entries("# Notes\n\n## Removed\n\n- The module `old` went.\n") == []
+
+
+RST = """\
+Changelog
+=========
+
+1.1 (2026-03-04)
+----------------
+
+Breaking changes
+~~~~~~~~~~~~~~~~
+
+- :ref:`Hooks <hooks>` get the ``request`` as a keyword. (:issue:`12`)
+
+Other
+~~~~~
+
+- A page about the grammar of queries.
+"""
+
+
+def test_a_changelog_may_be_restructured_text() -> None:
+    assert [each.text for each in changelog_entries(RST)] == ["Hooks get the `request` as a keyword. (#12)"]
+
+
+ADR = """# 4. Use SQLite
+
+Date: 2026-01-05
+
+## Status
+
+{status}
+
+## Context
+
+A server is one thing more to run.
+
+## Decision
+
+We keep all in one file:
+
+- no server
+- one copy
+
+## Consequences
+
+One writer at a time.
+"""
+
+
+def test_a_decision_record_tells_what_was_decided_and_whether_it_holds(made: MadeRepository) -> None:
+    path = "docs/adr/0004-use-sqlite.md"
+    made.commit(
+        "Decide",
+        docs__adr__template_md="# Template",
+        **{"docs__adr__0004-use-sqlite_md": ADR.format(status="Accepted")},
+    )
+    [record] = learned(made)
+    commit = made.git("rev-parse", "HEAD")[:12]
+    assert record.text == "Use SQLite: We keep all in one file: no server; one copy"
+    assert (record.details, record.valid_until) == ({"document": path, "commit": commit}, None)
+    assert record.occurred_at == FIRST_DAY + 4 * 86_400
+    made.write(path, ADR.format(status="Accepted\n\nSuperseded by [7. Use Postgres](0007.md). See there."))
+    made.commit("Decide anew")
+    [record] = learned(made)
+    assert record.text.startswith("No longer holds (Superseded by 7). Use SQLite: ")
+    assert record.valid_until == FIRST_DAY + 86_400
+    made.write(path, ADR.format(status="Proposed"))
+    made.commit("Think again")
+    left_out = Counter[str]()
+    assert learned(made, left_out) == []
+    assert left_out["decision records without a decision that was taken"] == 1
+
+
+CHOSEN = 'Chosen option: "Redis"'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"---\nstatus: accepted\n---\n# Cache\n\n## Decision Outcome\n\n{CHOSEN}, because\n\n* it is there\n",
+         f"{CHOSEN}, because it is there"),
+        ("# Scraping\n\n* Status: accepted\n\n## Proposal\n\n- We scrape no page.\n", "We scrape no page."),
+        ("# Scraping\n\n## Proposal\n\n- We scrape no page.\n", None),
+        ("# Scraping\n\n* Status: rejected\n\n## Decision\n\nWe scrape each page.\n", None),
+        ("# Scraping\n\nDate: 2026-02-31\n\n## Decision\n\n### Pages\n\n> We scrape no page.\n", "We scrape no page."),
+        ("No heading.\n\n## Decision\n\nWe scrape no page.\n", None),
+    ],
+)  # fmt: skip
+def test_only_a_decision_that_was_taken_counts(text: str, told: str | None) -> None:
+    found = decision_record(text)
+    assert (found and found.decided) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("docs/adr/0004-use-sqlite.md", True),
+        ("packages/core/docs/adr/20201002-explicit.md", True),
+        ("architecture/decisions/adr-12.queue.md", True),
+        ("docs/adr/README.md", False),
+        ("docs/0004-use-sqlite.md", False),
+        ("integration-tests/docs/adr/0001-first.md", False),
+    ],
+)
+def test_decision_records_are_known_by_folder_and_name(path: str, is_one: bool) -> None:
+    assert is_decision_record(path) == is_one
+
+
+def test_what_git_cannot_read_is_said_with_the_next_step(
+    tmp_path: Path, made: MadeRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, says in (
+        (tmp_path / "none", "There is no folder"),
+        (tmp_path, "is in no git repository; name one with --git"),
+        (made.folder, "has no commit yet"),
+    ):
+        with pytest.raises(InvalidRequest, match=says):
+            list(read_history(folder, Counter()))
+    made.commit("Begin", app_py="1")
+    (made.folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n[", "utf-8")
+    (made.folder / ".git" / "config").write_text("[core\n", "utf-8")
+    with pytest.raises(InvalidRequest, match="git cannot read the repository"):
+        list(read_history(made.folder, Counter()))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidRequest, match="git is not installed"):
+        list(read_history(made.folder, Counter()))
+
+
+def test_a_repositorys_settings_run_nothing(made: MadeRepository, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n", "utf-8")
+    program.chmod(0o700)
+    made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
+    for name, value in (
+        ("log.showSignature", "true"), ("gpg.program", str(program)), ("core.fsmonitor", str(program)),
+        ("core.pager", str(program)), ("pager.log", "true"), ("diff.external", str(program)),
+    ):  # fmt: skip
+        made.git("config", name, value)
+    assert len(learned(made)) == 4
+    assert not ran.exists()
+
+
+def test_another_repository_that_a_hook_names_is_not_read(
+    made: MadeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
+    other = MadeRepository(tmp_path / "other")
+    other.commit("Begin")
+    monkeypatch.setenv("GIT_DIR", os.fspath(other.folder / ".git"))
+    assert len(learned(made)) == 4
+
+
+def test_a_long_message_and_a_large_file_are_not_held(made: MadeRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_repository, "MAX_MESSAGE_BYTES", 2_000)
+    monkeypatch.setattr(git_repository, "MAX_DOCUMENT_BYTES", 100)
+    made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
+    made.commit(f"feat!: y\n\nBREAKING CHANGE: no file is left open\n\n{'word ' * 900}")
+    made.commit("feat!: z\n\nBREAKING CHANGE: no socket is left open")
+    assert texts(made) == ["Breaking change: no socket is left open (z)", "Breaking change: no file is left open (y)"]
