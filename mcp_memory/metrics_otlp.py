@@ -92,7 +92,9 @@ def _metrics(families: Iterable[Family], now: int) -> Iterator[Metric]:
         if family.type == "histogram":
             data = Histogram([*_histograms(counted, begun, now)], AggregationTemporality.CUMULATIVE)
         else:
-            points = [NumberDataPoint(each.labels, begun.get(_key(each.labels)), now, each.value) for each in counted]
+            points = [
+                NumberDataPoint(each.labels, begun.get(_key(each.labels), 0), now, each.value) for each in counted
+            ]
             is_sum = family.type == "counter"
             data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if is_sum else Gauge(points)
         yield Metric(family.name, family.documentation, family.unit, data)
