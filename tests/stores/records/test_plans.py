@@ -211,7 +211,7 @@ def test_the_hundredth_run_is_planned_as_the_first() -> None:
             parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/{namespace}", "user")))
             counted = sql_files.postgres_statement("count_kinds", tuple(parts.items()))
             row = connection.raw.execute(
-                f"EXPLAIN (FORMAT JSON) {counted}".encode(), parameters, binary=True
+                f"EXPLAIN (FORMAT JSON) {counted}".encode(), with_lists(counted, parameters), binary=True
             ).fetchone()
             assert row is not None
             return row[0]
