@@ -71,7 +71,7 @@ class TieFinder:
         if foreseen and not any(held(key, ids) for key, ids in foreseen.holders.items()):
             path = foreseen.path
         else:
-            looked_up = foreseen.looked_up if foreseen else {}
+            looked_up = foreseen.looked_up if foreseen else dict[str, Sequence[str]]()
             path = self._path(query, where, background, held, {}, looked_up)
         if not path:
             return None
