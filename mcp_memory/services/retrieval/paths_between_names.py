@@ -36,10 +36,14 @@ class Tie:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeseenPath:
-    """A path by what is in memory, and by name the records whose texts may have it, too, and so lead to another one."""
+    """A path by what is in memory, and by name the records whose texts may have it, too, and so lead to another one.
+
+    `looked_up` has all records with the words of a name, also those that the graph knows of.
+    """
 
     path: Sequence[GraphNode]
     holders: Mapping[str, Collection[str]]
+    looked_up: Mapping[str, Sequence[str]]
 
 
 class TieFinder:
@@ -67,7 +71,8 @@ class TieFinder:
         if foreseen and not any(held(key, ids) for key, ids in foreseen.holders.items()):
             path = foreseen.path
         else:
-            path = self._path(query, where, background, held)
+            looked_up = foreseen.looked_up if foreseen else dict[str, Sequence[str]]()
+            path = self._path(query, where, background, held, {}, looked_up)
         if not path:
             return None
         through = [key for kind, key in path if kind == "record"]
@@ -87,20 +92,30 @@ class TieFinder:
             holders.setdefault(key, set()).update(record_ids)
             return ()
 
-        return ForeseenPath(path=self._path(query, where, background, noted), holders=holders)
+        looked_up: dict[str, Sequence[str]] = {}
+        path = self._path(query, where, background, noted, looked_up, {})
+        return ForeseenPath(path=path, holders=holders, looked_up=looked_up)
 
-    def _path(self, query: Query, where: RecordFilter, background: Background, held: Held) -> Sequence[GraphNode]:
-        known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
-        if len(known) < 2:
+    def _path(
+        self,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        held: Held,
+        asked: dict[str, Sequence[str]],
+        known: Mapping[str, Sequence[str]],
+    ) -> Sequence[GraphNode]:
+        """Search for the path; `asked` gets the records with the words of each name, as far as they are not `known`."""
+        mentioned = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
+        if len(mentioned) < 2:
             return ()
         written = {entity_key(each.name) for each in found_entities(query.text)}
-        named = [key for key, weight in known.items() if key in written or is_name(key, weight, background)]
+        named = [key for key, weight in mentioned.items() if key in written or is_name(key, weight, background)]
         kinds = (where.kinds or LASTING_KINDS) & LASTING_KINDS
         if len(named) < 2 or not kinds:
             return ()
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
-        asked: dict[str, Sequence[str]] = {}
-        holders = partial(self._holders, where.scopes, passing, asked, held)
+        holders = partial(self._holders, where.scopes, passing, asked, known, held)
         return self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
 
     def _holders(
@@ -108,13 +123,15 @@ class TieFinder:
         scopes: Sequence[str],
         passing: RecordSet,
         asked: dict[str, Sequence[str]],
+        known: Mapping[str, Sequence[str]],
         held: Held,
         key: str,
         near: Collection[GraphNode],
     ) -> Collection[str]:
         """Return the records, beside the near ones, whose texts have a name; of the first names of a question alone."""
         if key not in asked and len(asked) < LOOKED_UP:
-            asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing)
+            found = known.get(key)
+            asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing) if found is None else found
         others = [each for each in asked.get(key, ()) if ("record", each) not in near]
         return held(key, others) if others else ()
 

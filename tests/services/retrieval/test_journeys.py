@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ TIED = "How is Acme Foods tied to the outage INC-7?"
 
 
 @contextmanager
-def journeys(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def journeys(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     """Note what asks for each journey to the database, inside."""
     made, wait = list[str](), psycopg.Connection.wait
 

@@ -232,7 +232,7 @@ def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connec
     assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE, role) == []
 
 
-def searches(namespace: str, first: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def searches(namespace: str, first: int) -> Iterator[tuple[str, str, Parameters]]:
     """Each statement that looks for something in scopes, as it is run for this one."""
     for name, sql, parameters in statements(values(namespace, first)):
         if parameters.keys() & {"scope", "scopes"} and re.match(r"(?i)\s*(SELECT|WITH)", sql):
