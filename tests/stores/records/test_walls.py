@@ -20,6 +20,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.walls import beyond, within
 from mcp_memory.stores.records import sql_files, where_clause
+from mcp_memory.stores.records.postgres_journeys import given
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, walled_tables
 from mcp_memory.stores.records.where_clause import where_clauses
@@ -38,7 +39,7 @@ WITHOUT_WALLS = frozenset(
 )
 """Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 CONDITION = re.compile(
-    r"\b(?:\w+\.)?scope (= ANY \(json_texts\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
+    r"\b(?:\w+\.)?scope (= ANY \(%\(list_scopes\)s::text\[\]\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
 )
 """What a statement asks of scopes."""
 WORDS = {ANN: "oak", ZOE: "zebra"}
@@ -223,7 +224,7 @@ def test_statements_go_by_their_indexes_within_walls(walled: dict[str, str]) -> 
             connection.execute(STAND, ("none", json.dumps(where.scopes)))
             order = (("order", "r.importance DESC, r.occurred_at DESC, r.row DESC"), ("index", ""))
             sql = sql_files.postgres_statement(name, (*parts.items(), *order))
-            plan = connection.execute(f"EXPLAIN {sql}".encode(), asked).fetchall()
+            plan = connection.execute(f"EXPLAIN {sql}".encode(), given(sql, asked)).fetchall()
             plans[name] = "\n".join(row[0] for row in plan)
             connection.rollback()
     scanned = [f"{name}\n{plan}" for name, plan in plans.items() if re.search(r"Seq Scan on (records|versions)", plan)]
