@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.records import sql_files, where_clause
 
 CONDITION = re.compile(
-    r"\b(?:\w+\.)?scope (= ANY \(json_texts\(%\(scopes\)s\)\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
+    r"\b(?:\w+\.)?scope (= ANY \(%\(list_scopes\)s::text\[\]\)|= json_extract\(%\(scopes\)s, '\$\[0\]'\))"
 )
 """What a statement asks of scopes."""
 

@@ -232,10 +232,11 @@ def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connec
     assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE, role) == []
 
 
-def searches(namespace: str, first: int) -> Iterator[tuple[str, str, Parameters]]:
+def searches(namespace: str, first: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Each statement that looks for something in scopes, as it is run for this one."""
     for name, sql, parameters in statements(values(namespace, first)):
-        if parameters.keys() & {"scope", "scopes"} and re.match(r"(?i)\s*(SELECT|WITH)", sql):
+        assert isinstance(parameters, Mapping)  # Each is named above.
+        if re.match(r"(?i)\s*(SELECT|WITH)", sql) and {"scope", "scopes", "list_scopes"} & parameters.keys():
             yield name, sql, parameters
 
 
