@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from itertools import count
 
 import numpy as np
 import pytest
@@ -21,10 +21,10 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import UsualCosine, VectorStore
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
+from mcp_memory.stores.vectors.pgvector import PgvectorStore
 from mcp_memory.stores.vectors.scope_matrix import BLOCK
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 from tests.reloaded import ReloadingFollower
@@ -56,7 +56,7 @@ def index_process() -> Iterator[SharedProcess]:
     process.process.close()
 
 
-@pytest.fixture(params=["exact", "reloaded", "embedded", "server"])
+@pytest.fixture(params=["exact", "reloaded", "embedded", "server", "pgvector"])
 def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterator[Make]:
     """Opens a store over a truth, and closes it."""
     url = request.getfixturevalue("chroma_url") if request.param == "server" else ""
@@ -67,6 +67,10 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         exact = ExactVectorStore(follower, embedder, mismatch)
         if request.param in ("exact", "reloaded"):
             yield exact
+            return
+        if request.param == "pgvector":
+            with closing(by_pgvector(records, embedder)) as store:
+                yield store
             return
         with tempfile.TemporaryDirectory() as folder:
             place = IndexPlace(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
@@ -81,9 +85,16 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         yield opened
 
 
+def by_pgvector(records: RecordStore, embedder: str) -> PgvectorStore:
+    """A store that has pgvector name candidates from the first record, and few of them."""
+    from tests.postgres import pgvector_over
+
+    return pgvector_over(records, embedder, mismatch)
+
+
 def settle(store: VectorStore, scopes: Collection[str] = ()) -> None:
     """Wait until the index behind it, where there is one, holds everything."""
-    if isinstance(store, ChromaVectorStore):
+    if isinstance(store, ChromaVectorStore | PgvectorStore):
         assert store.settle(PATIENCE_SECONDS), store.state()
         assert store.check() == {}
 
@@ -120,6 +131,7 @@ def assert_best(found: Mapping[str, float], wanted: Mapping[str, float], limit: 
 
 
 Step = tuple[str, int, int, int]
+_examples = count()
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["insert", "insert", "insert", "update", "erase", "retire", "restore", "move", "search"]),
@@ -164,34 +176,38 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
 )
 @given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
 def test_search_finds_what_the_truth_holds_after_any_history(
-    make: Make, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
+    open_store: Callable[..., RecordStore],
+    make: Make,
+    steps: Sequence[Step],
+    limit: int,
+    seed: int,
+    data: st.DataObject,
 ) -> None:
     """S1.2, S4.1: whatever was stored, changed, moved, retired or erased, by whomever, the best of it are found."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth = SqliteRecordStore(Path(folder), EMBEDDER)
-        other = SqliteRecordStore(Path(folder), EMBEDDER)
-        with make(truth, EMBEDDER) as searched:
-            stored: Stored = {}
-            query = unit(10_000 + seed)
-            for step in steps:
-                if step[0] == "search":
-                    found = searched.search(query[0], SCOPES, limit)
-                    assert_best(found, expected(stored, query, SCOPES, None, ()), limit)
-                else:
-                    apply(other, BLANK, stored, step)
-            known = sorted(stored)
-            scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
-            only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
-            exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
-            for settled in (False, True):
-                if settled:
-                    settle(searched)
-                found = searched.search(query[0], scopes, limit, None if only is None else RecordSet.of(only), exclude)
-                assert_best(found, expected(stored, query, scopes, only, exclude), limit)
-            near = searched.similarities(query[0], scopes, known)
-            assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
-        truth.close()
-        other.close()
+    folder = f"example {next(_examples)}"
+    truth, other = open_store(folder=folder), open_store(folder=folder)
+    with make(truth, EMBEDDER) as searched:
+        stored: Stored = {}
+        query = unit(10_000 + seed)
+        for step in steps:
+            if step[0] == "search":
+                found = searched.search(query[0], SCOPES, limit)
+                assert_best(found, expected(stored, query, SCOPES, None, ()), limit)
+            else:
+                apply(other, BLANK, stored, step)
+        known = sorted(stored)
+        scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
+        only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
+        exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
+        for settled in (False, True):
+            if settled:
+                settle(searched)
+            found = searched.search(query[0], scopes, limit, None if only is None else RecordSet.of(only), exclude)
+            assert_best(found, expected(stored, query, scopes, only, exclude), limit)
+        near = searched.similarities(query[0], scopes, known)
+        assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
+    truth.close()
+    other.close()
 
 
 BLANK = Record(

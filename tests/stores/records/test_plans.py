@@ -17,15 +17,18 @@ import pytest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.pushed_vectors import DEEP
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
-from tests.postgres import new_database
+from tests.postgres import has_pgvector, new_database, require_pgvector, walled_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 
 LARGE, SMALL, SCOPES = 1_500, 20, 275
 """Records of the one large scope, of each small one, and how many small ones there are."""
 ALL = LARGE + SMALL * SCOPES
+DIMENSIONS = 100
 MOST_OF_SMALL, MOST_OF_LARGE = 10 * SMALL, 3 * LARGE
 """Rows that a part of a plan may read for a scope. A scope's rows may be in a dozen tables, but not all of a table."""
 OF_ALL: Mapping[str, str] = {
@@ -50,6 +53,8 @@ OF_ALL: Mapping[str, str] = {
     "an import has filled the empty memory": "fill_partitions",
     "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
     "one short row for each partition": "progress touch_all_partitions list_quotas",
+    "`doctor` compares what is pushed, and drops it": "compare_pushed drop_pushed_scopes drop_all_pushed",
+    "a record has several rows among what is pushed": "count_pushed drop_pushed_vectors",
     "few groups wait for a review": "waiting_reviews settled_reviews",
 }
 """Statements that read more than a scope, by the reason."""
@@ -61,12 +66,16 @@ VALUES_OF_COLUMNS = {
     "vouched": "write",
 }
 """The parameter that stands for a column where a statement numbers its parameters."""
+_TYPED = ("nearest_pushed", "compare_pushed")
+"""Statements with a type of pgvector's."""
 _FOLLOWS = re.compile(r"\{(changed|of_changed|of_scopes)\}")  # What an index follows: the memory, or a partition.
 _MARK = re.compile(r"%(\(\w+\))?s")
 _OLD = re.compile(r"\b(id|entity|source|target|namespace) = %\((?:old|new)\)s")
 _OF_OLD = {"namespace": "namespace"}
 _OWN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "fill_partitions": lambda _: {"last_write": "w"},
+    "nearest_pushed": lambda _: {"vector": str([0.1] * DIMENSIONS)},
+    "push_more": lambda given: {"after": given["row"]},
     "keep_shown_texts": lambda given: {"revision": given["change"], "shown": '[["r1", "d1"]]'},
     "prune_shown_contexts": lambda _: {"until": 0.0},
     "prune_shown_texts": lambda _: {"until": 0.0},
@@ -110,7 +119,29 @@ def database() -> str:
         sql = sql.replace(f":{name}", str(value))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql.encode())
+    if has_pgvector():
+        push(url)
     return url
+
+
+def push(url: str) -> None:
+    """Push a small scope, and so many vectors of the large one that an index pays."""
+    with closing(PostgresRecordStore(url, "model")) as records:
+        records.pushed_vectors().fill(f"shared/small{SCOPES // 2}", "model", lambda: False)
+    made = f"(SELECT array_agg(random() - 0.5) FROM generate_series(1, {DIMENSIONS} + 0 * r.row + 0 * place))"
+    with psycopg.connect(url, autocommit=True) as connection:
+        index = connection.execute("SELECT pg_get_indexdef('pushed_vectors_near'::regclass)").fetchone()
+        assert index is not None
+        connection.execute("DROP INDEX pushed_vectors_near")
+        # A page holds as few as it would of 1,500 dimensions, whose index would take long to make.
+        connection.execute("ALTER TABLE pushed_vectors SET (fillfactor = 10)")
+        connection.execute("INSERT INTO pushed_scopes VALUES ('shared/large', 'model', TRUE)")
+        connection.execute(
+            f"INSERT INTO pushed_vectors (row, place, scope, vector) SELECT r.row, place, r.scope, {made}"
+            " FROM records AS r, generate_series(1, 2) AS place WHERE r.scope = 'shared/large'".encode()
+        )
+        connection.execute(index[0])
+        connection.execute("VACUUM ANALYZE pushed_vectors")
 
 
 @pytest.fixture
@@ -131,6 +162,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     for name, parted in ((name, each) for name in sql_files.names() for each in (_CHANGED_SINCE, _OF_PARTITION)):
         plain, every = sql_files.postgres_statement(name), {**(of_one if name == "list_ids" else parts), **parted}
         if parted is _OF_PARTITION and (name == "index_erasures" or not _FOLLOWS.search(plain)):
+            continue
+        if name in _TYPED and not has_pgvector():
             continue
         # An index begins with all of a partition; of a fifth of the memory it may read all.
         since = {"since": 0} if parted is _OF_PARTITION and not is_large else {}
@@ -218,3 +251,31 @@ def test_the_hundredth_run_is_planned_as_the_first() -> None:
         assert (plan("small1"), plan("large")) == first
         assert first[0] != first[1]
         assert connection.raw.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+
+
+@pytest.mark.parametrize("has_walls", [False, True])
+def test_candidates_come_by_the_rows_of_a_small_scope_and_by_the_index_of_a_large_one(*, has_walls: bool) -> None:
+    """M1.4: one index for all; a policy hides the scope from the planner, and the statement names it."""
+    require_pgvector()
+    with psycopg.connect(database(), prepare_threshold=None) as connection:
+        if has_walls:
+            walled_database()  # Its roles are the cluster's.
+            connection.execute("ALTER TABLE pushed_vectors ENABLE ROW LEVEL SECURITY")
+            connection.execute("ALTER TABLE records ENABLE ROW LEVEL SECURITY")
+            connection.execute("GRANT SELECT ON pushed_vectors, pushed_scopes, records TO memory_serve")
+        indexes: dict[str, set[str]] = {}
+        for namespace in ("large", f"small{SCOPES // 2}"):
+            given = values(namespace, 1)
+            if has_walls:
+                connection.execute("SET LOCAL ROLE memory_serve")
+                connection.execute("SELECT set_config('mcp_memory.scopes', %s, TRUE)", (given["scopes"],))
+            connection.execute(DEEP)
+            asked = {**given, "vector": str([0.1] * DIMENSIONS)}
+            row = connection.execute(
+                f"EXPLAIN (FORMAT JSON) {sql_files.postgres_statement('nearest_pushed')}".encode(), asked, binary=True
+            ).fetchone()
+            assert row is not None
+            indexes[namespace] = {*re.findall(r"pushed_vectors_\w+", json.dumps(row[0]))}
+            connection.execute("RESET ROLE")
+        connection.rollback()
+    assert [*indexes.values()] == [{"pushed_vectors_near"}, {"pushed_vectors_by_scope"}]

@@ -10,7 +10,12 @@ from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 MOST_PENDING = 2_000
 """The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
-_NAMES: Mapping[Mode, str] = {"embedded": "Chroma", "http": "Chroma on its server", "cloud": "Chroma Cloud"}
+_NAMES: Mapping[Mode, str] = {
+    "embedded": "Chroma",
+    "http": "Chroma on its server",
+    "cloud": "Chroma Cloud",
+    "pgvector": "pgvector",
+}
 Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
 """The index's stage: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
 
