@@ -60,6 +60,7 @@ SignatureAlgorithm: TypeAlias = Literal[
 """Signatures by a private key. With a shared secret a server that checks tokens could also make them."""
 _OF_OURS = ("minilm", "e5", "minilm+e5")
 _SEMANTIC_STORES = ("auto", "chroma", "exact", "cloud")
+_SIZED_STORE = re.compile(r"\d{1,9}|pgvector(:\d{1,9})?", re.ASCII)  # e.g. "50000", "pgvector", "pgvector:50000"
 _REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")
 """Former settings: `semantic_store` says what they said."""
 
@@ -103,10 +104,10 @@ def _check_semantic_store(value: object) -> str:
     text = str(value).strip()
     url = urlsplit(text)
     is_server = url.scheme in ("http", "https") and url.hostname and not url.username and not url.path.strip("/")
-    if text not in _SEMANTIC_STORES and not re.fullmatch(r"\d{1,9}", text, re.ASCII) and not is_server:
+    if text not in _SEMANTIC_STORES and not _SIZED_STORE.fullmatch(text) and not is_server:
         raise ValueError(
-            "must be auto, chroma, exact, cloud, the number of vectors from which Chroma answers, or a Chroma server's"
-            " http:// or https://, host and port (credentials go into MCP_MEMORY_CHROMA_HEADERS)"
+            "must be auto, chroma, exact, cloud, the number of vectors from which Chroma answers, a Chroma server's"
+            " http:// or https://, host and port (credentials go into MCP_MEMORY_CHROMA_HEADERS), or pgvector"
         )
     return text
 
@@ -297,7 +298,8 @@ class Settings(BaseSettings):
     """The most tokens in one request to the model; longer spans are summarised in parts."""
     semantic_store: Annotated[str, BeforeValidator(_check_semantic_store)] = "auto"
     """The store that searches by meaning (docs/semantic-store.md): `auto`, Chroma from 20,000 vectors of a scope; a
-    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; or `cloud`."""
+    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; `cloud`; or
+    `pgvector`, which goes with `database_url`."""
     chroma_tenant: _Name | None = None
     """The tenant on a Chroma server, or in the cloud."""
     chroma_database: _Name | None = None
@@ -401,6 +403,13 @@ class Settings(BaseSettings):
         if embedder not in (*_OF_OURS, None) and model is None:
             raise ValueError(f"embedder {embedder} needs the name of a model")
         return model
+
+    @field_validator("semantic_store")
+    @classmethod
+    def _check_pgvector(cls, store: str, info: ValidationInfo) -> str:
+        if store.startswith("pgvector") and info.data.get("database_url") is None:
+            raise ValueError("pgvector needs a memory in PostgreSQL; set MCP_MEMORY_DATABASE_URL too")
+        return store
 
     @field_validator("summarizer_model")
     @classmethod
@@ -546,7 +555,8 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
 
 def _asks_others(settings: Settings) -> bool:
     """True where the memory uses a library that reads keys and proxies from the environment by itself."""
-    is_near = settings.semantic_store in ("auto", "chroma", "exact") or settings.semantic_store.isdecimal()
+    store = settings.semantic_store
+    is_near = store in ("auto", "chroma", "exact") or _SIZED_STORE.fullmatch(store) is not None
     return settings.embedder not in _OF_OURS or not is_near
 
 

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from mcp_memory.stores.vectors.chroma.location import IndexPlace
     from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
+    from mcp_memory.stores.vectors.pgvector import PgvectorStore
 
 SOURCE_THREADS = 4
 INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "chroma", "windows", "files"
@@ -177,8 +178,10 @@ class Wiring:
         return BitmapFilterIndex(self.follower)
 
     @made_once
-    def index(self) -> ChromaVectorStore:
+    def index(self) -> ChromaVectorStore | PgvectorStore:
         """Vector search, and the index behind it, which `warm` starts."""
+        if (store := self._by_pgvector(self.follower)) is not None:
+            return store
         from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
         leases = self.records.leases()
@@ -186,10 +189,12 @@ class Wiring:
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored index; starts none."""
+        follower = self._new_follower()  # Its own: it looks at the index, holds no request.
+        if (store := self._by_pgvector(follower)) is not None:
+            return store
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
-        exact = self._exact(self._new_follower())  # Its own follower: it looks at the index, holds no request.
-        return ChromaExaminer(self.records, exact, self._place())
+        return ChromaExaminer(self.records, self._exact(follower), self._place())
 
     @made_once
     def tokens(self) -> AccessTokens:
@@ -681,6 +686,16 @@ class Wiring:
         from mcp_memory.stores.vectors.exact import ExactVectorStore
 
         return ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
+
+    def _by_pgvector(self, follower: Follower) -> PgvectorStore | None:
+        """Return vector search with pgvector's help, where the settings and the database have it."""
+        place, candidates = self._place(), self.records.pushed_vectors()
+        if place.mode != "pgvector" or candidates is None:
+            return None
+        from mcp_memory.stores.records.transaction import embedder_mismatch
+        from mcp_memory.stores.vectors.pgvector import PgvectorStore
+
+        return PgvectorStore(follower, self._embedder.id, embedder_mismatch, candidates, place)
 
     def _place(self) -> IndexPlace:
         """Return the place that the settings name for the vector index."""

@@ -45,7 +45,7 @@ _OF_MANY_WRITES = frozenset({
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Prove each index over both stores, and what else an index may be made of over one."""
+    """Prove each index over both stores, and what else an index may be made of over one: pgvector over PostgreSQL."""
     items[:] = [item for item in items if not _is_proved_elsewhere(item)]
     for item in items:
         if isinstance(item, pytest.Function) and item.originalname in _OF_MANY_WRITES and "postgres" in item.name:
@@ -56,6 +56,8 @@ def _is_proved_elsewhere(item: pytest.Item) -> bool:
     if item.path.stem not in _OF_INDEXES or not isinstance(item, pytest.Function):
         return False
     made_of = item.name.partition("[")[2].removesuffix("]").split("-")
+    if "pgvector" in made_of:
+        return "postgres" not in made_of
     return "postgres" in made_of and (not _OTHERS.isdisjoint(made_of) or item.originalname in _OF_TEXTS)
 
 

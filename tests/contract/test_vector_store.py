@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
+from mcp_memory.stores.vectors.pgvector import PgvectorStore
 from mcp_memory.stores.vectors.scope_matrix import BLOCK
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 from tests.contract.conftest import NewMemory
@@ -58,7 +59,7 @@ def index_process() -> Iterator[SharedProcess]:
     process.process.close()
 
 
-@pytest.fixture(params=["exact", "reloaded", "embedded", "server"])
+@pytest.fixture(params=["exact", "reloaded", "embedded", "server", "pgvector"])
 def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterator[Make]:
     """Opens a store over a truth, and closes it."""
     url = request.getfixturevalue("chroma_url") if request.param == "server" else ""
@@ -69,6 +70,10 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         exact = ExactVectorStore(follower, embedder, mismatch)
         if request.param in ("exact", "reloaded"):
             yield exact
+            return
+        if request.param == "pgvector":
+            with closing(by_pgvector(records, embedder)) as store:
+                yield store
             return
         with tempfile.TemporaryDirectory() as folder:
             place = IndexPlace(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
@@ -83,9 +88,16 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         yield opened
 
 
+def by_pgvector(records: RecordStore, embedder: str) -> PgvectorStore:
+    """A store that has pgvector name candidates from the first record, and few of them."""
+    from tests.postgres import pgvector_over
+
+    return pgvector_over(records, embedder, mismatch)
+
+
 def settle(store: VectorStore, scopes: Collection[str] = ()) -> None:
     """Wait until the index behind it, where there is one, holds everything."""
-    if isinstance(store, ChromaVectorStore):
+    if isinstance(store, ChromaVectorStore | PgvectorStore):
         assert store.settle(PATIENCE_SECONDS), store.state()
         assert store.check() == {}
 

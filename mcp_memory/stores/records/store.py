@@ -56,6 +56,7 @@ from mcp_memory.stores.records.write_checks import note_call, refuse_beyond_quot
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.leases import SqlLeases
+    from mcp_memory.stores.records.pushed_vectors import PushedVectors
     from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.records.transfer import SqlTransfer
 
@@ -420,6 +421,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     def leases(self) -> SqlLeases | None:
         """Return what one server at a time does, in the same database; None for a file, which has one owner."""
+        return None
+
+    def pushed_vectors(self) -> PushedVectors | None:
+        """Return the vectors of large scopes, in the same database; None where it has no pgvector."""
         return None
 
     def session_logs(self) -> SqlSessionLogs:

@@ -15,6 +15,7 @@ from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.embedding_queue import MadeVectors
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.leases import SqlLeases
+from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.server_postgres import dump, examine
 from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
@@ -84,6 +85,9 @@ class PostgresRecordStore(SqlRecordStore):
 
     def leases(self) -> SqlLeases:
         return self._leases
+
+    def pushed_vectors(self) -> PushedVectors:
+        return PushedVectors(self._database, self._direct_url)
 
     def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Do nothing more: no table has what was erased.

@@ -21,16 +21,19 @@ from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.postgres_journeys import given as with_lists
+from mcp_memory.stores.records.pushed_vectors import DEEP
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, place_of
 from mcp_memory.stores.records.where_clause import where_clauses
-from tests.postgres import EXPANDED, expand, walled_database
+from tests.postgres import EXPANDED, expand, has_pgvector, require_pgvector, walled_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 
 LARGE, SMALL, SCOPES = 1_500, 20, 275
 """Records of the one large scope, of each small one, and how many small ones there are."""
 ALL = LARGE + SMALL * SCOPES
+DIMENSIONS = 100
 MOST_OF_SMALL, MOST_OF_LARGE = 10 * SMALL, 3 * LARGE
 """Rows that a part of a plan may read for a scope. A scope's rows may be in a dozen tables, but not all of a table."""
 OF_ALL: Mapping[str, str] = {
@@ -55,6 +58,8 @@ OF_ALL: Mapping[str, str] = {
     "an import has filled the empty memory": "fill_partitions",
     "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
     "one short row for each partition": "progress touch_all_partitions list_quotas",
+    "`doctor` compares what is pushed, and drops it": "compare_pushed drop_pushed_scopes drop_all_pushed",
+    "a record has several rows among what is pushed": "count_pushed drop_pushed_vectors",
     "few groups wait for a review": "waiting_reviews settled_reviews",
     "few records wait for their vectors": "count_awaiting_in",
 }
@@ -67,12 +72,16 @@ VALUES_OF_COLUMNS = {
     "vouched": "write",
 }
 """The parameter that stands for a column where a statement numbers its parameters."""
+_TYPED = ("nearest_pushed", "compare_pushed")
+"""Statements with a type of pgvector's."""
 _FOLLOWS = re.compile(r"\{(changed|of_changed|of_scopes)\}")  # What an index follows: the memory, or a partition.
 _MARK = re.compile(r"%(\(\w+\))?s")
 _OLD = re.compile(r"\b(id|entity|source|target|namespace) = %\((?:old|new)\)s")
 _OF_OLD = {"namespace": "namespace"}
 _OWN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "fill_partitions": lambda _: {"last_write": "w"},
+    "nearest_pushed": lambda _: {"vector": str([0.1] * DIMENSIONS)},
+    "push_more": lambda given: {"after": given["row"]},
     "keep_shown_texts": lambda given: {"revision": given["change"], "shown": '[["r1", "d1"]]'},
     "prune_shown_contexts": lambda _: {"until": 0.0},
     "prune_shown_texts": lambda _: {"until": 0.0},
@@ -120,6 +129,8 @@ def database() -> Mapping[str, str]:
         sql = sql.replace(f":{name}", str(value))
     with psycopg.connect(walled["owner_url"], autocommit=True) as connection:
         connection.execute(sql.encode())
+    if has_pgvector():
+        push(walled["owner_url"])
     return walled
 
 
@@ -131,6 +142,26 @@ def opened(walled: Mapping[str, str]) -> PostgresDatabase:
 def role(request: pytest.FixtureRequest) -> str:
     """The role for upkeep, where walls stand."""
     return request.param
+
+
+def push(url: str) -> None:
+    """Push a small scope, and so many vectors of the large one that an index pays."""
+    with closing(PostgresRecordStore(url, "model")) as records:
+        records.pushed_vectors().fill(f"shared/small{SCOPES // 2}", "model", lambda: False)
+    made = f"(SELECT array_agg(random() - 0.5) FROM generate_series(1, {DIMENSIONS} + 0 * r.row + 0 * place))"
+    with psycopg.connect(url, autocommit=True) as connection:
+        index = connection.execute("SELECT pg_get_indexdef('pushed_vectors_near'::regclass)").fetchone()
+        assert index is not None
+        connection.execute("DROP INDEX pushed_vectors_near")
+        # A page holds as few as it would of 1,500 dimensions, whose index would take long to make.
+        connection.execute("ALTER TABLE pushed_vectors SET (fillfactor = 10)")
+        connection.execute("INSERT INTO pushed_scopes VALUES ('shared/large', 'model', TRUE)")
+        connection.execute(
+            f"INSERT INTO pushed_vectors (row, place, scope, vector) SELECT r.row, place, r.scope, {made}"
+            " FROM records AS r, generate_series(1, 2) AS place WHERE r.scope = 'shared/large'".encode()
+        )
+        connection.execute(index[0])
+        connection.execute("VACUUM ANALYZE pushed_vectors")
 
 
 @pytest.fixture
@@ -160,6 +191,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, Parameters]
     for name, parted in ((name, each) for name in sql_files.names() for each in (_CHANGED_SINCE, _OF_PARTITION)):
         plain, every = sql_files.postgres_statement(name), {**(of_one if name == "list_ids" else parts), **parted}
         if parted is _OF_PARTITION and (name == "index_erasures" or not _FOLLOWS.search(plain)):
+            continue
+        if name in _TYPED and not has_pgvector():
             continue
         # An index begins with all of a partition; of a fifth of the memory it may read all.
         since = {"since": 0} if parted is _OF_PARTITION and not is_large else {}
@@ -276,3 +309,22 @@ def test_the_hundredth_run_is_planned_as_the_first() -> None:
         assert len(before[0]) > 30
         assert before[0]["count_matching"] != before[1]["count_matching"]
         assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+
+
+def test_candidates_come_by_the_rows_of_a_small_scope_and_by_the_index_of_a_large_one(
+    connection: psycopg.Connection[Any], role: str
+) -> None:
+    """M1.4: one index for all; a policy hides the scope from the planner, and the statement names it."""
+    require_pgvector()
+    sql = sql_files.postgres_statement("nearest_pushed")
+    indexes: dict[str, set[str]] = {}
+    for namespace in ("large", f"small{SCOPES // 2}"):
+        given = values(namespace, 1)
+        with connection.transaction():
+            stand(connection, "nearest_pushed", given, role)
+            connection.execute(DEEP)
+            asked = with_lists(sql, {**given, "vector": str([0.1] * DIMENSIONS)})
+            row = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), asked, binary=True).fetchone()
+        assert row is not None
+        indexes[namespace] = {*re.findall(r"pushed_vectors_\w+", json.dumps(row[0]))}
+    assert [*indexes.values()] == [{"pushed_vectors_near"}, {"pushed_vectors_by_scope"}]

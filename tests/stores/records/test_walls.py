@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 
@@ -18,9 +19,10 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.walls import beyond, within
 from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, walled_tables
-from tests.postgres import walled_database
+from tests.postgres import has_pgvector, require_pgvector, walled_database
 from tests.services.sessions.conversations import session
 from tests.unfiltered import CONDITION, take_filter_out
 
@@ -30,8 +32,8 @@ ZOE = Caller(namespace='the"re,}', agent="zoe", session_id="day", person="zoe")
 """Of another tenant, whose name would end a list that is written carelessly."""
 WITHOUT_WALLS = frozenset(
     "calls_done commits confirmations covered departures files folders former_namespaces grounds leases meta partitions"
-    " project_folders quotas read_records reads review_records schema shown_contexts shown_texts tokens tombstones"
-    " undone_summaries unembedded".split()
+    " project_folders pushed_scopes quotas read_records reads review_records schema shown_contexts shown_texts tokens"
+    " tombstones undone_summaries unembedded".split()
 )
 """Tables of ids, counts and access; a file is asked for by the digest of its bytes."""
 WORDS = {ANN: "oak", ZOE: "zebra"}
@@ -50,7 +52,19 @@ def memory(walled: dict[str, str], open_memory: Callable[..., App]) -> App:
     for caller, word in WORDS.items():
         with within(caller.scopes):
             fill(app, caller, word)
+    if has_pgvector():
+        with psycopg.connect(walled["owner_url"]) as connection:
+            connection.execute("CREATE EXTENSION vector")
+        for caller in WORDS:
+            for scope in caller.scopes:
+                assert pushed_in(app).fill(scope, app.records.embedder_id() or "", lambda: False)
     return app
+
+
+def pushed_in(app: App) -> PushedVectors:
+    pushed = app.records.pushed_vectors()
+    assert pushed is not None
+    return pushed
 
 
 def fill(app: App, caller: Caller, word: str) -> None:
@@ -100,6 +114,7 @@ def test_a_table_shows_each_tenant_its_own_rows(memory: App, walled: dict[str, s
     with psycopg.connect(walled["owner_url"]) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
     assert {name for (name,) in tables} - WITHOUT_WALLS == {*walled_tables()}, "A table that holds words has a wall."
+    empty -= set() if has_pgvector() else {"pushed_vectors"}
     assert empty == {"reviews", "exclusions", "shared_lines", "taken_back", "task_changes", "logs_left"}
     database: Any = vars(memory.records)["_database"]
     with within(ZOE.scopes):
@@ -110,6 +125,21 @@ def test_a_table_shows_each_tenant_its_own_rows(memory: App, walled: dict[str, s
     assert [*stays] in (["memory_serve", ""], ["memory_serve", None])
     with within(None), pytest.raises(StoreUnavailable):  # A test before may have stayed within its own.
         memory.records.count(RecordFilter(scopes=ZOE.scopes))
+
+
+def test_pgvector_names_no_candidates_of_others(memory: App) -> None:
+    """M3.1: whichever scope a statement asks for; what a write pushes is its own tenant's."""
+    require_pgvector()
+    pushed, embedder = pushed_in(memory), memory.records.embedder_id() or ""
+    vector = np.ones(384, np.float32)
+    with within(ANN.scopes):
+        [new] = memory.remember([NewRecord(text="The garden has an oak more.")], ANN)
+        found = pushed.nearest(ANN.scope("shared"), embedder, vector, 100)
+        assert len(found) == 2
+        assert new.id in found
+        assert pushed.nearest(ZOE.scope("shared"), embedder, vector, 100) == []
+    with within(ZOE.scopes):
+        assert len(pushed.nearest(ZOE.scope("shared"), embedder, vector, 100)) == 1
 
 
 def test_with_the_filter_taken_out_nothing_of_others_is_found(memory: App, monkeypatch: pytest.MonkeyPatch) -> None:

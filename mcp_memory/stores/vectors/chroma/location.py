@@ -25,7 +25,7 @@ class IndexFailure(StoreUnavailable):
         self.keep = keep
 
 
-Mode = Literal["off", "embedded", "http", "cloud"]
+Mode = Literal["off", "embedded", "http", "cloud", "pgvector"]
 FORMAT = 2
 """Increase it with any change that makes earlier indexes useless: names, keys, parameters of the collections."""
 LEAST_VECTORS = 20_000
@@ -53,7 +53,7 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlace:
-    """The place of an index: none, a directory, or a server.
+    """The place of an index: none, a directory, a server, or the database that holds the memory.
 
     `root` holds the directory and its lock. Where no tenant or database is named, Chroma's own defaults hold.
     """
@@ -79,9 +79,11 @@ class IndexPlace:
     def named(cls, store: str, **where: Any) -> IndexPlace:
         """Return the place that the setting `semantic_store` names; `where` are the other fields.
 
-        What is named answers from the first record, `auto` by the scope's size, a number says that size. Where Chroma
-        is not installed, both of these mean the exact search.
+        What is named answers from the first record, `auto` and `pgvector` by the scope's size, a number says that size.
+        Where Chroma is not installed, `auto` and a number mean the exact search.
         """
+        if store.startswith("pgvector"):
+            return cls(mode="pgvector", least_vectors=int(store.partition(":")[2] or LEAST_VECTORS), **where)
         if "://" in store:
             return cls(mode="http", url=store, **where)
         if store == "cloud":

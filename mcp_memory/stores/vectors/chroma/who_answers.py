@@ -13,7 +13,12 @@ MOST_PENDING = 2_000
 LACKS_CHROMA = (
     "Chroma is not installed: install mcp-memory-stack, which brings it, or set MCP_MEMORY_SEMANTIC_STORE to exact"
 )
-_NAMES: Mapping[Mode, str] = {"embedded": "Chroma", "http": "Chroma on its server", "cloud": "Chroma Cloud"}
+_NAMES: Mapping[Mode, str] = {
+    "embedded": "Chroma",
+    "http": "Chroma on its server",
+    "cloud": "Chroma Cloud",
+    "pgvector": "pgvector",
+}
 Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
 """The index's stage: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
 
