@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 import uuid
@@ -79,6 +80,7 @@ class Seat:
         session: str = "",
         takes: bool = True,
         differing: Sequence[str] = (),
+        begun: int = sys.maxsize,
     ) -> None:
         self.settings = settings
         self.label = session or f"s{uuid.uuid4().hex[:12]}"
@@ -86,6 +88,8 @@ class Seat:
         self.differing = differing
         """The variables of its process that do not count, since the memory was opened with others."""
         self.session = settings.session or self.label
+        self.begun = begun
+        """The revision at which its session began; a later change was not seen. A command has seen all that there is."""
         self.awaits_folder = settings.roots
         """True until its client has been asked which folder is open."""
         self._memory = memory
@@ -155,7 +159,7 @@ class App(Wiring):
         session: str = "",
     ) -> None:
         super().__init__(settings, clock, embedder)
-        self.own = Seat(self, settings, folder, session=session, takes=takes)
+        self.own = Seat(self, settings, folder, session=session, takes=takes, begun=self.opened_at)
         self.seats: tuple[Seat, ...] = (self.own,)
         """The seats of the windows that this process serves."""
         self._client = ""
@@ -199,6 +203,10 @@ class App(Wiring):
             self.seats = tuple(each for each in self.seats if each is not seat)
             if not self.seats:
                 self._worked_on.clear()
+
+    def begun(self, caller: Caller) -> int:
+        mine = (seat.begun for seat in self.seats if seat.session == caller.session_id)
+        return next(mine, self.opened_at)
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in its folder's own namespace because the claimed one was refused."""

@@ -130,7 +130,12 @@ class Wiring:
         self._end_figures: Callable[[], object] = lambda: None
         self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
-        self._begun = self.records.revision()
+        self.opened_at = self.records.revision()
+        """The revision at which this process opened the memory."""
+
+    def begun(self, caller: Caller) -> int:
+        """Return the revision at which the caller's session began, as far as this process knows."""
+        return self.opened_at
 
     @made_once
     def counter(self) -> TiktokenCounter:
@@ -458,7 +463,7 @@ class Wiring:
         """Keeps what clients were shown: in the database, where servers share one."""
         from mcp_memory.stores.own_shown import OwnShown
 
-        return self.records.shown() or OwnShown(self._begun)
+        return self.records.shown() or OwnShown(self.begun)
 
     @made_once
     def _drafting(self) -> RecordPreparer:

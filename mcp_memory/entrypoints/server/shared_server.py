@@ -167,12 +167,13 @@ class SharedServer:
         """
         try:
             settings, differing = settings_of_client(self._app.settings, hello)
-            seat = Seat(self._app, settings, Path(hello["folder"]), session=hello["session"], differing=differing)
             try:
-                self._app.revision()
+                begun = self._app.revision()
             except StoreUnavailable:
                 self._at_loss()  # A fresh process may open them.
                 return None
+            folder, session = Path(hello["folder"]), hello["session"]
+            seat = Seat(self._app, settings, folder, session=session, differing=differing, begun=begun)
             return self._taken_in(connection, seat, cast("str | None", hello["place"]))
         except McpMemoryError as error:
             why = str(error)
