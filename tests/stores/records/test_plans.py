@@ -269,7 +269,11 @@ def searches(namespace: str, first: int) -> Iterator[tuple[str, str, Mapping[str
     """Each statement that looks for something in scopes, as it is run for this one."""
     for name, sql, parameters in statements(values(namespace, first)):
         assert isinstance(parameters, Mapping)  # Each is named above.
-        if re.match(r"(?i)\s*(SELECT|WITH)", sql) and {"scope", "scopes", "list_scopes"} & parameters.keys():
+        if (
+            name != "push_more"
+            and re.match(r"(?i)\s*(SELECT|WITH)", sql)
+            and {"scope", "scopes", "list_scopes"} & parameters.keys()
+        ):
             yield name, sql, parameters
 
 

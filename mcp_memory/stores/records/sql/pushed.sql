@@ -43,7 +43,6 @@ WHERE (w.row IS NULL OR p.row IS NULL OR p.scope <> w.scope OR p.vector <> w.vec
 GROUP BY 1;
 
 -- name: count_pushed
--- beyond: it counts.
 SELECT count(*) FROM pushed_vectors AS p WHERE p.scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: drop_pushed_scopes
