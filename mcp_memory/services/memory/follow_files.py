@@ -1,0 +1,156 @@
+"""Follow files: lets records say what a client's own memory files say now, section by section.
+
+A section that changed replaces its record, one that is gone retires it, and an unchanged one writes nothing. What
+somebody corrected or forgot since is theirs: the file does not bring it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Final
+
+from mcp_memory.domain.model.lifecycle import moved_to
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.text.words import content_hash, normal_hash
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.shown import ShownTexts
+from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, unerased
+from mcp_memory.services.memory.remember import Remember
+
+FROM_FILE: Final = "from-file"
+"""The tag of all records that follow a file. The client loads that file itself, so nobody is given them unasked."""
+_REASON: Final = "file"
+_SESSION: Final = "files"
+"""The session of these writes, which is in no task."""
+_MOST_RECORDS: Final = 5_000
+_ALIKE: Final = 0.6
+"""The share of a section's signs from which on it is taken for the same one, changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSection:
+    """A paragraph or an item of a list, and the heading above it, "" for none."""
+
+    heading: str
+    text: str
+
+
+class FollowFiles:
+    """Thread-safe.
+
+    A record belongs to the folder and path whose file told it first: of two clones that differ, both stand.
+    """
+
+    def __init__(
+        self,
+        records: RecordStore,
+        drafting: RecordPreparer,
+        remember: Remember,
+        shown_texts: ShownTexts,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._drafting = drafting
+        self._remember = remember
+        self._shown_texts = shown_texts
+        self._clock = clock
+
+    def paths(self, folder: str, caller: Caller) -> frozenset[str]:
+        """Return the paths of the files whose records hold, in a folder."""
+        return frozenset(self._told(folder, caller))
+
+    def __call__(self, folder: str, files: Mapping[str, Sequence[FileSection]], caller: Caller) -> None:
+        """Let the records of these files, by their paths, say what is in them.
+
+        A file that is gone has no sections. Nothing is embedded yet. At most 500 sections a file.
+
+        Raises:
+            Conflict: somebody changed a record that a section replaces, since it was read here.
+            StoreUnavailable: the files that were not written yet follow when they are read again.
+        """
+        caller = caller.in_session(_SESSION)
+        told = self._told(folder, caller)
+        for path, sections in files.items():
+            self._follow(self._drafts(folder, path, sections, caller), told.get(path, ()), caller)
+
+    def _told(self, folder: str, caller: Caller) -> Mapping[str, Sequence[Record]]:
+        where = RecordFilter(scopes=(caller.scope("shared"),), all_tags=frozenset({FROM_FILE}))
+        told: dict[str, list[Record]] = {}
+        for record in self._records.list(where, "created", _MOST_RECORDS):
+            if record.holds and record.details.get("folder") == folder:
+                told.setdefault(str(record.details.get("path")), []).append(record)
+        return told
+
+    def _drafts(
+        self, folder: str, path: str, sections: Sequence[FileSection], caller: Caller
+    ) -> Mapping[str, RecordDraft]:
+        """Return the sections by the texts that their records have, which begin with the place: no other says the same."""
+        drafts: dict[str, RecordDraft] = {}
+        for section in sections:
+            place = f"{path}, {section.heading}" if section.heading else path
+            item = NewRecord(
+                text=f"{place}: {section.text}", tags=(FROM_FILE,), session_id=_SESSION,
+                details={"path": path, "heading": section.heading, "folder": folder},
+            )  # fmt: skip
+            draft = self._drafting.clean(item, caller)
+            drafts[draft.item.text] = draft
+        return drafts
+
+    def _follow(self, drafts: Mapping[str, RecordDraft], told: Sequence[Record], caller: Caller) -> None:
+        if drafts.keys() == {record.text for record in told}:
+            return
+        with self._records.write(caller, _REASON) as transaction:
+            changed = transaction.versions([record.id for record in told])
+            stale = [
+                now
+                for record in told
+                if (now := transaction.get(record.id)) and now.holds and now.text not in drafts
+                if not any("text" in each.told for each in changed.get(now.id, ()))
+            ]
+            new = [item for draft in drafts.values() if (item := _news(draft, caller, transaction))]
+            items = _paired(new, stale)
+            replaced = {record_id for item in items for record_id in item.supersedes}
+            for record in stale:
+                if record.id not in replaced:
+                    transaction.update(replace(moved_to(record, "retired"), updated_at=self._clock()))
+        if items:
+            self._shown_texts.see(caller, replaced, max((record.version for record in stale), default=0))
+            self._remember(items, caller, advise=False, embed=False, undoable=_REASON)
+
+
+def _news(draft: RecordDraft, caller: Caller, transaction: Transaction) -> NewRecord | None:
+    """Return a section's item where it is new, or returned to a file; None where it is known, or was taken back."""
+    item = draft.item
+    if unerased(draft, transaction.erased(dict.fromkeys((draft.scope, *caller.scopes))), caller) is not draft:
+        return None
+    known = transaction.find_text(draft.scope, content_hash(item.text))
+    known = known or transaction.find_corrected(draft.scope, normal_hash(item.text))
+    if known is None:
+        return item
+    history = transaction.versions([known.id]).get(known.id, ())
+    is_files = not known.holds and bool(history) and history[-1].reason == _REASON
+    return replace(item, reassert=True) if is_files else None
+
+
+def _paired(new: Sequence[NewRecord], stale: Sequence[Record]) -> list[NewRecord]:
+    """Let each new section replace the one below the same heading that it resembles most, if it does."""
+    left = list(stale)
+    paired: list[NewRecord] = []
+    for item in new:
+        heading = item.details["heading"]
+        former = {_body(each.text): each for each in left if each.details.get("heading") == heading}
+        alike = get_close_matches(_body(item.text), former, n=1, cutoff=_ALIKE)
+        for body in alike:
+            left.remove(former[body])
+        paired.append(replace(item, supersedes=tuple(former[body].id for body in alike)))
+    return paired
+
+
+def _body(text: str) -> str:
+    """Return a record's text without its path; of two below one heading, what differs."""
+    return text.partition(": ")[2]
