@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -101,8 +101,8 @@ def _split_commas(value: object) -> object:
 def _check_patterns(patterns: list[str]) -> list[str]:
     """Refuse patterns that leave the project's folder, or would walk through all of a tree."""
     for pattern in patterns:
-        parts = pattern.split("/")
-        if pattern.startswith("/") or pattern in ("~", "~/") or {"..", "**", ""} & {*parts}:
+        below = pattern.removeprefix("~/")
+        if PureWindowsPath(below).anchor or below.startswith("~") or "**" in below or {"..", ""} & {*below.split("/")}:
             raise ValueError(
                 f"{pattern!r} must be relative to the project's folder or begin with ~/, without .. and **; write it as"
                 " docs/*.md"

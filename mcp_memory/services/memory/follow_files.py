@@ -89,7 +89,7 @@ class FollowFiles:
     def _drafts(
         self, folder: str, path: str, sections: Sequence[FileSection], caller: Caller
     ) -> Mapping[str, RecordDraft]:
-        """Return the sections by the texts that their records have, which begin with the place: no other says the same."""
+        """Return the sections by their records' texts, which begin with the place: no other record says the same."""
         drafts: dict[str, RecordDraft] = {}
         for section in sections:
             place = f"{path}, {section.heading}" if section.heading else path
@@ -106,13 +106,16 @@ class FollowFiles:
             return
         with self._records.write(caller, _REASON) as transaction:
             changed = transaction.versions([record.id for record in told])
+            present = [found for record in told if (found := transaction.get(record.id))]
             stale = [
-                now
-                for record in told
-                if (now := transaction.get(record.id)) and now.holds and now.text not in drafts
-                if not any("text" in each.told for each in changed.get(now.id, ()))
+                record
+                for record in present
+                if record.holds and record.text not in drafts
+                if not any("text" in each.told for each in changed.get(record.id, ()))
             ]
-            new = [item for draft in drafts.values() if (item := _news(draft, caller, transaction))]
+            erased = transaction.erased(dict.fromkeys((caller.scope("shared"), *caller.scopes)))
+            kept = [draft for draft in drafts.values() if unerased(draft, erased, caller) is draft]
+            new = [item for draft in kept if (item := _news(draft, transaction))]
             items = _paired(new, stale)
             replaced = {record_id for item in items for record_id in item.supersedes}
             for record in stale:
@@ -123,11 +126,9 @@ class FollowFiles:
             self._remember(items, caller, advise=False, embed=False, undoable=_REASON)
 
 
-def _news(draft: RecordDraft, caller: Caller, transaction: Transaction) -> NewRecord | None:
+def _news(draft: RecordDraft, transaction: Transaction) -> NewRecord | None:
     """Return a section's item where it is new, or returned to a file; None where it is known, or was taken back."""
     item = draft.item
-    if unerased(draft, transaction.erased(dict.fromkeys((draft.scope, *caller.scopes))), caller) is not draft:
-        return None
     known = transaction.find_text(draft.scope, content_hash(item.text))
     known = known or transaction.find_corrected(draft.scope, normal_hash(item.text))
     if known is None:

@@ -4,6 +4,7 @@ One step of upkeep reads the files of one window, so no call waits for it.
 """
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -15,6 +16,7 @@ from mcp_memory.domain.memory.redaction import Redact, clean_text
 from mcp_memory.entrypoints.transfer.learning.outlines import outline
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.ports.walls import within
+from mcp_memory.projects import folder_exists
 from mcp_memory.services.memory.follow_files import FileSection
 
 if TYPE_CHECKING:
@@ -52,11 +54,17 @@ def read_for_arrived(app: "App") -> bool:
 
 def _follow(app: "App", seat: "Seat") -> None:
     """Raises McpMemoryError."""
-    folder, caller = Path(seat.project().root), app.caller(seat=seat)
+    project, caller = seat.project(), app.caller(seat=seat)
+    # A worktree reads the files of its repository, so that two of them do not differ; a bare one has none.
+    folder = Path(project.folder if project.root == project.repository else project.root)
+    if not folder_exists(folder):  # As of a drive that is not there at present.
+        return
+    found = _found(seat.settings.read_files, folder)
     with within(caller.scopes):
-        found = _found(seat.settings.read_files, folder)
         texts = {path: text for path, file in found.items() if (text := _text(file)) is not None}
-        gone = {path for path in app.follow_files.paths(str(folder), caller) if not _file(path, folder).exists()}
+        known = {_real(file) for file in found.values()}
+        others = app.follow_files.paths(str(folder), caller) - found.keys()
+        gone = {path for path in others if _is_gone(file := _file(path, folder)) or _real(file) in known}
         files = {path: sections_of(text, app.redactor.redact) for path, text in texts.items()}
         app.follow_files(str(folder), files | dict.fromkeys(gone, ()), caller)
 
@@ -84,8 +92,8 @@ def _found(patterns: Sequence[str], folder: Path) -> Mapping[str, Path]:
     found: dict[str, Path] = {}
     known: set[Path] = set()
     for path, file in islice(chain.from_iterable(_matches(each, folder) for each in patterns), _LOOKED_AT):
-        real = file.resolve()
-        is_apart = not path.startswith(_HOME) and not real.is_relative_to(folder.resolve())
+        real = _real(file)
+        is_apart = not path.startswith(_HOME) and not real.is_relative_to(folder)
         if real not in known and not is_apart and len(found) < MOST_FILES and real.is_file():
             known.add(real)
             found[path] = file
@@ -105,6 +113,21 @@ def _matches(pattern: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _file(path: str, folder: Path) -> Path:
     return Path.home() / path.removeprefix(_HOME) if path.startswith(_HOME) else folder / path
+
+
+def _real(file: Path) -> Path:
+    return Path(os.path.realpath(file))
+
+
+def _is_gone(file: Path) -> bool:
+    """True where there is no file; False also where nobody may look."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _text(file: Path) -> str | None:

@@ -59,6 +59,7 @@ def test_a_window_that_arrives_lets_the_files_of_its_project_be_read(
     deploy = "docs/deploy.md: We deploy on Mondays."
     assert texts() == {"CLAUDE.md, Rules: Indent by tabs.", "CLAUDE.md, Rules: Never rebase.", deploy, note}
     (memory / own / "memory" / "notes.md").unlink()
+    (project / "docs" / "loop.md").symlink_to("loop.md")
     (project / "docs" / "deploy.md").write_bytes(b"\xff")
     claude.write_text("", "utf-8")
     assert texts() == {deploy}, "what cannot be read stays"
@@ -91,7 +92,7 @@ def test_a_large_file_is_left_alone(texts: Callable[[], set[str]], project: Path
     assert texts() == set()
 
 
-@pytest.mark.parametrize("pattern", ["/etc/*.md", "../CLAUDE.md", "docs/**/*.md", "~", "docs//a.md"])
+@pytest.mark.parametrize("pattern", ["/etc/*.md", "../CLAUDE.md", "docs/**/*.md", "~", "~/", "~ann/a.md", "C:a.md"])
 def test_patterns_stay_in_the_project_or_below_home(pattern: str) -> None:
     with pytest.raises(InvalidRequest, match=r"read_files.*relative to the project's folder"):
         load_settings(read_files=f"CLAUDE.md,{pattern}")
