@@ -24,7 +24,7 @@ from mcp_memory.services.memory.remember import Remember
 
 FROM_FILE: Final = "from-file"
 """The tag of all records that follow a file. The client loads that file itself, so nobody is given them unasked."""
-_REASON: Final = "file"
+_REASON: Final = "read from its file"
 _SESSION: Final = "files"
 """The session of these writes, which is in no task."""
 _MOST_RECORDS: Final = 5_000
@@ -76,7 +76,7 @@ class FollowFiles:
         caller = caller.in_session(_SESSION)
         told = self._told(folder, caller)
         for path, sections in files.items():
-            self._follow(self._drafts(folder, path, sections, caller), told.get(path, ()), caller)
+            self._follow(_items(folder, path, sections), told.get(path, ()), caller)
 
     def _told(self, folder: str, caller: Caller) -> Mapping[str, Sequence[Record]]:
         where = RecordFilter(scopes=(caller.scope("shared"),), all_tags=frozenset({FROM_FILE}))
@@ -86,24 +86,11 @@ class FollowFiles:
                 told.setdefault(str(record.details.get("path")), []).append(record)
         return told
 
-    def _drafts(
-        self, folder: str, path: str, sections: Sequence[FileSection], caller: Caller
-    ) -> Mapping[str, RecordDraft]:
-        """Return the sections by their records' texts, which begin with the place: no other record says the same."""
-        drafts: dict[str, RecordDraft] = {}
-        for section in sections:
-            place = f"{path}, {section.heading}" if section.heading else path
-            item = NewRecord(
-                text=f"{place}: {section.text}", tags=(FROM_FILE,), session_id=_SESSION,
-                details={"path": path, "heading": section.heading, "folder": folder},
-            )  # fmt: skip
-            draft = self._drafting.clean(item, caller)
-            drafts[draft.item.text] = draft
-        return drafts
-
-    def _follow(self, drafts: Mapping[str, RecordDraft], told: Sequence[Record], caller: Caller) -> None:
-        if drafts.keys() == {record.text for record in told}:
+    def _follow(self, items: Mapping[str, NewRecord], told: Sequence[Record], caller: Caller) -> None:
+        if items.keys() == {record.text for record in told}:
             return
+        cleaned = (self._drafting.clean(item, caller) for item in items.values())
+        drafts = {draft.item.text: draft for draft in cleaned}
         with self._records.write(caller, _REASON) as transaction:
             changed = transaction.versions([record.id for record in told])
             present = [found for record in told if (found := transaction.get(record.id))]
@@ -124,6 +111,16 @@ class FollowFiles:
         if items:
             self._shown_texts.see(caller, replaced, max((record.version for record in stale), default=0))
             self._remember(items, caller, advise=False, embed=False, undoable=_REASON)
+
+
+def _items(folder: str, path: str, sections: Sequence[FileSection]) -> Mapping[str, NewRecord]:
+    """Return the sections as records by their texts, which begin with the place: no other record says the same."""
+    items: dict[str, NewRecord] = {}
+    for section in sections:
+        place = f"{path}, {section.heading}" if section.heading else path
+        text, details = f"{place}: {section.text}", {"path": path, "heading": section.heading, "folder": folder}
+        items[text] = NewRecord(text=text, tags=(FROM_FILE,), details=details, session_id=_SESSION)
+    return items
 
 
 def _news(draft: RecordDraft, transaction: Transaction) -> NewRecord | None:
