@@ -102,15 +102,14 @@ class FollowFiles:
             ]
             erased = transaction.erased(dict.fromkeys((caller.scope("shared"), *caller.scopes)))
             kept = [draft for draft in drafts.values() if unerased(draft, erased, caller) is draft]
-            new = [item for draft in kept if (item := _news(draft, transaction))]
-            items = _paired(new, stale)
-            replaced = {record_id for item in items for record_id in item.supersedes}
+            new = _paired([item for draft in kept if (item := _news(draft, transaction))], stale)
+            replaced = {record_id for item in new for record_id in item.supersedes}
             for record in stale:
                 if record.id not in replaced:
                     transaction.update(replace(moved_to(record, "retired"), updated_at=self._clock()))
-        if items:
+        if new:
             self._shown_texts.see(caller, replaced, max((record.version for record in stale), default=0))
-            self._remember(items, caller, advise=False, embed=False, undoable=_REASON)
+            self._remember(new, caller, advise=False, embed=False, undoable=_REASON)
 
 
 def _items(folder: str, path: str, sections: Sequence[FileSection]) -> Mapping[str, NewRecord]:

@@ -52,7 +52,8 @@ def test_they_are_found_by_who_asks_and_given_to_nobody_unasked(app: App) -> Non
     app.remember([NewRecord(text="The test suite needs a database.")], app.caller())
     app.reindex.catch_up()
     question = "How do I run the test suite?"
-    assert SUITE in " ".join(each["text"] for each in app.recall(RecallRequest(query=question), app.caller()).results)
+    found = app.recall(RecallRequest(query=question), app.caller()).results
+    assert f"{FILE}, Rules: {SUITE}" in [each["text"] for each in found]
     assert SUITE in app.assemble_context(ContextRequest(query=question), app.caller()).text
     start = app.assemble_context(ContextRequest(occasion="start"), app.caller()).text
     reminder = app.remind(question, (), 600, app.caller()).text

@@ -87,7 +87,7 @@ def sections_of(text: str, redact: Redact) -> Sequence[FileSection]:
 def _found(patterns: Sequence[str], folder: Path) -> Mapping[str, Path]:
     """Return the files of these patterns by their paths, "CLAUDE.md" or "~/notes.md"; a file that is linked, once.
 
-    A link in the project that leads out of it is left out: whoever wrote the project chose it.
+    A link in the project that leads out of it is left out: the project's author chose it, not you.
     """
     found: dict[str, Path] = {}
     known: set[Path] = set()
