@@ -87,7 +87,7 @@ class FollowFiles:
         return told
 
     def _follow(self, items: Mapping[str, NewRecord], told: Sequence[Record], caller: Caller) -> None:
-        if items.keys() == {record.text for record in told}:
+        if {*items} == {record.text for record in told}:
             return
         cleaned = (self._drafting.clean(item, caller) for item in items.values())
         drafts = {draft.item.text: draft for draft in cleaned}
