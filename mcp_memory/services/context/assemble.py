@@ -254,7 +254,7 @@ class AssembleContext:
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         where = filtered_by(visible_to(self._records, caller), request)
-        if not request.query and not request.tags:  # The client loads these files itself.
+        if request.occasion != "call":  # Nobody asked, and the client loads these files itself.
             where = replace(where, without_tags=frozenset({FROM_FILE}))
         return replace(
             of_event_types(where, request.event_types, self._filters),
