@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import deque
 from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from mcp_memory.domain.model.projects import Project
     from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
@@ -134,12 +136,16 @@ class Seat:
         """True where its folder is refused the namespace that it claims. Raises as `membership` does."""
         if self.settings.namespace is not None:
             return False
-        return self._memory.trust.membership(read_project(self._folder), takes=False).is_refused
+        return self._memory.trust.membership(self.project(), takes=False).is_refused
+
+    def project(self) -> Project:
+        """Return what the window's folder claims to be. Raises InvalidRequest where the working directory is gone."""
+        return read_project(self._folder)
 
     def _decide(self) -> Membership:
         if self.settings.namespace is not None:
             return Membership(namespace=self._memory.trust.present(self.settings.namespace), state="named")
-        return self._memory.trust.membership(read_project(self._folder), takes=self._takes)
+        return self._memory.trust.membership(self.project(), takes=self._takes)
 
 
 class App(Wiring):
@@ -162,6 +168,8 @@ class App(Wiring):
         self.own = Seat(self, settings, folder, session=session, takes=takes, begun=self.opened_at)
         self.seats: tuple[Seat, ...] = (self.own,)
         """The seats of the windows that this process serves."""
+        self.arrived: deque[Seat] = deque()
+        """The seats of windows whose files are to be read: a session begins in each."""
         self._client = ""
         self._look_again_at = -inf
         self._worked_on: dict[tuple[str, str, str], Settings] = {}
@@ -196,6 +204,12 @@ class App(Wiring):
         """Serve this seat until `leave_seat`."""
         with self.making:
             self.seats = (*self.seats, seat)
+
+    def welcome(self, seat: Seat) -> None:
+        """Let upkeep read the files that the seat's settings name, if any."""
+        if seat.settings.read_files:
+            self.arrived.append(seat)
+            self.stirred.set()
 
     def leave_seat(self, seat: Seat) -> None:
         """Serve this seat no more."""

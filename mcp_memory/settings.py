@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -97,6 +97,18 @@ _AgentName = Annotated[_Name, AfterValidator(_check_agent)]
 
 def _split_commas(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _check_patterns(patterns: list[str]) -> list[str]:
+    """Refuse patterns that leave the project's folder, or would walk through all of a tree."""
+    for pattern in patterns:
+        below = pattern.removeprefix("~/")
+        if PureWindowsPath(below).anchor or below.startswith("~") or "**" in below or {"..", ""} & {*below.split("/")}:
+            raise ValueError(
+                f"{pattern!r} must be relative to the project's folder or begin with ~/, without .. and **; write it as"
+                " docs/*.md"
+            )
+    return patterns
 
 
 def _check_semantic_store(value: object) -> str:
@@ -242,6 +254,9 @@ class Settings(BaseSettings):
     """The client's tokens per counted token; `auto` decides by the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
     """Budget of a context if the call names none."""
+    read_files: Annotated[list[str], NoDecode, BeforeValidator(_split_commas), AfterValidator(_check_patterns)] = []
+    """Memory files of clients that `recall` finds as well (docs/learning.md), as `CLAUDE.md,AGENTS.md`: patterns
+    relative to the project's folder or from `~/`, separated by commas in the environment; by default none."""
     guidance_from_others: bool = True
     """Lets guardrails and preferences that other agents stored enter contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=lambda: _strategies_beside(config_file()))
@@ -450,7 +465,7 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 OF_SEAT: Final = frozenset(
     "namespace roots agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
-    " hook_guardrails hook_log timezone strategies_file".split()
+    " hook_guardrails hook_log timezone strategies_file read_files".split()
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(

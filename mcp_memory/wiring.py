@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.guard import Guard
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.extract import Extractor
+    from mcp_memory.services.memory.follow_files import FollowFiles
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.learn import Learn
     from mcp_memory.services.memory.maintain import Maintain
@@ -494,6 +495,13 @@ class Wiring:
         from mcp_memory.services.memory.learn import Learn
 
         return Learn(self.records, self._drafting, self._remember)
+
+    @made_once
+    def follow_files(self) -> FollowFiles:
+        """Lets records say what clients' memory files say."""
+        from mcp_memory.services.memory.follow_files import FollowFiles
+
+        return FollowFiles(self.records, self._drafting, self._remember, self._shown, self._clock)
 
     @made_once
     def near(self) -> NearRecords:

@@ -194,6 +194,7 @@ class SharedServer:
                 return None
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)
+        self._app.welcome(seat)
         if seat.awaits_folder:
             window.returns_to = place
         elif place is not None:
