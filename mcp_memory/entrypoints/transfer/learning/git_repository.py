@@ -258,7 +258,7 @@ class GitRepository:
 
 
 def _standing_alone(phrase: str) -> re.Pattern[str]:
-    """Return the pattern of a phrase with no letter or digit beside it: "pkl" in "main.pkl", not in "unpkled"."""
-    before = r"(?<![^\W_])" if phrase[0].isalnum() else ""
-    behind = r"(?![^\W_])" if phrase[-1].isalnum() else ""
+    """Return the pattern of a phrase with no letter beside it: "sqlite" in "import sqlite3", not in "sqlites"."""
+    before = r"(?<![^\W\d_])" if phrase[0].isalpha() else ""
+    behind = r"(?![^\W\d_])" if phrase[-1].isalpha() else ""
     return re.compile(before + re.escape(phrase) + behind, re.IGNORECASE)

@@ -89,16 +89,16 @@ def test_a_revert_that_repeats_its_title_gives_no_reason(made: MadeRepository, w
 def test_footers_tell_what_broke_since_the_former_major_version(made: MadeRepository) -> None:
     made.commit("feat!: drop YAML\n\nBREAKING CHANGE: YAML files are not read any more")
     made.git("tag", "v1.9.0")
-    footer = "BREAKING CHANGE: `read()` returns bytes\nfor every file\nReviewed-by: Bo <bo@example.org>"
+    footer = "BREAKING CHANGE: `read()` returns `bytes`\nfor every file\nReviewed-by: Bo <bo@example.org>"
     made.commit(f"feat(api)!: return bytes (#7)\n\nIt was text.\n\n{footer}")
     gone = made.commit("feat!: close early\n\nBREAKING CHANGE: a file is closed by `shut()`", app_py="2")
     made.git("tag", "v2.0.0")
     made.revert(gone)
-    assert texts(made) == ["Breaking change: `read()` returns bytes for every file (return bytes)"]
+    assert texts(made) == ["Breaking change: `read()` returns `bytes` for every file (return bytes)"]
     made.commit(
-        "Tell it", CHANGELOG_md="# 2.0.0\n\n## Breaking changes\n\n- `read()` returns bytes for every file. (#7)\n"
+        "Tell it", CHANGELOG_md="# 2.0.0\n\n## Breaking changes\n\n- `read()` returns `bytes` for every file. (#7)\n"
     )
-    assert texts(made) == ["Breaking change (version 2.0.0): `read()` returns bytes for every file. (#7)"]
+    assert texts(made) == ["Breaking change (version 2.0.0): `read()` returns `bytes` for every file. (#7)"]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_a_footer_yields_to_a_newer_one_on_its_subject_and_none_is_from_before_t
     made.git("tag", "v0.9.0")
     made.git("tag", "v3.0.0")
     made.commit("feat!: b\n\nBREAKING CHANGE: `Page` is drawn by `draw_page()`")
-    made.commit("feat!: c\n\nBREAKING CHANGE: each `Page` is drawn by `draw_all()`")
+    made.commit("feat!: go on\n\nBREAKING CHANGE: each `Page` is drawn by `draw_all()`")
     made.git("tag", "v3.1.0")
-    assert texts(made) == ["Breaking change: each `Page` is drawn by `draw_all()` (c)"]
+    assert texts(made) == ["Breaking change: each `Page` is drawn by `draw_all()` (go on)"]
 
 
 CHANGES = """# Changelog
@@ -270,6 +270,7 @@ def test_a_decision_record_tells_what_was_decided_and_whether_it_holds(made: Mad
     made.commit(
         "Decide",
         docs__adr__template_md="# Template",
+        app_py="import sqlite3",
         **{"docs__adr__0004-use-sqlite_md": ADR.format(status="Accepted")},
     )
     [record] = learned(made)
