@@ -35,8 +35,11 @@ _UNDECIDED: Final = "decision records without a decision that was taken and can 
 _UNBUILT: Final = "decision records that name nothing in the code"
 _UNHELD: Final = "deprecations of what the code does not hold"
 _LANDED: Final = "reverts whose lines are there again"
-_PROSE: Final = ("**/*.md", "**/*.markdown", "**/*.rst", "**/*.adoc", "**/*.txt", "**/changelog*", "**/changes*")
-"""Files that may tell what is planned, or was."""
+_PROSE: Final = (
+    "**/*.md", "**/*.markdown", "**/*.rst", "**/*.adoc", "**/*.txt", "**/changelog*", "**/changes*", "**/.vale/**",
+    "**/*cspell*",
+)  # fmt: skip
+"""Files that may tell what is planned, or was, and the words of spelling checkers."""
 _LEAST_LINE: Final = 20
 """Characters of a line that is likely to be in one place alone."""
 # "v2.4.1", "2.4.1", "my-lib@2.4.1"

@@ -64,7 +64,7 @@ def has_second_clause(text: str) -> bool:
 def names_new_state(text: str) -> bool:
     """Return True where a code name stands behind the first words: "`<portal>` is renamed to `<teleport>`"."""
     text = _URL.sub("", text)
-    return any(len(text[: found.start()].split()) > 2 for found in _CODE_LIKE.finditer(text))
+    return any(len(text[: found.start()].split()) >= 2 for found in _CODE_LIKE.finditer(text))
 
 
 def code_names(text: str) -> Sequence[str]:
