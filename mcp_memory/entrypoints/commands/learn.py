@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT: Final = 200
 _NOTHING_NEW: Final = 3
 """The exit code by which the first step tells the second that there is nothing to ask."""
+_NOTHING_FOUND: Final = (
+    "Nothing was found. It looks for reverts with a reason, footers BREAKING CHANGE, sections of a changelog and"
+    " decision records that hold today, and in sessions for what the user said to hold (docs/learning.md)."
+)
 _FIELDS: Final = ("text", "kind", "tags", "details", "occurred_at", "valid_until", "outcome", "session_id")
 _LEFT_OUT: Final[Mapping[str, str]] = {
     "known": "known already",
@@ -92,13 +96,14 @@ def _read(git: Path | None, transcripts: Sequence[Path], left_out: Counter[str])
 def _told(item: "NewRecord") -> "dict[str, Json]":
     """Return an item as JSON, for the memory's owner."""
     values = zip(_FIELDS, attrgetter(*_FIELDS)(item), strict=True)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+    return {name: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value for name, value in values}
 
 
 def _items(told: Sequence[Mapping[str, Any]]) -> "list[NewRecord]":
     from mcp_memory.domain.model.records import NewRecord
 
-    return [NewRecord(**{**each, "tags": tuple(each["tags"])}) for each in told]
+    given: list[dict[str, Any]] = [{**each, "tags": tuple(each["tags"])} for each in told]
+    return [NewRecord(**each) for each in given]
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
@@ -157,5 +162,6 @@ def _page(proposal: "Proposal", left_out: Mapping[str, int]) -> list[Any]:
         head = [str(shown["kind"]), str(shown.get("date", "")), str(shown["source"]), *replaced]
         parts += [Text(visible(f"{number}. {' · '.join(filter(None, head))}"), "dim"), Text(visible(f"   {item.text}"))]
     counts = ", ".join(f"{count} {name}" for name, count in left_out.items() if count)
-    told = f"{len(proposal.items)} new records." if proposal.items else "There is nothing new."
+    known = "There is nothing new." if proposal.left_out else _NOTHING_FOUND
+    told = f"{len(proposal.items)} new records." if proposal.items else known
     return [*parts, Text(visible(f"{told} Left out: {counts}." if counts else told))]

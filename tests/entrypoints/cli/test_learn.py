@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
 
 ENTRY = "- The option `--fast` is gone. Use `--mode fast`.\n"
-TEXT = "Removed (version 2.0.0): The option `--fast` is gone. Use `--mode fast`."
+TEXT = "Version 2.0.0: The option `--fast` is gone. Use `--mode fast`."
 RULE = "From now on, use pnpm for all packages."
 
 
@@ -74,4 +74,6 @@ def test_a_person_is_asked(
 def test_what_cannot_be_read_is_one_line(run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "is in no git repository; name one with --git." in run("learn").err
+    MadeRepository(tmp_path / "bare").commit("Begin")
+    assert run("learn", "--git", str(tmp_path / "bare")).out.startswith("Nothing was found. It looks for reverts")
     assert "holds no transcript" in run("learn", "--transcripts", str(tmp_path)).err

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.records import Json, NewRecord, Record
 from mcp_memory.errors import Conflict
 from mcp_memory.services.memory.learn import DOCUMENT, LEARNED
 from mcp_memory.services.memory.remember import Remembered
@@ -19,7 +19,7 @@ PORT, TAB, FILE = "The port is 8081.", "Indent by two spaces.", "docs/adr/0004-t
 
 
 def told(*texts: str, document: str = "") -> list[NewRecord]:
-    details = {DOCUMENT: document} if document else {"commit": "1f0c2d3e4b5a"}
+    details: dict[str, Json] = {DOCUMENT: document} if document else {"commit": "1f0c2d3e4b5a"}
     return [
         NewRecord(text=text, kind="decision", tags=(LEARNED,), details=details, occurred_at=1.0, session_id="learn-git")
         for text in texts
@@ -33,7 +33,7 @@ def stored(app: App, *ids: str) -> list[Record]:
 
 def proposed(app: App, items: list[NewRecord], *, again: bool = False) -> tuple[list[str], dict[str, int]]:
     proposal = app.learn.propose(items, app.caller(), again=again)
-    return [item.text for item in proposal.items], dict(proposal.left_out)
+    return [item.text for item in proposal.items], {str(reason): n for reason, n in proposal.left_out.items()}
 
 
 def test_what_is_learned_is_there_once_and_gone_by_one_undo(app: App) -> None:

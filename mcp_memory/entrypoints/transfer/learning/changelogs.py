@@ -14,10 +14,15 @@ from itertools import takewhile
 from typing import Final
 
 from mcp_memory.entrypoints.transfer.learning.outlines import BOLD_LEVEL, Outlined, outline
+from mcp_memory.entrypoints.transfer.learning.self_contained import (
+    LEAST_WORDS,
+    code_names,
+    has_second_clause,
+    is_distinctive,
+    shortened,
+    without_numbers,
+)
 
-MOST_CHARACTERS: Final = 600
-"""Characters of an entry; the rest is cut."""
-LEAST_WORDS: Final = 4
 RECENT_SECONDS: Final = 2 * 365 * 86_400.0
 """The time in which an earlier major version counts as well: some projects have a new one each year."""
 # "CHANGELOG.md", "docs/changes.rst", "HISTORY"
@@ -47,10 +52,9 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 # "28 November, 2024", "November 28, 2024"
 _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4})\b")
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
-_CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
 _LEADING = re.compile(r"\d+(?:\.\d+)*")  # "2.0" of "2.0b1"
-_NUMBER = re.compile(r"\d[\w.]*")
-_REFERENCES = re.compile(r"\([^()]{0,60}#\d{1,9}[^()]{0,60}\)")  # "(#2813)", "(Pull #12, #15)"
+# "Removed `old`", "Drop the `old` module"
+_GONE = re.compile(r"(?:remov|dropp?)(?:e|ed|es|ing|s)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,7 @@ def _of_version(parts: Sequence[Outlined], version: str, at: float) -> Iterator[
             yield from (
                 ChangelogEntry(sort=section, version=version, text=text, line=line, at=at)
                 for line, text in told
-                if len(text.split()) >= LEAST_WORDS
+                if len(text.split()) >= LEAST_WORDS and not _is_bare(sort or section, text)
             )
 
 
@@ -136,54 +140,38 @@ def _told(part: Outlined, *, is_section: bool) -> Iterator[tuple[int, str]]:
         yield from ((each.line, shortened(f"{part.title}: {each.text}")) for each in part.items)
 
 
-def shortened(text: str) -> str:
-    """Return a text cut at a word, and marked where it was."""
-    if len(text) <= MOST_CHARACTERS:
-        return text
-    return f"{text[:MOST_CHARACTERS].rpartition(' ')[0]} …"
+def _is_bare(sort: str, text: str) -> bool:
+    """Return True for one name that went, without a reason or what to use instead."""
+    is_gone = sort == "removed" or _GONE.match(text) is not None
+    return is_gone and len(code_names(text)) == 1 and not has_second_clause(text)
 
 
 class _Standing:
     """The entries that nothing newer tells again. Newer versions come first.
 
-    Another entry does on the same names, or with other numbers; so does an item of any section that begins with the
-    same name, as one that takes the change back: "`/-/plugins.json` once again returns an array".
+    An item of any section does with the same words, with other numbers, or on the same names, as one that takes the
+    change back: "`/-/plugins.json` once again returns an array".
     """
 
     def __init__(self) -> None:
         self.entries: list[ChangelogEntry] = []
         self._known: set[str] = set()
-        self._named: list[frozenset[str]] = []
-        self._subjects: set[str] = set()
-        self._mentioned: list[frozenset[str]] = []
+        self._named: set[str] = set()
 
     def add(self, entries: Iterable[ChangelogEntry]) -> None:
         """Add what a version tells."""
-        added = [entry for entry in entries if not self._is_told_again(entry)]
-        self.entries += added
-        self._known.update(without_numbers(entry.text) for entry in added)
-        self._named += [frozenset(_names(entry.text)) for entry in added]
+        for entry in entries:
+            subject, *others = code_names(entry.text) or [""]
+            names = {subject, *filter(is_distinctive, others)}
+            if names.isdisjoint(self._named) and without_numbers(entry.text) not in self._known:
+                self.entries.append(entry)
+                self._known.add(without_numbers(entry.text))
 
     def mention(self, items: Iterable[str]) -> None:
         """Note all items of the same version, of any section."""
-        for names in filter(None, map(_names, items)):
-            self._subjects.add(names[0])
-            self._mentioned.append(frozenset(names))
-
-    def _is_told_again(self, entry: ChangelogEntry) -> bool:
-        names = _names(entry.text)
-        newer = self._mentioned if entry.sort == "deprecated" else self._named
-        is_named = bool(names) and (names[0] in self._subjects or any(each.issuperset(names) for each in newer))
-        return is_named or without_numbers(entry.text) in self._known
-
-
-def _names(text: str) -> Sequence[str]:
-    return _CODE_NAME.findall(text)
-
-
-def without_numbers(text: str) -> str:
-    """Return the words of a text that are the same in "Drop Python 3.7. (#12)" and "Drop Python 3.8"."""
-    return _NUMBER.sub("0", _REFERENCES.sub("", text.casefold()).strip(" ."))
+        for item in items:
+            self._known.add(without_numbers(item))
+            self._named.update(code_names(item))
 
 
 def _day(title: str) -> float:

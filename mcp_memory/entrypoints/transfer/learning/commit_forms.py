@@ -7,11 +7,19 @@ again, does not stand.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
-from mcp_memory.entrypoints.transfer.learning.changelogs import LEAST_WORDS, shortened, without_numbers
 from mcp_memory.entrypoints.transfer.learning.git_repository import GitCommit
 from mcp_memory.entrypoints.transfer.learning.outlines import plain
+from mcp_memory.entrypoints.transfer.learning.self_contained import (
+    LEAST_WORDS,
+    code_names,
+    has_second_clause,
+    names_new_state,
+    shortened,
+    without_numbers,
+)
 
 PATTERNS: Final = (
     '^Revert "', '^Reapply "', "^revert(\\(.*\\))?: ", "^This reverts commit [0-9a-f]{7}", "^BREAKING[ -]CHANGE: ",
@@ -42,6 +50,7 @@ _NO_PROSE: Final = ("\t", "    ", "* ", "#", ">", "(cherry picked from", "Merge 
 _BREAKING = re.compile(r"^BREAKING[ -]CHANGE: (?P<text>(?:.+\n?)+)", re.MULTILINE)
 # a line behind the text of a footer: another footer, an item of a list, a rule
 _NEXT = re.compile(r"(?:[A-Z][A-Za-z]*(?:-[A-Za-z]+)*|BREAKING CHANGE)(?:: | #)|[*-] |-{3,}|\(#\d+\)$")
+_BLOCK = re.compile(r"[ \t]*(?:```|~~~|\|)| {4}|\t")
 # "feat(rules)!: ", "chore: "
 _TYPE = re.compile(r"[a-z]{2,12}(?:\([^)]{0,60}\))?!?: ")
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -83,8 +92,8 @@ def told_by(commits: Iterable[GitCommit], unexplained: list[str]) -> list[ToldCo
         if revert:
             _note(commit, revert, later)
         if revert and not revert["title"].startswith(('Revert "', "revert: ")):
-            if why := _reason(commit, revert):
-                text = shortened(f'Reverted "{_NUMBERS_BEHIND.sub("", revert["title"])}": {why}')
+            if why := shortened(_reason(commit, revert)):
+                text = f'Reverted "{_NUMBERS_BEHIND.sub("", revert["title"])}": {why}'
                 found.append(ToldCommit(commit=commit, sort="revert", text=text, about=same_title(revert["title"])))
             else:
                 unexplained.append(commit.hash)
@@ -124,7 +133,14 @@ def _reason(commit: GitCommit, revert: re.Match[str]) -> str:
     body = _REVERTED.sub("\n\n", commit.body)
     paragraphs = (" ".join(_lines(each)) for each in re.split(r"\n\s*\n", body))
     behind = revert["why"].strip(" -–—:,.")
-    told = [each for each in (behind, *map(plain, paragraphs)) if len(_WORD.findall(each)) >= LEAST_WORDS - 1]
+    own = same_title(revert["title"])
+    told = [
+        each
+        for each in (behind, *map(plain, paragraphs))
+        if len(_WORD.findall(each)) >= LEAST_WORDS - 1
+        and not each.startswith('Revert "')
+        and same_title(each) not in {own, same_title(commit.subject)}
+    ]
     return " ".join(told[:2])
 
 
@@ -136,19 +152,31 @@ def _lines(paragraph: str) -> Iterator[str]:
 
 
 def _breaking(commit: GitCommit, known: set[str]) -> Iterator[ToldCommit]:
-    """Yield the footers; one that differs from a newer one in numbers alone does not stand."""
+    """Yield the footers; one does not stand that differs from a newer one in numbers alone, or has its subject."""
     for match in _BREAKING.finditer(commit.body):
-        first, *lines = match["text"].strip().split("\n")
-        told = [first]
-        for line in lines:
-            if _NEXT.match(line):
-                break
-            told.append(line.strip())
-        text = plain(" ".join(told))
-        masked = without_numbers(text)
-        if len(text.split()) >= LEAST_WORDS and masked not in known:
+        text = shortened(_footer(match["text"].strip(), commit.body[match.end() :]))
+        told = {without_numbers(text), *code_names(text)[:1]}
+        is_told = len(text.split()) >= LEAST_WORDS and (names_new_state(text) or has_second_clause(text))
+        if is_told and known.isdisjoint(told):
             subject = _TYPE.sub("", _NUMBERS_BEHIND.sub("", commit.subject))
             beside = "" if subject.casefold() in text.casefold() else f" ({subject})"
-            told_text = shortened(f"Breaking change: {text}{beside}")
+            told_text = f"Breaking change: {text}{beside}"
             yield ToldCommit(commit=commit, sort="breaking change", text=told_text, about=text)
-        known.add(masked)
+        known.update(told, code_names(text))
+
+
+def _footer(paragraph: str, behind: str) -> str:
+    """Return a footer's text with the list that its colon announces; "" where code or a table ends its sentence."""
+    lines = paragraph.split("\n")
+    end = next(
+        (n for n, line in enumerate(lines[1:], 1) if _NEXT.match(line.strip()) or _BLOCK.match(line)), len(lines)
+    )
+    text = plain(" ".join(line.strip() for line in lines[:end]))
+    rest = "\n".join(lines[end:]) or behind.strip("\n")
+    if text.endswith(":"):
+        items = takewhile(str.strip, rest.split("\n"))
+        listed = [line.strip() for line in items]
+        is_list = bool(listed) and all(line.startswith(("* ", "- ")) for line in listed)
+        return f"{text} {'; '.join(plain(line[2:]) for line in listed)}" if is_list else ""
+    is_cut = not text.endswith((".", "!", "?")) and _BLOCK.match(rest) is not None
+    return "" if is_cut else text

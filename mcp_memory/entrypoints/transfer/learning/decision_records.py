@@ -5,14 +5,17 @@ was superseded says so; what is only proposed, or was rejected, is none.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Final
 
-from mcp_memory.entrypoints.transfer.learning.changelogs import shortened
-from mcp_memory.entrypoints.transfer.learning.outlines import Outlined, outline, plain
+from mcp_memory.entrypoints.transfer.learning.outlines import ListItem, Outlined, outline, plain
+from mcp_memory.entrypoints.transfer.learning.self_contained import code_names, joined, sentences, title_names
+
+_LEAST_DECIDED: Final = 7
+"""Words of a decision; fewer say what the title says."""
 
 _FOLDERS: Final = frozenset({
     "adr", "adrs", "decisions", "decision-records", "decision_records", "architecture-decisions",
@@ -36,6 +39,10 @@ _DECIDED = re.compile(r"(?:the |our )?decisions?(?: outcome| made)?|outcome", re
 _PROPOSED = re.compile(r"(?:the |our )?(?:propos(?:al|ed solution)|solution)", re.IGNORECASE)
 """A section that tells what was decided where the status says that it was accepted."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+# the first record of most: "Record architecture decisions", "Use Markdown Architectural Decision Records"
+_OF_RECORDS = re.compile(
+    r"(?:record|use|adopt|keep|write|document)\b.{0,30}\b(?:decisions?(?: (?:records?|logs?))?|adrs?)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,11 @@ class DecisionRecord:
     decided: str
     ended: str
     at: float
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it names in its title and, in backticks, in its text."""
+        return frozenset((*title_names(self.title), *code_names(self.decided)))
 
 
 def is_decision_record(path: str) -> bool:
@@ -67,9 +79,11 @@ def decision_record(text: str) -> DecisionRecord | None:
     holds = any(map(_HOLDS.search, statuses))
     decided = _section(parts, _DECIDED) or (_section(parts, _PROPOSED) if holds else "")
     ended = next((found[0] for each in statuses if (found := _ENDED.search(each))), "")
-    if not title or not decided or (statuses and not ended and not holds):
+    title = _NUMBER.sub("", title, count=1).rstrip(".")
+    is_bare = len(decided.split()) < _LEAST_DECIDED or _OF_RECORDS.fullmatch(title)
+    if not title or is_bare or (statuses and not ended and not holds):
         return None
-    return DecisionRecord(title=_NUMBER.sub("", title, count=1), decided=shortened(decided), ended=ended, at=_day(text))
+    return DecisionRecord(title=title, decided=decided, ended=ended, at=_day(text))
 
 
 def _stated(text: str, name: str) -> list[str]:
@@ -82,11 +96,32 @@ def _section(parts: Sequence[Outlined], heading: re.Pattern[str]) -> str:
     """Return the beginning of the first section of this heading, with what is headed inside it."""
     place = next((n for n, part in enumerate(parts) if heading.fullmatch(part.title)), len(parts))
     inside = takewhile(lambda part: part.level > parts[place].level, parts[place + 1 :])
-    said = ""
-    for told in (each for part in (*parts[place : place + 1], *inside) for each in part.told):
-        text, is_item = (told, False) if isinstance(told, str) else (told.text, True)
-        said += f"{text} " if text.endswith((".", "!", "?", ":")) or not is_item else f"{text}; "
-    return said.strip(" ;")
+    return joined(_units([each for part in (*parts[place : place + 1], *inside) for each in part.told]))
+
+
+def _units(told: Sequence[str | ListItem]) -> Iterator[str]:
+    """Yield sentences and items, a list with the sentence whose colon announces it, up to what leans on code."""
+    place = 0
+    while place < len(told):
+        text, place = _text(told[place]), place + 1
+        *before, last = sentences(text)
+        yield from before
+        if last.rstrip(";").endswith(":"):
+            listed = [*takewhile(lambda each: isinstance(each, ListItem), told[place:])]
+            following = listed or [*filter(None, told[place : place + 1])]
+            if not following or any(_text(each).rstrip(";").endswith(":") for each in following):
+                return
+            place += len(following)
+            last = " ".join([last, *map(_text, following)])
+        if last:
+            yield last
+
+
+def _text(told: str | ListItem) -> str:
+    """Return what is told; behind an item without an end of its own stands a semicolon."""
+    if isinstance(told, str):
+        return told
+    return told.text if told.text.endswith((".", "!", "?", ":", ";", ",")) else f"{told.text};"
 
 
 def _texts(part: Outlined) -> list[str]:

@@ -4,13 +4,16 @@ Bounded in memory and time. No setting of the repository makes it run a program,
 be anybody. Knows no form of a message or file.
 """
 
+import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import nlargest
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
@@ -25,6 +28,11 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Bytes that are kept of one commit's message, or one path; the rest is left out."""
 MAX_DOCUMENT_BYTES: Final = 4 * MB
 MAX_TAGS: Final = 20_000
+MOST_DIFF_LINES: Final = 20_000
+MOST_LINES: Final = 5
+MOST_PHRASES: Final = 100
+_SPECIAL = re.compile(r"[.\[\](){}*+?|^$\\]")
+"""The signs with a meaning in an extended regular expression."""
 _READ_BYTES: Final = 64 * 1024
 # What a repository's own configuration could make git run, and asking at a terminal.
 _HARMLESS: Final = ("-c", "log.showSignature=false", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -111,6 +119,44 @@ class GitRepository:
         asked = ("diff-tree", "--no-commit-id", "--no-renames", "--name-only", "--root", "-r", "-z", commit, "--")
         return frozenset(self._parts(*asked))
 
+    def removed_by(self, commit: str) -> Sequence[str]:
+        """Return the lines that a commit took away, without the space around them, the longest first; five at most."""
+        asked = (
+            "diff-tree",
+            "--no-commit-id",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--root",
+        )
+        lines = self._parts(*asked, "-r", "-p", "-U0", commit, "--", end=b"\n")
+        told = islice(lines, MOST_DIFF_LINES)
+        removed = (line[1:].strip() for line in told if line.startswith("-") and not line.startswith("--- "))
+        return nlargest(MOST_LINES, dict.fromkeys(removed), key=len)
+
+    def holding(self, phrases: Collection[str], excluded: Iterable[str] = ()) -> frozenset[str]:
+        """Return which of these phrases stand in a text file of the newest commit, in any case, between no letters.
+
+        Excluded are folders, and files such as "*.md". Asks git once for a hundred phrases.
+        """
+        waiting = {each: _standing_alone(each) for each in phrases if each.strip() and "\n" not in each}
+        paths = [f":(exclude,top,icase,glob){each}" for each in excluded]
+        asked = ("grep", "--extended-regexp", "--ignore-case", "-I", "-h", "--no-color", "--no-textconv", "--threads=2")
+        found = set[str]()
+        for start in range(0, len(waiting), MOST_PHRASES):
+            left = dict([*waiting.items()][start : start + MOST_PHRASES])
+            # One pattern: git tries many of them one after the other.
+            pattern = "|".join(_SPECIAL.sub(r"\\\g<0>", each) for each in left)
+            for line in self._parts(*asked, "-e", pattern, "HEAD", "--", ":(top)", *paths, end=b"\n", none=1):
+                here = [each for each, alone in left.items() if alone.search(line)]
+                for each in here:
+                    del left[each]
+                found.update(here)
+                if not left:
+                    break
+        return frozenset(found)
+
     def tags(self) -> Mapping[str, float]:
         """Map the names of the newest tags to their times; of 20,000 tags at most."""
         asked = ("--sort=-creatordate", f"--count={MAX_TAGS}", "--format=%(creatordate:unix) %(refname:strip=2)%00")
@@ -155,12 +201,15 @@ class GitRepository:
         with self._output(*arguments) as stream:
             return stream.read(MAX_DOCUMENT_BYTES + 1)
 
-    def _parts(self, *arguments: str) -> Iterator[str]:
-        """Yield what git writes between zero bytes, each part cut to MAX_MESSAGE_BYTES."""
+    def _parts(self, *arguments: str, end: bytes = b"\0", none: int = 0) -> Iterator[str]:
+        """Yield what git writes between zero bytes or other ends, each part cut to MAX_MESSAGE_BYTES.
+
+        git may end with the code `none` where it has nothing to tell.
+        """
         part = bytearray()
-        with self._output(*arguments) as stream:
+        with self._output(*arguments, none=none) as stream:
             while read := stream.read(_READ_BYTES):
-                *ended, rest = read.split(b"\0")
+                *ended, rest = read.split(end)
                 for each in ended:
                     part += each[: MAX_MESSAGE_BYTES - len(part)]
                     yield part.decode("utf-8", "replace")
@@ -170,7 +219,7 @@ class GitRepository:
             yield part.decode("utf-8", "replace")
 
     @contextmanager
-    def _output(self, *arguments: str) -> Generator[IO[bytes]]:
+    def _output(self, *arguments: str, none: int = 0) -> Generator[IO[bytes]]:
         """Run git, and yield what it writes; it ends when the reader has enough.
 
         Raises InvalidRequest where git fails, with its own words, or takes too long.
@@ -197,7 +246,7 @@ class GitRepository:
                 code = process.wait()
             if is_late.is_set():
                 raise InvalidRequest(f"git took longer than {MAX_SECONDS:.0f} seconds in {self._folder}; try it again.")
-            if is_read and code:
+            if is_read and code not in (0, none):
                 errors.seek(0)
                 raise InvalidRequest(self._refusal(errors.read(MAX_MESSAGE_BYTES).decode("utf-8", "replace")))
 
@@ -206,3 +255,10 @@ class GitRepository:
             return f"{self._folder} is in no git repository; name one with --git."
         why = visible(next((line for line in said.splitlines() if line.strip()), "it said nothing"))
         return f"git cannot read the repository of {self._folder} ({why[:200]}); see what `git log` says there."
+
+
+def _standing_alone(phrase: str) -> re.Pattern[str]:
+    """Return the pattern of a phrase with no letter beside it: "sqlite" in "import sqlite3", not in "sqlites"."""
+    before = r"(?<![^\W\d_])" if phrase[0].isalpha() else ""
+    behind = r"(?![^\W\d_])" if phrase[-1].isalpha() else ""
+    return re.compile(before + re.escape(phrase) + behind, re.IGNORECASE)

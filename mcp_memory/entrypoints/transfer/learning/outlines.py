@@ -52,7 +52,7 @@ class Outlined:
     paragraphs: list[str] = field(default_factory=list[str])
     items: list[ListItem] = field(default_factory=list[ListItem])
     told: list["str | ListItem"] = field(default_factory=list["str | ListItem"])
-    """Paragraphs and items in their order."""
+    """Paragraphs and items in their order; "" stands for code or a table, which is left out."""
 
 
 def outline(text: str) -> list[Outlined]:
@@ -105,6 +105,7 @@ class _Reader:
         if _FENCE.match(line):
             self._is_code = not self._is_code
             self._end()
+            self._parts[-1].told.append("")
         elif self._is_code:
             return
         elif heading := self._heading(line, following):
@@ -148,10 +149,11 @@ class _Reader:
                 self._item[2][-1] += f" {line.strip()}"
         elif _TARGET.match(line.strip()) or line.lstrip().startswith("|") or indent >= 4:
             self._end()
+            self._parts[-1].told.append("")
         else:
             if self._item:
                 self._end()
-            self._paragraph.append(line.strip(" \t>"))
+            self._paragraph.append(line.lstrip(" \t>").rstrip())
 
     def _end_paragraph(self) -> None:
         if self._paragraph:

@@ -42,7 +42,7 @@ def test_a_revert_is_told_with_its_reason_and_its_commit(made: MadeRepository) -
     assert left_out == {"reverts that give no reason": 1, "reverts in files that are gone": 1}
     made.commit("Keep again", keep_py="3")
     [record] = learned(made)
-    assert record.text == f'Reverted "Keep answers": {WHY}'
+    assert record.text == f'In keep.py: reverted "Keep answers": {WHY}'
     assert (record.kind, record.tags, record.details) == ("decision", ("learned", "revert"), {"commit": why[:12]})
     assert record.occurred_at == FIRST_DAY + 3 * 86_400
 
@@ -51,7 +51,7 @@ def test_a_revert_is_told_with_its_reason_and_its_commit(made: MadeRepository) -
 def test_a_revert_that_was_taken_back_does_not_stand(made: MadeRepository, way: str) -> None:
     made.commit("Begin", app_py="1")
     revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
-    assert texts(made) == [f'Reverted "Add a cache": {WHY}']
+    assert texts(made) == [f'In app.py: reverted "Add a cache": {WHY}']
     if way == "revert":
         made.revert(revert, "It was the clock, and not the cache at all.")
     else:
@@ -63,22 +63,74 @@ def test_a_revert_of_a_revert_of_a_revert_stands(made: MadeRepository) -> None:
     made.commit("Begin", app_py="1")
     revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
     made.revert(made.revert(revert, "It was the clock, and not the cache at all."))
-    assert texts(made) == [f'Reverted "Add a cache": {WHY}']
+    assert texts(made) == [f'In app.py: reverted "Add a cache": {WHY}']
+
+
+def test_a_revert_whose_lines_came_again_under_another_title_does_not_stand(made: MadeRepository) -> None:
+    lines = "cache = open_the_cache(size=12)\nserve_all_pages_from(cache)\n"
+    made.commit("Begin", app__main_py="1\n", app__page_py="1\n")
+    made.revert(made.commit("Add a cache", app__main_py=f"1\n{lines}", app__page_py="2\n"), WHY)
+    assert texts(made) == [f'In app: reverted "Add a cache": {WHY}']
+    made.commit("Keep pages", app__cache_py=lines)
+    left_out = Counter[str]()
+    assert learned(made, left_out) == []
+    assert left_out["reverts whose lines are there again"] == 1
+
+
+@pytest.mark.parametrize("why", ['Revert "Add a cache of pages (#12)"', "Add a cache of pages", "Refs #12."])
+def test_a_revert_that_repeats_its_title_gives_no_reason(made: MadeRepository, why: str) -> None:
+    made.commit("Begin", app_py="1")
+    made.revert(made.commit("Add a cache of pages (#12)", app_py="2"), why)
+    left_out = Counter[str]()
+    assert learned(made, left_out) == []
+    assert left_out["reverts that give no reason"] == 1
 
 
 def test_footers_tell_what_broke_since_the_former_major_version(made: MadeRepository) -> None:
     made.commit("feat!: drop YAML\n\nBREAKING CHANGE: YAML files are not read any more")
     made.git("tag", "v1.9.0")
-    footer = "BREAKING CHANGE: `read()` returns bytes\nfor every file\nReviewed-by: Bo <bo@example.org>"
+    footer = "BREAKING CHANGE: `read()` returns `bytes`\nfor every file\nReviewed-by: Bo <bo@example.org>"
     made.commit(f"feat(api)!: return bytes (#7)\n\nIt was text.\n\n{footer}")
-    gone = made.commit("feat!: close early\n\nBREAKING CHANGE: files are closed at once", app_py="2")
+    gone = made.commit("feat!: close early\n\nBREAKING CHANGE: a file is closed by `shut()`", app_py="2")
     made.git("tag", "v2.0.0")
     made.revert(gone)
-    assert texts(made) == ["Breaking change: `read()` returns bytes for every file (return bytes)"]
+    assert texts(made) == ["Breaking change: `read()` returns `bytes` for every file (return bytes)"]
     made.commit(
-        "Tell it", CHANGELOG_md="# 2.0.0\n\n## Breaking changes\n\n- `read()` returns bytes for every file. (#7)\n"
+        "Tell it", CHANGELOG_md="# 2.0.0\n\n## Breaking changes\n\n- `read()` returns `bytes` for every file. (#7)\n"
     )
-    assert texts(made) == ["Breaking change (version 2.0.0): `read()` returns bytes for every file. (#7)"]
+    assert texts(made) == ["Breaking change (version 2.0.0): `read()` returns `bytes` for every file. (#7)"]
+
+
+@pytest.mark.parametrize(
+    ("footer", "told"),
+    [
+        ("`watch()` has changed its behavior", ""),
+        ("the page has been adjusted according to https://example.org/a_page.html", ""),
+        ("the page has been adjusted. See https://example.org/a_page.html.", ""),
+        ("`<portal>` is renamed to `<teleport>`", "`<portal>` is renamed to `<teleport>`"),
+        ("files are closed early, because pages took them all", "files are closed early, because pages took them all"),
+        ("the signature of `read()` has changed from\n\n```\nread(file)\n```", ""),
+        ("the options of `read()` are other ones:\n\n* `size` is new\n* `max` went",
+         "the options of `read()` are other ones: `size` is new; `max` went"),
+        ("the options of `read()` are other ones:\n\nSee the page.", ""),
+        ("read what option 2 says of `read()` first", ""),
+    ],
+)  # fmt: skip
+def test_a_footer_tells_the_new_state_whole_or_nothing(made: MadeRepository, footer: str, told: str) -> None:
+    made.commit(f"feat!: go on\n\nBREAKING CHANGE: {footer}")
+    assert texts(made) == ([f"Breaking change: {told} (go on)"] if told else [])
+
+
+def test_a_footer_yields_to_a_newer_one_on_its_subject_and_none_is_from_before_the_first_stable_version(
+    made: MadeRepository,
+) -> None:
+    made.commit("feat!: a\n\nBREAKING CHANGE: `Loader` reads text by `read_all()`")
+    made.git("tag", "v0.9.0")
+    made.git("tag", "v3.0.0")
+    made.commit("feat!: b\n\nBREAKING CHANGE: `Page` is drawn by `draw_page()`")
+    made.commit("feat!: go on\n\nBREAKING CHANGE: each `Page` is drawn by `draw_all()`")
+    made.git("tag", "v3.1.0")
+    assert texts(made) == ["Breaking change: each `Page` is drawn by `draw_all()` (go on)"]
 
 
 CHANGES = """# Changelog
@@ -103,6 +155,7 @@ CHANGES = """# Changelog
 
 - The option `--fast` goes in version 3;
   use `--mode fast`.
+- The function `load_all()` goes in version 3; use `load()`.
 
 ## v2.0.0 (1st January, 2026)
 
@@ -118,6 +171,8 @@ CHANGES = """# Changelog
 
 - Python 3.8 is not supported any more.
 - Too short.
+- The function `read_all` was removed.
+- The function `read_most` was removed in favor of `read()`.
 
 ### Changed
 
@@ -142,11 +197,24 @@ def test_a_changelog_tells_what_broke_went_or_goes_and_nothing_that_a_newer_entr
     assert [(each.sort, each.version, each.text, each.line) for each in found] == [
         ("removed", "unreleased", "Python 3.9 is not supported any more. (#31)", 7),
         ("deprecated", "2.1.0", "The option `--fast` goes in version 3; use `--mode fast`.", 21),
-        ("breaking change", "2.0.0", "**api:** the port is 8081 and no longer 8080; also in tests", 29),
-        ("changed", "2.0.0", "Give the token in a header. The query is not read for it.", 41),
+        ("deprecated", "2.1.0", "The function `load_all()` goes in version 3; use `load()`.", 23),
+        ("breaking change", "2.0.0", "**api:** the port is 8081 and no longer 8080; also in tests", 30),
+        ("removed", "2.0.0", "The function `read_most` was removed in favor of `read()`.", 40),
+        ("changed", "2.0.0", "Give the token in a header. The query is not read for it.", 44),
     ]
-    assert [each.at for each in found] == [0.0, 1_770_076_800.0, 1_767_225_600.0, 1_767_225_600.0]
+    assert [each.at for each in found] == [0.0, 1_770_076_800.0, 1_770_076_800.0, *[1_767_225_600.0] * 3]
     assert changelog_entries("# Notes\n\n## Removed\n\n- The module `old` went.\n") == []
+
+
+def test_deprecations_of_what_the_code_does_not_hold_are_left_out(made: MadeRepository) -> None:
+    made.commit("Begin", CHANGELOG_md=CHANGES, app_py="def load_all(): ...", docs__page_md="--fast")
+    left_out = Counter[str]()
+    told = [record.text.partition(": ")[::2] for record in learned(made, left_out)]
+    assert told[0] == ("Unreleased", "Python 3.9 is not supported any more. (#31)")
+    assert [text for head, text in told if head.startswith("Deprecated")] == [
+        "The function `load_all()` goes in version 3; use `load()`."
+    ]
+    assert left_out["deprecations of what the code does not hold"] == 1
 
 
 RST = """\
@@ -202,26 +270,43 @@ def test_a_decision_record_tells_what_was_decided_and_whether_it_holds(made: Mad
     made.commit(
         "Decide",
         docs__adr__template_md="# Template",
+        app_py="import sqlite3",
         **{"docs__adr__0004-use-sqlite_md": ADR.format(status="Accepted")},
     )
     [record] = learned(made)
     commit = made.git("rev-parse", "HEAD")[:12]
     assert record.text == "Use SQLite: We keep all in one file: no server; one copy"
     assert (record.details, record.valid_until) == ({"document": path, "commit": commit}, None)
-    assert record.occurred_at == FIRST_DAY + 4 * 86_400
+    assert record.occurred_at == FIRST_DAY  # The day in it is later than the commit.
+    made.write(path, ADR.format(status="Accepted").replace("2026-01-05", "2025-12-24"))
+    made.commit("Tell the day")
+    assert learned(made)[0].occurred_at == FIRST_DAY - 8 * 86_400
     made.write(path, ADR.format(status="Accepted\n\nSuperseded by [7. Use Postgres](0007.md). See there."))
     made.commit("Decide anew")
     [record] = learned(made)
     assert record.text.startswith("No longer holds (Superseded by 7). Use SQLite: ")
-    assert record.valid_until == FIRST_DAY + 86_400
+    assert record.valid_until == FIRST_DAY + 2 * 86_400
     made.write(path, ADR.format(status="Proposed"))
     made.commit("Think again")
     left_out = Counter[str]()
     assert learned(made, left_out) == []
-    assert left_out["decision records without a decision that was taken"] == 1
+    assert left_out["decision records without a decision that was taken and can be told alone"] == 1
+
+
+def test_a_decision_about_what_no_code_names_is_a_plan(made: MadeRepository) -> None:
+    text = "# Use Crossplane\n\n## Decision\n\nWe ask it for each database that an application needs.\n"
+    made.commit("Decide", docs__adr__0001_a_md="", **{"docs__adr__0001-use_md": text, "docs__page_md": "Crossplane"})
+    left_out = Counter[str]()
+    assert learned(made, left_out) == []
+    assert left_out["decision records that name nothing in the code"] == 1
+    made.commit("Build", app_py="uncrossplaned = 1")
+    assert learned(made) == []
+    made.commit("Build", app_py="import crossplane")
+    assert len(learned(made)) == 1
 
 
 CHOSEN = 'Chosen option: "Redis"'
+NONE = "We scrape no page of anybody else."
 
 
 @pytest.mark.parametrize(
@@ -229,11 +314,20 @@ CHOSEN = 'Chosen option: "Redis"'
     [
         (f"---\nstatus: accepted\n---\n# Cache\n\n## Decision Outcome\n\n{CHOSEN}, because\n\n* it is there\n",
          f"{CHOSEN}, because it is there"),
-        ("# Scraping\n\n* Status: accepted\n\n## Proposal\n\n- We scrape no page.\n", "We scrape no page."),
-        ("# Scraping\n\n## Proposal\n\n- We scrape no page.\n", None),
-        ("# Scraping\n\n* Status: rejected\n\n## Decision\n\nWe scrape each page.\n", None),
-        ("# Scraping\n\nDate: 2026-02-31\n\n## Decision\n\n### Pages\n\n> We scrape no page.\n", "We scrape no page."),
-        ("No heading.\n\n## Decision\n\nWe scrape no page.\n", None),
+        (f"# Scraping\n\n* Status: accepted\n\n## Proposal\n\n- {NONE}\n", NONE),
+        (f"# Scraping\n\n## Proposal\n\n- {NONE}\n", None),
+        (f"# Scraping\n\n* Status: rejected\n\n## Decision\n\n{NONE}\n", None),
+        (f"# Scraping\n\nDate: 2026-02-31\n\n## Decision\n\n### Pages\n\n> {NONE}\n", NONE),
+        (f"No heading.\n\n## Decision\n\n{NONE}\n", None),
+        (f"# Record architecture decisions\n\n## Decision\n\n{NONE}\n", None),
+        ("# Scraping\n\n## Decision\n\nScrape no page of others.\n", None),
+        (f"# Scraping\n\n## Decision\n\n{NONE} This holds for:\n\n```\na.org\n```\n\n- others\n", NONE),
+        (f"# Scraping\n\n## Decision\n\n{NONE} This holds for:\n\n- a.org\n- b.org\n\nAsk us.\n",
+         f"{NONE} This holds for: a.org; b.org; Ask us."),
+        (f"# Scraping\n\n## Decision\n\n{NONE} As the Context section says, they are many. Ask.\n", NONE),
+        (f"# Scraping\n\n## Decision\n\nWe blend options 2 and 3 for all pages. {NONE}\n", None),
+        (f"# Scraping\n\n## Decision\n\n{NONE} Each {'word ' * 120}.\n", NONE),
+        (f"# Scraping\n\n## Decision\n\n{NONE} These are:\n\n- {'word. ' * 60}\n- {'word. ' * 60}\n", NONE),
     ],
 )  # fmt: skip
 def test_only_a_decision_that_was_taken_counts(text: str, told: str | None) -> None:
@@ -282,12 +376,13 @@ def test_a_repositorys_settings_run_nothing(made: MadeRepository, tmp_path: Path
     program.write_text(f"#!/bin/sh\ntouch {ran}\n", "utf-8")
     program.chmod(0o700)
     made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
+    made.revert(made.commit("Add a cache", app_py="2"), WHY)
     for name, value in (
         ("log.showSignature", "true"), ("gpg.program", str(program)), ("core.fsmonitor", str(program)),
         ("core.pager", str(program)), ("pager.log", "true"), ("diff.external", str(program)),
     ):  # fmt: skip
         made.git("config", name, value)
-    assert len(learned(made)) == 4
+    assert len(learned(made)) == 5
     assert not ran.exists()
 
 
@@ -305,6 +400,9 @@ def test_a_long_message_and_a_large_file_are_not_held(made: MadeRepository, monk
     monkeypatch.setattr(git_repository, "MAX_MESSAGE_BYTES", 2_000)
     monkeypatch.setattr(git_repository, "MAX_DOCUMENT_BYTES", 100)
     made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
-    made.commit(f"feat!: y\n\nBREAKING CHANGE: no file is left open\n\n{'word ' * 900}")
-    made.commit("feat!: z\n\nBREAKING CHANGE: no socket is left open")
-    assert texts(made) == ["Breaking change: no socket is left open (z)", "Breaking change: no file is left open (y)"]
+    made.commit(f"feat!: y\n\nBREAKING CHANGE: no file is left open, because\nthey are few\n\n{'word ' * 900}")
+    made.commit("feat!: z\n\nBREAKING CHANGE: no socket is left to `open_all()`")
+    assert texts(made) == [
+        "Breaking change: no socket is left to `open_all()` (z)",
+        "Breaking change: no file is left open, because they are few",
+    ]
