@@ -91,7 +91,7 @@ class Seat:
         """The variables of its process that do not count, since the memory was opened with others."""
         self.session = settings.session or self.label
         self.begun = begun
-        """The revision at which its session began; later changes were not seen. A command has seen all that there is."""
+        """The revision at which its session began: it saw no later change. A command has seen all that there is."""
         self.awaits_folder = settings.roots
         """True until its client has been asked which folder is open."""
         self._memory = memory
