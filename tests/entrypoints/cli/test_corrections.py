@@ -9,6 +9,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import PushRequest
 from mcp_memory.entrypoints.commands.console import Terminal, at, require_yes
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.context.assemble import ContextRequest
@@ -122,6 +123,25 @@ def test_projects_sessions_and_contexts_are_listed(run: "Run", memory: App, reco
     [listed] = run("contexts", "--json").json
     assert (listed["id"], listed["shown"]) == (context.report.id, 1)
     assert listed["id"] in run("contexts").out
+
+
+def test_the_block_that_would_be_given_is_shown_and_kept_nowhere(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1: as the agent would read it in its task, whose window this is not; --why tells more beside it."""
+    memory.remember([NewRecord(text="Paint the shed green.")], memory.caller())
+    memory.tasks.push(PushRequest(goal="Move the exporter"), memory.caller())
+    asked = ("context", "which port has the exporter?", "--max-tokens", "300")
+    shown = run(*asked, "--json").json
+    assert OLD in shown["block"]
+    assert "Move the exporter" in shown["block"]
+    assert shown["token_count"] <= 300
+    assert run(*asked).out.splitlines()[1:] == shown["block"].splitlines()[1:]
+    why = run(*asked, "--why").out
+    [line] = [each for each in why.splitlines() if each.strip().startswith("recall, ")]
+    assert ", score 0." in line
+    assert " = relevance 0." in line
+    assert "below the relevance floor. Paint the shed green." in why
+    assert run("contexts", "--json").json == []
+    assert run("show", record_id, "--json").json["counters"]["accessed"] == 0
 
 
 def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None:
