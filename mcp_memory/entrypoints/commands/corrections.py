@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcp_memory.entrypoints.commands.console import output, require_yes
+from mcp_memory.entrypoints.commands.console import complain, is_asked, output, require_yes
 from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings, with_options
 from mcp_memory.entrypoints.commands.records import given_text, show_account_of
 from mcp_memory.errors import NotFound
@@ -88,9 +88,19 @@ def forget(
 
     Not what was erased.
     """
-    if erase and not yes:
-        require_yes(f"Erase {', '.join(record_ids)} for good? What was made from it goes as well.")
+    if erase and not yes and is_asked():
+        erasure_shown(context, record_ids=record_ids, **chosen)
+        require_yes(f"Erase {', '.join(record_ids)} for good?")
     forget_records(context, record_ids=record_ids, erase=erase, as_json=as_json, **chosen)
+
+
+@over_memory("namespace", "agent")
+def erasure_shown(memory: "App", record_ids: list[str]) -> None:
+    """Say which records an erasure takes along: "With it go r00002w (says the same), r000031 (made from it)."."""
+    reach = memory.erasure_reach(record_ids, memory.caller())
+    told = [f"{each} ({'says the same' if each in reach.same else 'made from it'})" for each in reach.made]
+    if told:
+        complain(f"With {', '.join(record_ids)} {'go' if len(told) > 1 else 'goes'} {', '.join(told)}.")
 
 
 @over_memory("namespace", "agent")

@@ -253,7 +253,7 @@ def context_screen(account: "Account", *, why: bool = False) -> list[RenderableT
 
 
 def _weighed(component: "Component") -> str:
-    """Say where a line came from, and of which parts its score is: "recall, 24 tokens, score 0.61 = cosine 0.41 + …"."""
+    """Return a line's source and its score: "recall, 24 tokens, score 0.61 = cosine 0.41 + recency 0.20"."""
     told = f"{kind_in_words(component.source)}, {component.tokens} tokens"
     if not component.score:
         return told

@@ -12,7 +12,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.erase import Traces, erase, left_of
+from mcp_memory.services.memory.erase import Reach, Traces, erase, left_of, reach_of
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.tasks.branch_visibility import require_own
 
@@ -104,6 +104,19 @@ class Forget:
             copies=tuple(copies or ()),
             change=change,
         )
+
+    def reach(self, record_ids: Sequence[str], caller: Caller) -> Reach:
+        """Return what would be erased with these records as things are; ids that do not exist here count for nothing.
+
+        It changes nothing, and is read inside a write, since an erasure reads there what it takes along.
+
+        Raises:
+            Conflict: a record belongs to a namespace that is only read here.
+            StoreUnavailable: nothing could be read.
+        """
+        with self._records.write(caller) as transaction:
+            found = [record for i in dict.fromkeys(record_ids) if (record := _own(i, caller, transaction))]
+            return reach_of(found, caller, self._clock(), self._counter, transaction)
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
         """Erase, or retire, what the caller's session has stored; return False where others have used it since.

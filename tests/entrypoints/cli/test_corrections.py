@@ -166,5 +166,12 @@ def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypa
     with at(answering("YES\n")):
         require_yes("Erase it for good?")
     assert screen.getvalue() == "Erase it for good? [y/N] " * 4
+    memory.feed([NewRecord(kind="message", role="user", text=OLD)], memory.caller())
+    [said] = memory.logs.said(memory.caller())
+    with at(answering("n\n")):
+        assert run("forget", record_id, "--erase").code == 1
+    told = f"mcp-memory: With {record_id} goes {said.id} (says the same).\nErase {record_id} for good? [y/N] "
+    assert screen.getvalue().endswith(f"{told}mcp-memory: Nothing was changed.\n")
+    assert found(memory) == [OLD]
     assert run("forget", record_id, "--erase", "--yes").code == 0
     assert found(memory) == []
