@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,6 +17,7 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
 from mcp_memory.entrypoints.commands.options import (
     AsJson,
+    Deny,
     Inactive,
     KindOptions,
     Limit,
@@ -274,6 +275,7 @@ def add(
     details: Annotated[
         str | None, typer.Option("--details", metavar="JSON", help="Further fields, as an object.")
     ] = None,
+    deny: Deny = None,
     visibility: Annotated[
         str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
     ] = "shared",
@@ -284,6 +286,7 @@ def add(
 
     As an agent would: what is known is not stored twice, and secrets are taken out.
     """
+    from mcp_memory.domain.retrieval.guardrails import has_form
     from mcp_memory.entrypoints.server.arguments import read_arguments
     from mcp_memory.entrypoints.server.request_arguments import given
     from mcp_memory.entrypoints.server.wire import ItemArgument
@@ -295,7 +298,10 @@ def add(
         "importance": importance,
         "pinned": pin,
     }
-    asked |= {"details": _object(details), "visibility": visibility}
+    given_fields = given_details(details, deny)
+    if deny and asked["kind"] != "censor":
+        raise InvalidRequest("--deny is a guardrail's; add --kind guardrail.")
+    asked |= {"details": {} if given_fields is None else given_fields, "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
     with opened(settings) as memory:
         if occurred is not None:
@@ -311,6 +317,9 @@ def add(
         complain(f"`mcp-memory forget {remembered.id}` takes it back.")
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
+    if asked["kind"] == "censor" and not has_form(fields["text"], fields["details"]):
+        form = f"`mcp-memory edit {remembered.id} --deny 'rm -rf build/*'` gives it a form to deny"
+        complain(f"Agents are told it, but it stops no call; {form}.")
     if remembered.added:
         complain(f"It keeps what is new: {', '.join(remembered.added)}.")
 
@@ -328,9 +337,21 @@ def given_text(text: str) -> str:
         raise InvalidRequest("Standard input is not UTF-8 text.") from error
 
 
+def given_details(details: str | None, deny: Sequence[str] | None) -> Any:
+    """Return the details that options give, with the patterns of calls to deny; None where they give none.
+
+    The check of all arguments refuses anything but an object. Raises InvalidRequest.
+    """
+    given = _object(details)
+    if not deny:
+        return given
+    if given is not None and not isinstance(given, dict):
+        raise InvalidRequest("--details must be an object.")
+    return {**cast("dict[str, Json]", given or {}), "pattern": list(deny), "action": "block"}
+
+
 def _object(details: str | None) -> Any:
-    """Read JSON; the check of all arguments refuses anything but an object."""
     try:
-        return json.loads(details) if details is not None else {}
+        return json.loads(details) if details is not None else None
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"--details is not JSON ({error}).") from error

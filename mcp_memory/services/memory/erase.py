@@ -53,7 +53,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What an erasure takes along, before anything is changed.
+    """Records that an erasure takes along or cuts, before anything is changed.
 
     `made` go as a whole: of them `same` say nothing else, the others were made from what goes. `others` have a piece of
     the text, of which `kept` are as they will be without the quotation. `common` pieces are no quotation.
