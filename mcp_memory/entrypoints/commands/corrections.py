@@ -135,8 +135,10 @@ def restore_records(settings: "Settings", targets: list[str], as_json: AsJson = 
     """Bring back records that were forgotten."""
     with opened(settings) as memory:
         moved = _move(memory, targets, "restore")
-    told = f"Restored: {', '.join(moved.done)}. {way_back(moved.change)}".strip()
-    output(as_json, {"restored": list(moved.done), **undoable(moved.change)}, told)
+    back = [each for each in moved.done if each not in moved.unmoved]
+    told = f"Restored: {', '.join(back)}. {way_back(moved.change)}".strip() if back else ""
+    same = [f"{each} is not retired." for each in moved.unmoved]
+    output(as_json, {"restored": back, **undoable(moved.change)}, " ".join(filter(None, [told, *same])))
 
 
 def _revise(memory: "App", as_json: bool, record_id: str, details: Any = None, **changes: object) -> None:

@@ -77,6 +77,8 @@ def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, 
     assert found(memory) == [OLD]
     assert "takes it back" in run("forget", record_id).out
     assert run("restore", record_id, "--json").json["restored"] == [record_id]
+    assert run("restore", record_id).out == f"{record_id} is not retired.\n"
+    assert run("restore", record_id, "--json").json == {"restored": []}
     assert found(memory) == [OLD]
     assert run("forget", record_id, "r00000z", "--erase").code != 0
     assert "r00000z" in run("forget", "r00000z").err
