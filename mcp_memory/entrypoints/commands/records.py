@@ -35,6 +35,7 @@ from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.settings import Settings
 
 UNLIMITED_TOKENS = 10_000_000
@@ -315,6 +316,8 @@ def add(
     say(remembered.id)
     if remembered.status not in _WHAT_BECAME and terminal().stderr.isatty():
         complain(f"`mcp-memory forget {remembered.id}` takes it back.")
+    if near := _nearest(remembered):
+        complain(f"Near it: {near}; `mcp-memory supersede {near} {remembered.id}` has this replace it.")
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
     if asked["kind"] == "censor" and not has_form(fields["text"], fields["details"]):
@@ -335,6 +338,13 @@ def given_text(text: str) -> str:
         return given.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InvalidRequest("Standard input is not UTF-8 text.") from error
+
+
+def _nearest(remembered: "Remembered") -> str:
+    """Return the id of the record nearest to one that was stored, the surest contradiction first; "" for none."""
+    contradicted = [each.id for each in remembered.conflicts]
+    near = [*contradicted, *remembered.similar, *(each.id for each in remembered.near)]
+    return near[0] if near and remembered.status == "stored" else ""
 
 
 def given_details(details: str | None, deny: Sequence[str] | None) -> Any:

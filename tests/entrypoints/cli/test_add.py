@@ -106,3 +106,11 @@ def test_a_guardrail_that_cannot_act_is_named_and_given_a_form(run: "Run") -> No
     assert (told.code, told.err) == (0, "")
     for refused in (run("add", "A fact.", "--deny", "rm"), run("edit", some_id, "--details", "[]")):
         assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+
+
+def test_what_a_new_record_may_replace_is_named(run: "Run") -> None:
+    """R4: for people on stderr; --json has it by the names that agents know."""
+    old = run("add", "The exporter listens on port 9000.").out.strip()
+    new = run("add", "The exporter listens on port 9001.")
+    replaces = f"`mcp-memory supersede {old} {new.out.strip()}` has this replace it"
+    assert new.err == f"mcp-memory: Near it: {old}; {replaces}.\n"
