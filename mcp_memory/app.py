@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.assemble import Context
     from mcp_memory.services.context.guard import Verdict
     from mcp_memory.services.context.remind import Reminder
+    from mcp_memory.services.memory.erase import Reach
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.services.retrieval.recall import RecallAnswer
@@ -440,6 +441,10 @@ class App(Wiring):
         if not forgotten.purged:
             self.stirred.set()
         return forgotten
+
+    def erasure_reach(self, record_ids: Sequence[str], caller: Caller) -> Reach:
+        """Return what would be erased with these records; see `Forget.reach`."""
+        return self._forget.reach(record_ids, caller)
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
         withdrawn = self._forget.withdraw(record_id, caller, erases=erases)

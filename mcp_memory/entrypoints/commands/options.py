@@ -46,6 +46,10 @@ Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=100
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip this many first.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help='Date, ISO time or "last week".')]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Likewise.")]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option("--deny", metavar="PATTERN", help="Calls that a guardrail denies, as 'rm -rf build/*'; repeatable."),
+]
 Inactive = Annotated[bool, typer.Option("--inactive", help="Include what was retired or proven wrong.")]
 
 

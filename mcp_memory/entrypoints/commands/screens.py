@@ -17,6 +17,7 @@ from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
 from mcp_memory.domain.text.control_characters import visible
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.contexts import Component
     from mcp_memory.services.status.context_account import Account
 
 STATUS_STYLES: Mapping[str, str] = {
@@ -27,6 +28,8 @@ STATUS_STYLES: Mapping[str, str] = {
     "blocked": "yellow",
 }
 INDENT = 4
+LEAST_PART = 0.005
+"""A smaller part of a score would read "0.00"."""
 DAY_CHARS = 10
 """Length of the date in an ISO time."""
 _SIGNAL_NAMES: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
@@ -224,15 +227,22 @@ def one_task_screen(task: Mapping[str, Any], history: Sequence[str]) -> list[Ren
     return parts
 
 
-def context_screen(account: "Account") -> list[RenderableType]:
-    """Return a block as its agent read it, section by section, and below it what was left out, and why."""
+def context_screen(account: "Account", *, why: bool = False) -> list[RenderableType]:
+    """Return a block as its agent read it, section by section, and below it what was left out, and why.
+
+    With `why` it is one that would be given: each line is followed by its source and its score.
+    """
     report = account.report
     agent = f" for {report.circumstances.agent}" if report.circumstances.agent else ""
-    heading = f"{report.id}{agent}: {report.token_count} tokens, strategy {report.strategy}"
+    heading = (
+        f"{'Would be given' if why else report.id}{agent}: {report.token_count} tokens, strategy {report.strategy}"
+    )
     parts: list[RenderableType] = [Text(visible(heading), "bold")]
     for section in account.sections:
         parts.append(Text(f"\n{section.title} ({section.tokens} tokens)", "dim"))
-        parts += [Text(visible(line.text) or f"- [{line.component.id}] (erased)") for line in section.lines]
+        for line in section.lines:
+            parts.append(Text(visible(line.text or line.component.text) or f"- [{line.component.id}] (erased)"))
+            parts += [Text(f"{' ' * INDENT}{_weighed(line.component)}", "dim")] if why else []
     if report.omitted:
         parts.append(Text(f"\nLeft out: {len(report.omitted)}", "dim"))
     parts += [
@@ -240,6 +250,16 @@ def context_screen(account: "Account") -> list[RenderableType]:
         for each in account.left_out
     ]
     return parts
+
+
+def _weighed(component: "Component") -> str:
+    """Return a line's source and its score: "recall, 24 tokens, score 0.61 = cosine 0.41 + recency 0.20"."""
+    told = f"{kind_in_words(component.source)}, {component.tokens} tokens"
+    if not component.score:
+        return told
+    largest = sorted(component.parts.items(), key=lambda each: -each[1])
+    parts = " + ".join(f"{name} {part:.2f}" for name, part in largest if abs(part) >= LEAST_PART)
+    return f"{told}, score {component.score:.2f}" + (f" = {parts}" if len(largest) > 1 else "")
 
 
 def review_screen(groups: Sequence[Any]) -> list[RenderableType]:
