@@ -41,11 +41,9 @@ class MadeRepository:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
 
-    def revert(self, commit: str, why: str = "") -> str:
-        """Revert a commit as git does, with a reason in the body."""
+    def revert(self, commit: str) -> str:
+        """Revert a commit as git does."""
         self.git("revert", "--no-edit", commit)
-        if why:
-            self.git("commit", "-q", "--amend", "-m", f"{self.git('log', '-1', '--format=%B')}\n\n{why}")
         self._commits += 1
         return self.git("rev-parse", "HEAD")
 

@@ -29,7 +29,7 @@ DEFAULT_LIMIT: Final = 200
 _NOTHING_NEW: Final = 3
 """The exit code by which the first step tells the second that there is nothing to ask."""
 _NOTHING_FOUND: Final = (
-    "Nothing was found. It looks for reverts with a reason, footers BREAKING CHANGE, sections of a changelog and"
+    "Nothing was found. It looks for footers BREAKING CHANGE, sections of a changelog and"
     " decision records that hold today, and in sessions for what the user said to hold (docs/learning.md)."
 )
 _FIELDS: Final = ("text", "kind", "tags", "details", "occurred_at", "valid_until", "outcome", "session_id")
@@ -60,8 +60,8 @@ def learn(
 ) -> None:
     """Fill a memory from a git history and earlier sessions, shown first.
 
-    Reverts with their reasons, breaking changes, sections of the changelog, decision records; and from sessions what
-    the user said to hold. One `mcp-memory undo` takes all of it back.
+    Breaking changes, sections of the changelog, decision records; and from sessions what the user said to hold.
+    One `mcp-memory undo` takes all of it back.
     """
     left_out = Counter[str]()
     with interruptible("Interrupted; nothing was stored."):

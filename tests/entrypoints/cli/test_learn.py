@@ -75,5 +75,5 @@ def test_what_cannot_be_read_is_one_line(run: "Run", tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert "is in no git repository; name one with --git." in run("learn").err
     MadeRepository(tmp_path / "bare").commit("Begin")
-    assert run("learn", "--git", str(tmp_path / "bare")).out.startswith("Nothing was found. It looks for reverts")
+    assert run("learn", "--git", str(tmp_path / "bare")).out.startswith("Nothing was found. It looks for footers")
     assert "holds no transcript" in run("learn", "--transcripts", str(tmp_path)).err

@@ -9,11 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import nlargest
-from itertools import islice
 from pathlib import Path
 from typing import IO, Final
 
@@ -106,34 +104,6 @@ class GitRepository:
             at, _, message = rest.partition("\n")
             subject, _, body = message.strip().partition("\n")
             yield GitCommit(hash=name, at=float(at), subject=subject.strip(), body=body.strip())
-
-    def subjects(self) -> Iterator[tuple[str, str]]:
-        """Yield hash and subject of every commit but merges, newest first."""
-        log = ("log", "-z", "--no-merges", "--encoding=UTF-8", "--format=%H%n%s")
-        for part in self._parts(*log, "HEAD", "--"):
-            name, _, subject = part.partition("\n")
-            yield name, subject.strip()
-
-    def paths_of(self, commit: str) -> frozenset[str]:
-        """Return the files that a commit changed, by its hash."""
-        asked = ("diff-tree", "--no-commit-id", "--no-renames", "--name-only", "--root", "-r", "-z", commit, "--")
-        return frozenset(self._parts(*asked))
-
-    def removed_by(self, commit: str) -> Sequence[str]:
-        """Return the lines that a commit took away, without the space around them, the longest first; five at most."""
-        asked = (
-            "diff-tree",
-            "--no-commit-id",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-            "--root",
-        )
-        lines = self._parts(*asked, "-r", "-p", "-U0", commit, "--", end=b"\n")
-        told = islice(lines, MOST_DIFF_LINES)
-        removed = (line[1:].strip() for line in told if line.startswith("-") and not line.startswith("--- "))
-        return nlargest(MOST_LINES, dict.fromkeys(removed), key=len)
 
     def holding(self, phrases: Collection[str], excluded: Iterable[str] = ()) -> frozenset[str]:
         """Return which of these phrases stand in a text file of the newest commit, in any case, between no letters.

@@ -1,4 +1,4 @@
-"""Makes records of what a git repository tells by its form: reverts, breaking changes, changelogs, decision records."""
+"""Makes records of what a git repository tells by its form: breaking changes, changelogs, decision records."""
 
 import posixpath
 import re
@@ -14,7 +14,7 @@ from mcp_memory.entrypoints.transfer.learning.changelogs import (
     changelog_entries,
     is_changelog,
 )
-from mcp_memory.entrypoints.transfer.learning.commit_forms import PATTERNS, ToldCommit, not_landed_again, told_by
+from mcp_memory.entrypoints.transfer.learning.commit_forms import PATTERNS, breaking_changes
 from mcp_memory.entrypoints.transfer.learning.decision_records import (
     DecisionRecord,
     decision_record,
@@ -28,20 +28,14 @@ SHORT_HASH: Final = 12
 MOST_DOCUMENTS: Final = 1_000
 MOST_COMMITS: Final = 5_000
 """Decision records, and commits of a form, that are read; the newest."""
-MOST_REVERTS: Final = 200
-_UNEXPLAINED: Final = "reverts that give no reason"
-_GONE: Final = "reverts in files that are gone"
 _UNDECIDED: Final = "decision records without a decision that was taken and can be told alone"
 _UNBUILT: Final = "decision records that name nothing in the code"
 _UNHELD: Final = "deprecations of what the code does not hold"
-_LANDED: Final = "reverts whose lines are there again"
 _PROSE: Final = (
     "**/*.md", "**/*.markdown", "**/*.rst", "**/*.adoc", "**/*.txt", "**/changelog*", "**/changes*", "**/.vale/**",
     "**/*cspell*",
 )  # fmt: skip
 """Files that may tell what is planned, or was, and the words of spelling checkers."""
-_LEAST_LINE: Final = 20
-"""Characters of a line that is likely to be in one place alone."""
 # "v2.4.1", "2.4.1", "my-lib@2.4.1"
 _VERSION_TAG = re.compile(r"(?:[\w./-]{0,60}@|[a-z-]{0,40}-)?v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
 
@@ -63,7 +57,6 @@ def read_history(folder: Path, left_out: Counter[str]) -> Iterator[NewRecord]:
             left_out[_UNHELD] += 1
         else:
             yield _entry(entry, file, times.get(file.path), tags)
-    yield from _reverts(repository, files, left_out)
     yield from _breaking(repository, _behind(tags), [without_numbers(entry.text) for _, entry in told])
 
 
@@ -93,43 +86,13 @@ def _subject(entry: ChangelogEntry) -> str:
     return next((in_code(name) for name in code_names(entry.text)), "")
 
 
-def _reverts(repository: GitRepository, files: Collection[str], left_out: Counter[str]) -> Iterator[NewRecord]:
-    """Yield the reverts that give a reason and stand: nothing brought the change again, and a file of it is left."""
-    unexplained: list[str] = []
-    told = told_by(islice(repository.commits(PATTERNS), MOST_COMMITS), unexplained)
-    standing = not_landed_again([each for each in told if each.sort == "revert"], repository.subjects())
-    left_out[_UNEXPLAINED] += len(unexplained)
-    reverts: list[tuple[ToldCommit, str, frozenset[str]]] = []
-    for each in standing[:MOST_REVERTS]:
-        paths = repository.paths_of(each.commit.hash)
-        if paths.isdisjoint(files):
-            left_out[_GONE] += 1
-        else:
-            lines = repository.removed_by(each.commit.hash)
-            reverts.append((each, _place(paths), frozenset(line for line in lines if len(line) >= _LEAST_LINE)))
-    there = repository.holding({line for *_, lines in reverts for line in lines})
-    for each, place, lines in reverts:
-        if lines and lines <= there:
-            left_out[_LANDED] += 1
-        else:
-            yield _commit(each, f"In {place}: r{each.text[1:]}" if place else each.text)
-
-
-def _place(paths: Iterable[str]) -> str:
-    """Return the file that was changed, or the folder of all; "" for the whole repository."""
-    return posixpath.commonpath([*paths])
-
-
 def _breaking(repository: GitRepository, behind: str, entries: Collection[str]) -> Iterator[NewRecord]:
     """Yield the breaking changes since the last tag of the former major version that the changelog does not tell."""
-    for each in told_by(islice(repository.commits(PATTERNS, behind), MOST_COMMITS), []):
-        about = without_numbers(each.about)
-        if each.sort == "breaking change" and not any(about in entry or entry in about for entry in entries):
-            yield _commit(each, each.text)
-
-
-def _commit(told: ToldCommit, text: str) -> NewRecord:
-    return _record(text, told.sort, told.commit.at, {"commit": told.commit.hash[:SHORT_HASH]})
+    for each in breaking_changes(islice(repository.commits(PATTERNS, behind), MOST_COMMITS)):
+        footer = without_numbers(each.footer)
+        if not any(footer in entry or entry in footer for entry in entries):
+            source: dict[str, Json] = {"commit": each.commit.hash[:SHORT_HASH]}
+            yield _record(each.text, "breaking change", each.commit.at, source)
 
 
 def _entry(entry: ChangelogEntry, file: CommittedFile, times: FileTimes | None, tags: Mapping[str, float]) -> NewRecord:

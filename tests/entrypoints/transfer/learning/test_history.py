@@ -1,4 +1,4 @@
-"""What a git repository tells by its form alone: reverts, breaking changes, changelogs, decision records."""
+"""What a git repository tells by its form alone: breaking changes, changelogs, decision records."""
 
 import os
 from collections import Counter
@@ -14,8 +14,6 @@ from mcp_memory.entrypoints.transfer.learning.history import read_history
 from mcp_memory.errors import InvalidRequest
 from tests.made_repository import FIRST_DAY, MadeRepository
 
-WHY = "The cache grew without bounds on the small machines."
-
 
 @pytest.fixture
 def made(tmp_path: Path) -> MadeRepository:
@@ -28,62 +26,6 @@ def learned(made: MadeRepository, left_out: Counter[str] | None = None) -> list[
 
 def texts(made: MadeRepository) -> list[str]:
     return [record.text for record in learned(made)]
-
-
-def test_a_revert_is_told_with_its_reason_and_its_commit(made: MadeRepository) -> None:
-    made.commit("Begin", app_py="1")
-    plain, told = made.commit("Add a cache (#12)", app_py="2"), made.commit("Keep answers", keep_py="1")
-    made.revert(told, f"Refs #3\n\n{WHY}\n\nSigned-off-by: Ann <ann@example.org>")
-    reverted = made.revert(plain)
-    why = made.git("log", "-1", "--skip=1", "--format=%H")
-    left_out = Counter[str]()
-    assert reverted
-    assert learned(made, left_out) == []  # Its only file is gone.
-    assert left_out == {"reverts that give no reason": 1, "reverts in files that are gone": 1}
-    made.commit("Keep again", keep_py="3")
-    [record] = learned(made)
-    assert record.text == f'In keep.py: reverted "Keep answers": {WHY}'
-    assert (record.kind, record.tags, record.details) == ("decision", ("learned", "revert"), {"commit": why[:12]})
-    assert record.occurred_at == FIRST_DAY + 3 * 86_400
-
-
-@pytest.mark.parametrize("way", ["revert", "reapply", "again"])
-def test_a_revert_that_was_taken_back_does_not_stand(made: MadeRepository, way: str) -> None:
-    made.commit("Begin", app_py="1")
-    revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
-    assert texts(made) == [f'In app.py: reverted "Add a cache": {WHY}']
-    if way == "revert":
-        made.revert(revert, "It was the clock, and not the cache at all.")
-    else:
-        made.commit('Reapply "Add a cache"' if way == "reapply" else "Add a cache, closes #9 (#14)", app_py="2")
-    assert texts(made) == []
-
-
-def test_a_revert_of_a_revert_of_a_revert_stands(made: MadeRepository) -> None:
-    made.commit("Begin", app_py="1")
-    revert = made.revert(made.commit("Add a cache", app_py="2"), WHY)
-    made.revert(made.revert(revert, "It was the clock, and not the cache at all."))
-    assert texts(made) == [f'In app.py: reverted "Add a cache": {WHY}']
-
-
-def test_a_revert_whose_lines_came_again_under_another_title_does_not_stand(made: MadeRepository) -> None:
-    lines = "cache = open_the_cache(size=12)\nserve_all_pages_from(cache)\n"
-    made.commit("Begin", app__main_py="1\n", app__page_py="1\n")
-    made.revert(made.commit("Add a cache", app__main_py=f"1\n{lines}", app__page_py="2\n"), WHY)
-    assert texts(made) == [f'In app: reverted "Add a cache": {WHY}']
-    made.commit("Keep pages", app__cache_py=lines)
-    left_out = Counter[str]()
-    assert learned(made, left_out) == []
-    assert left_out["reverts whose lines are there again"] == 1
-
-
-@pytest.mark.parametrize("why", ['Revert "Add a cache of pages (#12)"', "Add a cache of pages", "Refs #12."])
-def test_a_revert_that_repeats_its_title_gives_no_reason(made: MadeRepository, why: str) -> None:
-    made.commit("Begin", app_py="1")
-    made.revert(made.commit("Add a cache of pages (#12)", app_py="2"), why)
-    left_out = Counter[str]()
-    assert learned(made, left_out) == []
-    assert left_out["reverts that give no reason"] == 1
 
 
 def test_footers_tell_what_broke_since_the_former_major_version(made: MadeRepository) -> None:
@@ -376,13 +318,12 @@ def test_a_repositorys_settings_run_nothing(made: MadeRepository, tmp_path: Path
     program.write_text(f"#!/bin/sh\ntouch {ran}\n", "utf-8")
     program.chmod(0o700)
     made.commit("Begin", app_py="1", CHANGELOG_md=CHANGES)
-    made.revert(made.commit("Add a cache", app_py="2"), WHY)
     for name, value in (
         ("log.showSignature", "true"), ("gpg.program", str(program)), ("core.fsmonitor", str(program)),
         ("core.pager", str(program)), ("pager.log", "true"), ("diff.external", str(program)),
     ):  # fmt: skip
         made.git("config", name, value)
-    assert len(learned(made)) == 5
+    assert len(learned(made)) == 4
     assert not ran.exists()
 
 
