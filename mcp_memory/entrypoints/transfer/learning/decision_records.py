@@ -56,7 +56,7 @@ class DecisionRecord:
 
     @property
     def names(self) -> frozenset[str]:
-        """What it names in its title and, in backticks, in its text."""
+        """The names in its title and, in backticks, in its text."""
         return frozenset((*title_names(self.title), *code_names(self.decided)))
 
 
@@ -118,7 +118,7 @@ def _units(told: Sequence[str | ListItem]) -> Iterator[str]:
 
 
 def _text(told: str | ListItem) -> str:
-    """Return what is told; behind an item without an end of its own stands a semicolon."""
+    """Return the text of either; an item without an end of its own gets a semicolon."""
     if isinstance(told, str):
         return told
     return told.text if told.text.endswith((".", "!", "?", ":", ";", ",")) else f"{told.text};"

@@ -52,7 +52,7 @@ class Outlined:
     paragraphs: list[str] = field(default_factory=list[str])
     items: list[ListItem] = field(default_factory=list[ListItem])
     told: list["str | ListItem"] = field(default_factory=list["str | ListItem"])
-    """Paragraphs and items in their order; "" stands for code or a table, which is left out."""
+    """Paragraphs and items in their order; "" marks where code or a table was left out."""
 
 
 def outline(text: str) -> list[Outlined]:

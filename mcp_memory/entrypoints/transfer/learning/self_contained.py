@@ -36,7 +36,7 @@ def shortened(text: str) -> str:
 
 
 def joined(units: Iterable[str]) -> str:
-    """Return the first units that fit, up to one that refers to what is told elsewhere."""
+    """Return the first units that fit, up to one that refers to another text."""
     said = ""
     for unit in units:
         if _ELSEWHERE.search(unit) or len(said) + len(unit) > MOST_CHARACTERS:
@@ -56,7 +56,7 @@ def is_sentence(text: str) -> bool:
 
 
 def has_second_clause(text: str) -> bool:
-    """Return True for a text that goes on after its first clause, as with a reason or a way instead; links are none."""
+    """Return True for a text with more than one clause, as with a reason or a way instead; a link is none."""
     told = [each for each in sentences(_REFERENCES.sub("", text)) if not _URL.search(each)]
     return len(told) > 1 or any(map(_SECOND_CLAUSE.search, told))
 
