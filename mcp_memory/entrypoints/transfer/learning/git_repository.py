@@ -26,9 +26,9 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024
 """Bytes that are kept of one commit's message, or one path; the rest is left out."""
 MAX_DOCUMENT_BYTES: Final = 4 * MB
 MAX_TAGS: Final = 20_000
-MOST_DIFF_LINES: Final = 20_000
-MOST_LINES: Final = 5
-MOST_PHRASES: Final = 100
+MOST_PHRASES: Final = 300
+MOST_PHRASE_CHARACTERS: Final = 120
+"""Phrases that git is asked for at once, and the length of each: a program takes no argument of over 128 KiB."""
 _SPECIAL = re.compile(r"[.\[\](){}*+?|^$\\]")
 """The signs with a meaning in an extended regular expression."""
 _READ_BYTES: Final = 64 * 1024
@@ -108,18 +108,30 @@ class GitRepository:
     def holding(self, phrases: Collection[str], excluded: Iterable[str] = ()) -> frozenset[str]:
         """Return which of these phrases stand in a text file of the newest commit, in any case, between no letters.
 
-        Excluded are folders, and files such as "*.md". Asks git once for a hundred phrases.
+        Excluded are patterns of paths, such as "**/*.md". Asks git once for 300 phrases; longer ones than 120
+        characters are not looked for.
         """
-        waiting = {each: _standing_alone(each) for each in phrases if each.strip() and "\n" not in each}
+        waiting = {each: _standing_alone(each) for each in phrases if 0 < len(each.strip()) <= MOST_PHRASE_CHARACTERS}
         paths = [f":(exclude,top,icase,glob){each}" for each in excluded]
-        asked = ("grep", "--extended-regexp", "--ignore-case", "-I", "-h", "--no-color", "--no-textconv", "--threads=2")
+        asked = (
+            "grep",
+            "--extended-regexp",
+            "--ignore-case",
+            "-I",
+            "-h",
+            "--no-color",
+            "--no-textconv",
+            "--threads=2",
+            "--no-recurse-submodules",
+        )
         found = set[str]()
         for start in range(0, len(waiting), MOST_PHRASES):
             left = dict([*waiting.items()][start : start + MOST_PHRASES])
             # One pattern: git tries many of them one after the other.
             pattern = "|".join(_SPECIAL.sub(r"\\\g<0>", each) for each in left)
             for line in self._parts(*asked, "-e", pattern, "HEAD", "--", ":(top)", *paths, end=b"\n", none=1):
-                here = [each for each, alone in left.items() if alone.search(line)]
+                said = line.casefold()
+                here = [each for each, alone in left.items() if each.casefold() in said and alone.search(line)]
                 for each in here:
                     del left[each]
                 found.update(here)

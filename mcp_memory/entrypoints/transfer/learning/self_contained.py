@@ -9,9 +9,9 @@ MOST_CHARACTERS: Final = 600
 LEAST_WORDS: Final = 4
 # behind "… in one file. ", before "Nothing else runs"; not behind "e.g. "
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^\sa-z])")
-# "a blend between options 2 and 3", "as option A", "the Context section", "as shown above"
+# "a blend between options 2 and 3", "as option A", "the Context section", "as shown above", "two folders: - a - b"
 _ELSEWHERE = re.compile(
-    r"\boptions? (?:\d|[A-Z]\b)|\bthe (?:[\w\"'*-]+ ){0,3}sections?\b|\b(?i:above|below)\b|\bthis ADR\b|…$"
+    r"\boptions? (?:\d|[A-Z]\b)|\bthe (?:[\w\"'*-]+ ){0,3}sections?\b|\b(?i:above|below)\b|\bthis ADR\b|: [-*] |…$"
 )
 _URL = re.compile(r"https?://\S+")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")

@@ -267,6 +267,7 @@ NONE = "We scrape no page of anybody else."
         (f"# Scraping\n\n## Decision\n\n{NONE} This holds for:\n\n- a.org\n- b.org\n\nAsk us.\n",
          f"{NONE} This holds for: a.org; b.org; Ask us."),
         (f"# Scraping\n\n## Decision\n\n{NONE} As the Context section says, they are many. Ask.\n", NONE),
+        (f"# Scraping\n\n## Decision\n\n{NONE} These are two folders:\n- One has a. It is old.\n- b\n", NONE),
         (f"# Scraping\n\n## Decision\n\nWe blend options 2 and 3 for all pages. {NONE}\n", None),
         (f"# Scraping\n\n## Decision\n\n{NONE} Each {'word ' * 120}.\n", NONE),
         (f"# Scraping\n\n## Decision\n\n{NONE} These are:\n\n- {'word. ' * 60}\n- {'word. ' * 60}\n", NONE),
