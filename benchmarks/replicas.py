@@ -263,9 +263,13 @@ class Faults:
         self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
         ((least,),) = primary.ask(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{place}')")
         with closing(PostgresDatabase(primary.url)) as database:
-            behind = database.gauges().get("replica_lag_bytes", 0)
-            if behind < least or not all(each.is_ready() for each in self.replicas):
-                raise RuntimeError(f"a standby lacks {least} bytes; the gauge says {behind}, or a server is not ready")
+            until = time.monotonic() + PATIENCE_SECONDS  # A primary hears of its standby now and then.
+            while (behind := database.gauges().get("replica_lag_bytes", 0)) < least:
+                if time.monotonic() > until:
+                    raise RuntimeError(f"a standby lacks {least} bytes; the gauge says {behind}")
+                time.sleep(0.05)
+            if not all(each.is_ready() for each in self.replicas):
+                raise RuntimeError("a server is not ready, while a standby takes the log in")
             standby.ask("SELECT pg_wal_replay_resume()")
             until = time.monotonic() + PATIENCE_SECONDS
             while database.gauges()["replica_lag_bytes"] >= least:

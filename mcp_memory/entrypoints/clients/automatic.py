@@ -25,7 +25,7 @@ HOOKS: Final = "hooks"
 SPARE_SECONDS: Final = 4
 """An interpreter takes a while to start before a hook's own deadline begins."""
 # "/opt/bin/python -I -m mcp_memory hook PreToolUse --client cursor"
-_OUR_HOOK: Final = re.compile(r"mcp[-_]memory\S* hook \w+ --client \S")
+_OUR_HOOK: Final = re.compile(r"mcp[-_]memory\S{0,200} hook \w{1,40} --client \S")
 _BLOCK: Final = """\
 <!-- mcp-memory for {name}: begin (`mcp-memory uninstall {name}` takes this out) -->
 An MCP server gives this project a memory that its agents share. Before you start on a request, call its tool

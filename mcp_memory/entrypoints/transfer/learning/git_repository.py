@@ -111,7 +111,7 @@ class GitRepository:
         Excluded are patterns of paths, such as "**/*.md". Asks git once for 300 phrases; longer ones than 120
         characters are not looked for.
         """
-        waiting = {each: _standing_alone(each) for each in phrases if 0 < len(each.strip()) <= MOST_PHRASE_CHARACTERS}
+        waiting = {each: standing_alone(each) for each in phrases if 0 < len(each.strip()) <= MOST_PHRASE_CHARACTERS}
         paths = [f":(exclude,top,icase,glob){each}" for each in excluded]
         asked = (
             "grep",
@@ -239,7 +239,7 @@ class GitRepository:
         return f"git cannot read the repository of {self._folder} ({why[:200]}); see what `git log` says there."
 
 
-def _standing_alone(phrase: str) -> re.Pattern[str]:
+def standing_alone(phrase: str) -> re.Pattern[str]:
     """Return the pattern of a phrase with no letter beside it: "sqlite" in "import sqlite3", not in "sqlites"."""
     before = r"(?<![^\W\d_])" if phrase[0].isalpha() else ""
     behind = r"(?![^\W\d_])" if phrase[-1].isalpha() else ""

@@ -16,13 +16,13 @@ _ELSEWHERE = re.compile(
 _URL = re.compile(r"https?://\S+")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
 # "setupContext.emit()", "max_size", "--fast", "getTextMode"
-_CODE_LIKE = re.compile(r"`[^`\n]+`|\w+\(\)|\b\w+[._]\w+|(?<!\S)--?\w[\w-]+|\b[a-z]+[A-Z]\w*")
+_CODE_LIKE = re.compile(r"`[^`\n]{1,200}`|\b\w{1,80}(?:\(\)|[._]\w)|(?<!\S)--?\w[\w-]|\b[a-z]{1,80}[A-Z]")
 _SECOND_CLAUSE = re.compile(
     r"[;,:]\s|\b(?:use|instead|because|since|due to|favou?r of|replaced|superseded|merged into)\b", re.IGNORECASE
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|must|will|should|can|cannot|may|does|do|no longer)\b")
 # "Concourse" of "Use Concourse CI", "adr-config", "GraphQL"
-_TITLE_NAME = re.compile(r"[A-Z][\w.+#]{2,}|\w+-\w[\w-]*")
+_TITLE_NAME = re.compile(r"\b[A-Z][\w.+#]{2,80}|\b\w{1,80}-\w[\w-]*")
 _CALLED = re.compile(r"[(=\s\[]")  # behind the name in "Response(on_close=...)"
 _DOTTED = re.compile(r"\w+(?:\.\w+)+")
 _NUMBER = re.compile(r"\d[\w.]*")
