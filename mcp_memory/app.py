@@ -304,7 +304,7 @@ class App(Wiring):
             self.hold_ceiling(caller.in_session(session_id))
         if embed and not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
-                self.reindex.catch_up(EMBEDDED_AT_ONCE)
+                self.reindex.embed_few(caller.scopes, EMBEDDED_AT_ONCE)
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:

@@ -327,6 +327,10 @@ class EmbeddingQueue(Protocol):
         """
         ...
 
+    def awaiting_vectors_in(self, scopes: Collection[str], limit: int) -> Sequence[tuple[str, int, str]]:
+        """Return the same of these scopes."""
+        ...
+
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
         """Count the records that were stored while the embedder was unreachable and still have no vectors.
 

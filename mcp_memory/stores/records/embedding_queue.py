@@ -36,6 +36,10 @@ class SqlEmbeddingQueue:
         asked = {"ids": json.dumps([*among]), "limit": limit}
         return _texts(self._database.rows("awaiting_vectors_among", asked))
 
+    def awaiting_vectors_in(self, scopes: Collection[str], limit: int) -> Sequence[tuple[str, int, str]]:
+        asked = {"scopes": json.dumps([*scopes]), "limit": limit}
+        return _texts(self._database.rows("awaiting_vectors_in", asked))
+
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
         if where is None:
             return self._database.rows("count_awaiting")[0][0]

@@ -61,7 +61,7 @@ OF_ALL: Mapping[str, str] = {
     "`doctor` compares what is pushed, and drops it": "compare_pushed drop_pushed_scopes drop_all_pushed",
     "a record has several rows among what is pushed": "count_pushed drop_pushed_vectors",
     "few groups wait for a review": "waiting_reviews settled_reviews",
-    "few records wait for their vectors": "count_awaiting_in",
+    "few records wait for their vectors": "count_awaiting_in awaiting_vectors_in",
 }
 """Statements that read more than a scope, by the reason."""
 VALUES_OF_COLUMNS = {
