@@ -192,6 +192,10 @@ SELECT r.id FROM records AS r WHERE {where};
 -- name: count_matching
 SELECT count(*) FROM records AS r WHERE {where};
 
+-- name: awaiting_vectors_in
+SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) ORDER BY u.row LIMIT :limit;
+
 -- name: count_awaiting_in
 -- What waits for its vectors in these scopes, without branches that are hidden.
 SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row

@@ -28,10 +28,6 @@ SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row
 SELECT r.change, {columns} FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value
 WHERE r.row IN (SELECT row FROM unembedded) ORDER BY r.row LIMIT :limit;
 
--- name: awaiting_vectors_in
-SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
-WHERE r.scope IN (SELECT value FROM json_each(:scopes)) ORDER BY u.row LIMIT :limit;
-
 -- name: await_refused
 -- Of the store's embedder, or before the first vector; those of the next one are found when it is adopted.
 INSERT INTO unembedded (row) SELECT row FROM vectors
