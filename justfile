@@ -60,10 +60,11 @@ vocabularies:
 intent *args:
     {{ run }} --with scikit-learn==1.9.1 python tools/train_intent.py {{ args }}
 
-# Wheel, sdist, and the bundle for desktop clients (the packager needs Node.js)
-build:
+# Wheels and sdists of both distributions, and the bundle for desktop clients (the packager needs Node.js)
+build: wheels
+    npx --yes @anthropic-ai/mcpb@2.1.2 pack . dist/mcp-memory.mcpb
+
+# Wheels and sdists of both distributions
+wheels:
     {{ uv }} build
-    rm -rf build/bundle && mkdir -p build/bundle
-    cp -r manifest.json pyproject.toml uv.lock README.md LICENSE mcp_memory build/bundle/
-    find build/bundle -name __pycache__ -prune -exec rm -rf {} +
-    npx --yes @anthropic-ai/mcpb@2.1.2 pack build/bundle dist/mcp-memory.mcpb
+    {{ uv }} build --out-dir dist stack

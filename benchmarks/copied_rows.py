@@ -58,7 +58,7 @@ def _fill_postgres(original: Path, url: str, sizes: Sequence[int]) -> None:
                         copy.write_row(row)
 
             _put_all(original, sizes, put)
-            there.execute("UPDATE sequence SET value = %s", (2 * sum(sizes),))
+            there.execute("SELECT setval('changes', %s)", (2 * sum(sizes),))
         with psycopg.connect(url, autocommit=True) as there:
             there.execute("VACUUM ANALYZE")
         with store._database.write() as connection:  # pyright: ignore[reportPrivateUsage]

@@ -1,6 +1,7 @@
 """Many namespaces in one memory: the first recall of one against the next, memory against the budget, round trips.
 
     python -m benchmarks.partitions [--records 20000] [--partitions 200] [--budget 64] [--engines sqlite,postgres]
+        [--keep FOLDER]
 
 Sizes follow Zipf. Texts are those of `benchmarks.texts`, vectors are made, and rows are copied into the tables, in an
 order in which the namespaces take turns. Each engine is measured in a process of its own. CPU counts the database's
@@ -13,6 +14,7 @@ import argparse
 import gc
 import json
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -76,6 +78,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=200)
     parser.add_argument("--budget", type=float, default=64.0, help="megabytes of indexes")
     parser.add_argument("--engines", default="sqlite,postgres")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps the memories for later runs of the same sizes")
     parser.add_argument(
         "--measure", help="an address of PostgreSQL, or a folder: measure it, and print figures as JSON"
     )
@@ -84,11 +87,14 @@ def main() -> None:
     if arguments.measure:
         sys.stdout.write(json.dumps(measured(arguments.measure, sizes, arguments.budget)))
         return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
-        Path(folder).chmod(0o755)
-        made = original(Path(folder) / "original")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary, ExitStack() as stack:
+        folder = arguments.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
         figures = {
-            engine: asked(filled(engine, Path(folder), made, sizes, stack), arguments)
+            engine: asked(
+                filled(engine, folder / f"{arguments.records}-{arguments.partitions}", sizes, stack), arguments
+            )
             for engine in arguments.engines.split(",")
         }
     Console(width=130).print(table_of(figures))
@@ -110,18 +116,24 @@ def original(folder: Path) -> Path:
     return folder
 
 
-def filled(engine: str, folder: Path, made: Path, sizes: Sequence[int], stack: ExitStack) -> str:
-    """Copy rows into a new memory; return its folder or its address."""
-    target, url = folder / engine, ""
+def filled(engine: str, folder: Path, sizes: Sequence[int], stack: ExitStack) -> str:
+    """Copy rows into a new memory, unless it is kept from before; return its folder or its address."""
+    target, url, done = folder / engine, "", folder / f"{engine}.filled"
+    if not done.exists():
+        shutil.rmtree(target, ignore_errors=True)
     if engine == "postgres":
-        cluster = Cluster(folder / "cluster")
-        cluster.create()
+        cluster = Cluster(target)
+        if not done.exists():
+            cluster.create()
         cluster.start()
         stack.callback(cluster.kill)
         url = cluster.url
-    started = time.monotonic()
-    copied(made, target, url, sizes)
-    sys.stderr.write(f"{engine}: {sum(sizes):,} records copied in {time.monotonic() - started:.0f} s\n")
+    if not done.exists():
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as made:
+            copied(original(Path(made)), target, url, sizes)
+        sys.stderr.write(f"{engine}: {sum(sizes):,} records copied in {time.monotonic() - started:.0f} s\n")
+        done.touch()
     return url or str(target)
 
 

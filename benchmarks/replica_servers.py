@@ -20,6 +20,8 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 
 PATIENCE_SECONDS = 60.0
+READY_WITHIN_SECONDS = 1.0
+"""The time in which a probe wants its answer."""
 
 
 class Replica:
@@ -38,12 +40,18 @@ class Replica:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10):
-                return
+        while not self.is_ready(10):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise RuntimeError(f"A server did not start: {self._log.read_text('utf-8')[-500:]}")
             time.sleep(0.05)
+
+    def is_ready(self, patience: float = READY_WITHIN_SECONDS) -> bool:
+        """Return True where it says in time that it can read the memory."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=patience):
+                return True
+        except OSError:
+            return False
 
     @property
     def pid(self) -> int:

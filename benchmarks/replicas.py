@@ -44,6 +44,7 @@ from benchmarks.load import NEWER, HttpClient
 from benchmarks.postgres_clusters import Cluster, address_of
 from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, watch
 from benchmarks.texts import memories
+from mcp_memory.stores.records.database_postgres import PostgresDatabase
 
 BETWEEN_SECONDS = 0.5
 """At most so long goes well, from one fault to the next."""
@@ -240,16 +241,41 @@ class Faults:
         """Kill the primary, promote the standby, and make a standby of the other."""
         old, new = self.clusters[self.primary], self.clusters[1 - self.primary]
         self.primary = 1 - self.primary
-        if not is_synchronous:
+        if is_synchronous:
+            self._stop_replay(old, new)
+        else:
             self._hold_back(old)
         began = time.monotonic()
         old.kill()
+        if any(each.is_ready() for each in self.replicas):
+            raise RuntimeError("a server says that it is ready, without a primary")
         new.promote()
         self.promoted_seconds.append(time.monotonic() - began)
         self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
         old.follow(new)
         old.start()
         new.wait_for_standby(synchronous=is_synchronous)
+
+    def _stop_replay(self, primary: Cluster, standby: Cluster) -> None:
+        """Let a standby take the log in and not replay it: the gauge of its lag shows that, and servers stay ready."""
+        ((place,),) = primary.ask("SELECT pg_current_wal_lsn()")
+        standby.ask("SELECT pg_wal_replay_pause()")
+        self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
+        ((least,),) = primary.ask(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{place}')")
+        with closing(PostgresDatabase(primary.url)) as database:
+            until = time.monotonic() + PATIENCE_SECONDS  # A primary hears of its standby now and then.
+            while (behind := database.gauges().get("replica_lag_bytes", 0)) < least:
+                if time.monotonic() > until:
+                    raise RuntimeError(f"a standby lacks {least} bytes; the gauge says {behind}")
+                time.sleep(0.05)
+            if not all(each.is_ready() for each in self.replicas):
+                raise RuntimeError("a server is not ready, while a standby takes the log in")
+            standby.ask("SELECT pg_wal_replay_resume()")
+            until = time.monotonic() + PATIENCE_SECONDS
+            while database.gauges()["replica_lag_bytes"] >= least:
+                if time.monotonic() > until:
+                    raise RuntimeError("the gauge shows a lag that is over")
+                time.sleep(0.05)
 
     def _hold_back(self, old: Cluster) -> None:
         """Stop what sends to the standby, once this has all that was acknowledged until now; what comes may be lost."""

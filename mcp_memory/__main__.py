@@ -21,14 +21,22 @@ def main() -> None:
             serve({})
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
-    elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):
+    elif sys.argv[1] == "hook" and (hook := _hook_of(sys.argv[2:])):
         from mcp_memory.entrypoints.owner.client_start import run_hook
 
-        run_hook(" ".join(sys.argv[2:]), {})
+        run_hook(*hook)
     else:
         from mcp_memory.entrypoints.cli import app
 
         app()
+
+
+def _hook_of(arguments: list[str]) -> tuple[str, dict[str, object], str] | None:
+    """Return the event, no settings, and the client, of e.g. `PreToolUse --client cursor`; None for other options."""
+    client = ""
+    if arguments[-2:-1] == ["--client"]:
+        *arguments, _, client = arguments
+    return None if any(each.startswith("-") for each in arguments) else (" ".join(arguments), {}, client)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 import uuid
+from collections import deque
 from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from mcp_memory.domain.model.projects import Project
     from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, ForgetMode, RecallRequest
     from mcp_memory.domain.model.session_log import SessionLog
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.assemble import Context
     from mcp_memory.services.context.guard import Verdict
     from mcp_memory.services.context.remind import Reminder
+    from mcp_memory.services.memory.erase import Reach
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.services.retrieval.recall import RecallAnswer
@@ -79,6 +83,7 @@ class Seat:
         session: str = "",
         takes: bool = True,
         differing: Sequence[str] = (),
+        begun: int = sys.maxsize,
     ) -> None:
         self.settings = settings
         self.label = session or f"s{uuid.uuid4().hex[:12]}"
@@ -86,6 +91,10 @@ class Seat:
         self.differing = differing
         """The variables of its process that do not count, since the memory was opened with others."""
         self.session = settings.session or self.label
+        self.begun = begun
+        """The revision at which its session began: it saw no later change. A command has seen all that there is."""
+        self.awaits_folder = settings.roots
+        """True until its client has been asked which folder is open."""
         self._memory = memory
         self._folder = folder
         self._takes = takes
@@ -108,21 +117,36 @@ class Seat:
                 self._membership = self._memory.trust.followed(self._membership)
                 return self._membership
             decided = self._decide()
-            if decided.state != "free" or not self._takes:
+            if not self.awaits_folder and (decided.state != "free" or not self._takes):
                 self._membership = decided
             return decided
+
+    def take_folder(self, folder: Path | None) -> None:
+        """Work from now on in the project of this folder, which the client says is open.
+
+        Where it says none, the settings count. Of several answers the first one holds.
+        """
+        with self._memory.making:
+            if self.awaits_folder and folder is not None:
+                self._folder = folder
+                self.settings = self.settings.model_copy(update={"namespace": None})
+            self.awaits_folder = False
 
     @property
     def is_refused(self) -> bool:
         """True where its folder is refused the namespace that it claims. Raises as `membership` does."""
         if self.settings.namespace is not None:
             return False
-        return self._memory.trust.membership(read_project(self._folder), takes=False).is_refused
+        return self._memory.trust.membership(self.project(), takes=False).is_refused
+
+    def project(self) -> Project:
+        """Return what the window's folder claims to be. Raises InvalidRequest where the working directory is gone."""
+        return read_project(self._folder)
 
     def _decide(self) -> Membership:
         if self.settings.namespace is not None:
             return Membership(namespace=self._memory.trust.present(self.settings.namespace), state="named")
-        return self._memory.trust.membership(read_project(self._folder), takes=self._takes)
+        return self._memory.trust.membership(self.project(), takes=self._takes)
 
 
 class App(Wiring):
@@ -142,9 +166,11 @@ class App(Wiring):
         session: str = "",
     ) -> None:
         super().__init__(settings, clock, embedder)
-        self.own = Seat(self, settings, folder, session=session, takes=takes)
+        self.own = Seat(self, settings, folder, session=session, takes=takes, begun=self.opened_at)
         self.seats: tuple[Seat, ...] = (self.own,)
         """The seats of the windows that this process serves."""
+        self.arrived: deque[Seat] = deque()
+        """The seats of windows whose files are to be read: a session begins in each."""
         self._client = ""
         self._look_again_at = -inf
         self._worked_on: dict[tuple[str, str, str], Settings] = {}
@@ -180,12 +206,22 @@ class App(Wiring):
         with self.making:
             self.seats = (*self.seats, seat)
 
+    def welcome(self, seat: Seat) -> None:
+        """Let upkeep read the files that the seat's settings name, if any."""
+        if seat.settings.read_files:
+            self.arrived.append(seat)
+            self.stirred.set()
+
     def leave_seat(self, seat: Seat) -> None:
         """Serve this seat no more."""
         with self.making:
             self.seats = tuple(each for each in self.seats if each is not seat)
             if not self.seats:
                 self._worked_on.clear()
+
+    def begun(self, caller: Caller) -> int:
+        mine = (seat.begun for seat in self.seats if seat.session == caller.session_id)
+        return next(mine, self.opened_at)
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in its folder's own namespace because the claimed one was refused."""
@@ -268,7 +304,7 @@ class App(Wiring):
             self.hold_ceiling(caller.in_session(session_id))
         if embed and not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
-                self.reindex.catch_up(EMBEDDED_AT_ONCE)
+                self.reindex.embed_few(caller.scopes, EMBEDDED_AT_ONCE)
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
@@ -405,6 +441,10 @@ class App(Wiring):
         if not forgotten.purged:
             self.stirred.set()
         return forgotten
+
+    def erasure_reach(self, record_ids: Sequence[str], caller: Caller) -> Reach:
+        """Return what would be erased with these records; see `Forget.reach`."""
+        return self._forget.reach(record_ids, caller)
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
         withdrawn = self._forget.withdraw(record_id, caller, erases=erases)

@@ -121,6 +121,15 @@ def traces(settings: Settings) -> Callable[[], object]:
     return send_spans()
 
 
+def figures(settings: Settings, collect: Callable[[], Iterable[Any]]) -> Callable[[], object]:
+    """Send the figures of Prometheus' registry where the settings say so, as `traces` does; return what ends that."""
+    if not settings.otel:
+        return lambda: None
+    from mcp_memory.metrics_otlp import send_metrics
+
+    return send_metrics(collect)
+
+
 def sources(
     records: RecordStore, filters: FilterIndex, keywords: KeywordStore, vectors: VectorStore, graph: GraphStore
 ) -> Sequence[Source]:

@@ -101,6 +101,15 @@ def as_told(chosen: Mapping[str, object]) -> dict[str, object]:
     return {"file": os.path.abspath(config_file()), "given": named(chosen) | given, **read}
 
 
+def git_variables() -> dict[str, str]:
+    """Return the environment for `git` in a folder that is named: without what a hook of git's sets for its own.
+
+    The user's own configuration stays.
+    """
+    kept = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in kept}
+
+
 def screen_variables() -> dict[str, str]:
     """Return those variables that say what a terminal's screen can show."""
     names = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")

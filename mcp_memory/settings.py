@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -60,6 +60,7 @@ SignatureAlgorithm: TypeAlias = Literal[
 """Signatures by a private key. With a shared secret a server that checks tokens could also make them."""
 _OF_OURS = ("minilm", "e5", "minilm+e5")
 _SEMANTIC_STORES = ("auto", "chroma", "exact", "cloud")
+_SIZED_STORE = re.compile(r"\d{1,9}|pgvector(:\d{1,9})?", re.ASCII)  # e.g. "50000", "pgvector", "pgvector:50000"
 _REPLACED = ("chroma", "chroma_least_vectors", "chroma_url")
 """Former settings: `semantic_store` says what they said."""
 
@@ -98,15 +99,27 @@ def _split_commas(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _check_patterns(patterns: list[str]) -> list[str]:
+    """Refuse patterns that leave the project's folder, or would walk through all of a tree."""
+    for pattern in patterns:
+        below = pattern.removeprefix("~/")
+        if PureWindowsPath(below).anchor or below.startswith("~") or "**" in below or {"..", ""} & {*below.split("/")}:
+            raise ValueError(
+                f"{pattern!r} must be relative to the project's folder or begin with ~/, without .. and **; write it as"
+                " docs/*.md"
+            )
+    return patterns
+
+
 def _check_semantic_store(value: object) -> str:
     """Return the value as text. Accept the names, a number of vectors, and a server's address without credentials."""
     text = str(value).strip()
     url = urlsplit(text)
     is_server = url.scheme in ("http", "https") and url.hostname and not url.username and not url.path.strip("/")
-    if text not in _SEMANTIC_STORES and not re.fullmatch(r"\d{1,9}", text, re.ASCII) and not is_server:
+    if text not in _SEMANTIC_STORES and not _SIZED_STORE.fullmatch(text) and not is_server:
         raise ValueError(
-            "must be auto, chroma, exact, cloud, the number of vectors from which Chroma answers, or a Chroma server's"
-            " http:// or https://, host and port (credentials go into MCP_MEMORY_CHROMA_HEADERS)"
+            "must be auto, chroma, exact, cloud, the number of vectors from which Chroma answers, a Chroma server's"
+            " http:// or https://, host and port (credentials go into MCP_MEMORY_CHROMA_HEADERS), or pgvector"
         )
     return text
 
@@ -223,6 +236,9 @@ class Settings(BaseSettings):
     security (docs/postgres.md); by default there are no such walls."""
     namespace: _Name | None = None
     """The project whose memory is used; by default that of the folder (docs/projects.md)."""
+    roots: bool = False
+    """Work in the project of the folder that the client says is open, where it says one, and else in `namespace`
+    (docs/clients.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
     """Further namespaces to read but never write, separated by commas in the environment."""
     agent: _AgentName = "default"
@@ -238,8 +254,11 @@ class Settings(BaseSettings):
     """The client's tokens per counted token; `auto` decides by the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
     """Budget of a context if the call names none."""
+    read_files: Annotated[list[str], NoDecode, BeforeValidator(_split_commas), AfterValidator(_check_patterns)] = []
+    """Memory files of clients that `recall` finds as well (docs/learning.md), as `CLAUDE.md,AGENTS.md`: patterns
+    relative to the project's folder or from `~/`, separated by commas in the environment; by default none."""
     guidance_from_others: bool = True
-    """Lets identities and censors (guardrails) that other agents stored enter contexts and reminders."""
+    """Lets guardrails and preferences that other agents stored enter contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=lambda: _strategies_beside(config_file()))
     """Your own strategies (docs/strategies.md); by default `strategies.toml` beside `config.toml`, if it is there."""
     compaction: str = "default"
@@ -294,7 +313,8 @@ class Settings(BaseSettings):
     """The most tokens in one request to the model; longer spans are summarised in parts."""
     semantic_store: Annotated[str, BeforeValidator(_check_semantic_store)] = "auto"
     """The store that searches by meaning (docs/semantic-store.md): `auto`, Chroma from 20,000 vectors of a scope; a
-    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; or `cloud`."""
+    number of your own; `chroma`, from the first record; `exact`, never; a Chroma server's address; `cloud`; or
+    `pgvector`, which goes with `database_url`."""
     chroma_tenant: _Name | None = None
     """The tenant on a Chroma server, or in the cloud."""
     chroma_database: _Name | None = None
@@ -362,7 +382,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     """Their form: lines for people, or a JSON object a line (docs/monitoring.md)."""
     otel: bool = False
-    """Sends traces by OTLP to where the `OTEL_EXPORTER_OTLP_*` variables say; needs the extra `otel`
+    """Sends traces and figures by OTLP to where the `OTEL_EXPORTER_OTLP_*` variables say; needs the extra `otel`
     (docs/monitoring.md)."""
     read_log_days: Annotated[float, Field(ge=0, le=3_650)] = 0.0
     """Days for which the memory keeps which request gave which records to whom; 0 for none (docs/monitoring.md)."""
@@ -398,6 +418,13 @@ class Settings(BaseSettings):
         if embedder not in (*_OF_OURS, None) and model is None:
             raise ValueError(f"embedder {embedder} needs the name of a model")
         return model
+
+    @field_validator("semantic_store")
+    @classmethod
+    def _check_pgvector(cls, store: str, info: ValidationInfo) -> str:
+        if store.startswith("pgvector") and info.data.get("database_url") is None:
+            raise ValueError("pgvector needs a memory in PostgreSQL; set MCP_MEMORY_DATABASE_URL too")
+        return store
 
     @field_validator("summarizer_model")
     @classmethod
@@ -437,8 +464,8 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 OF_SEAT: Final = frozenset(
-    "namespace agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
-    " hook_guardrails hook_log timezone strategies_file".split()
+    "namespace roots agent session inherit token_factor max_tokens hook_max_tokens hook_prompt_max_tokens"
+    " hook_guardrails hook_log timezone strategies_file read_files".split()
 )
 """Settings of a client of the memory; the others are the memory's, and equal for all its clients."""
 _OF_PROCESS: Final = frozenset(
@@ -543,7 +570,8 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
 
 def _asks_others(settings: Settings) -> bool:
     """True where the memory uses a library that reads keys and proxies from the environment by itself."""
-    is_near = settings.semantic_store in ("auto", "chroma", "exact") or settings.semantic_store.isdecimal()
+    store = settings.semantic_store
+    is_near = store in ("auto", "chroma", "exact") or _SIZED_STORE.fullmatch(store) is not None
     return settings.embedder not in _OF_OURS or not is_near
 
 

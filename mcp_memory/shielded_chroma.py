@@ -22,8 +22,14 @@ from mcp_memory.errors import StoreUnavailable
 _CONFIG = "chromadb.config"
 _EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
 """Chroma sends traces by it where settings name a collector, which ours do not: gRPC, 5 MB, 0.1 s of CPU."""
+_NOT_INSTALLED = "Chroma is not installed. Install mcp-memory-stack, which brings it; mcp-memory-stack-core does not."
 _DEFAULTS = {"anonymized_telemetry": False}
 _importing = threading.Lock()
+
+
+def is_installed() -> bool:
+    """True where Chroma is installed beside us; imports nothing of it."""
+    return importlib.util.find_spec("chromadb") is not None
 
 
 def import_chromadb() -> ModuleType:
@@ -41,7 +47,10 @@ def import_chromadb() -> ModuleType:
         try:
             chromadb = importlib.import_module("chromadb")
         except (ImportError, RuntimeError) as error:  # Chroma raises RuntimeError for an SQLite that is too old.
-            raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory-stack again.") from error
+            reason = (
+                f"cannot be loaded ({error}). Install mcp-memory-stack again." if is_installed() else _NOT_INSTALLED
+            )
+            raise StoreUnavailable(f"Chroma {reason}") from error
         finally:
             sys.meta_path.remove(finder)
             if found is stub:

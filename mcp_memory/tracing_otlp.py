@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -73,10 +74,7 @@ class SpanSender:
 
 def send_spans() -> Callable[[], None]:
     """Send the spans of this process from now on; return what sends the last ones and ends that."""
-    resource = Resource.create()
-    named = str(resource.attributes.get(SERVICE_NAME, _UNNAMED))
-    own = {SERVICE_VERSION: __version__, SERVICE_NAME: NAME if named.startswith(_UNNAMED) else named}
-    provider = TracerProvider(resource=resource.merge(Resource(own)), shutdown_on_exit=False)
+    provider = TracerProvider(resource=resource(), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     use_tracer(SpanSender(provider.get_tracer(NAME, __version__)))
 
@@ -87,6 +85,15 @@ def send_spans() -> Callable[[], None]:
         last.join(SENT_WITHIN_SECONDS)
 
     return end
+
+
+@cache
+def resource() -> Resource:
+    """Return who sends, once for spans and figures: by the variables, else by the name of this program."""
+    created = Resource.create()
+    named = str(created.attributes.get(SERVICE_NAME, _UNNAMED))
+    own = {SERVICE_VERSION: __version__, SERVICE_NAME: NAME if named.startswith(_UNNAMED) else named}
+    return created.merge(Resource(own))
 
 
 def _attributes(told: Told) -> dict[str, int | str]:

@@ -22,7 +22,7 @@ from mcp_memory.settings import Settings, at_work, zone_at_work
 from mcp_memory.stores.records import FILE_NAME, Copy, SqliteRecordStore, SqlRecordStore, copies, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
     from mcp_memory.domain.context.items import Measure
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.guard import Guard
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.extract import Extractor
+    from mcp_memory.services.memory.follow_files import FollowFiles
     from mcp_memory.services.memory.forget import Forget
+    from mcp_memory.services.memory.learn import Learn
     from mcp_memory.services.memory.maintain import Maintain
     from mcp_memory.services.memory.merge import Moving
     from mcp_memory.services.memory.prepare_record import RecordPreparer
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from mcp_memory.stores.vectors.chroma.location import IndexPlace
     from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
     from mcp_memory.stores.vectors.exact import ExactVectorStore
+    from mcp_memory.stores.vectors.pgvector import PgvectorStore
 
 SOURCE_THREADS = 4
 INDEX_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "chroma", "windows", "files"
@@ -125,9 +128,15 @@ class Wiring:
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
         self._end_traces = extensions.traces(settings)
+        self._end_figures: Callable[[], object] = lambda: None
         self.records = record_store(settings, self._embedder.id, clock)
         self.logs = self.records.session_logs()
-        self._begun = self.records.revision()
+        self.opened_at = self.records.revision()
+        """The revision at which this process opened the memory."""
+
+    def begun(self, caller: Caller) -> int:
+        """Return the revision at which the caller's session began, as far as this process knows."""
+        return self.opened_at
 
     @made_once
     def counter(self) -> TiktokenCounter:
@@ -175,8 +184,10 @@ class Wiring:
         return BitmapFilterIndex(self.follower)
 
     @made_once
-    def index(self) -> ChromaVectorStore:
+    def index(self) -> ChromaVectorStore | PgvectorStore:
         """Vector search, and the index behind it, which `warm` starts."""
+        if (store := self._by_pgvector(self.follower)) is not None:
+            return store
         from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 
         leases = self.records.leases()
@@ -184,10 +195,12 @@ class Wiring:
 
     def index_examiner(self) -> IndexExaminer:
         """Checks the stored index; starts none."""
+        follower = self._new_follower()  # Its own: it looks at the index, holds no request.
+        if (store := self._by_pgvector(follower)) is not None:
+            return store
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
-        exact = self._exact(self._new_follower())  # Its own follower: it looks at the index, holds no request.
-        return ChromaExaminer(self.records, exact, self._place())
+        return ChromaExaminer(self.records, self._exact(follower), self._place())
 
     @made_once
     def tokens(self) -> AccessTokens:
@@ -451,7 +464,7 @@ class Wiring:
         """Keeps what clients were shown: in the database, where servers share one."""
         from mcp_memory.stores.own_shown import OwnShown
 
-        return self.records.shown() or OwnShown(self._begun)
+        return self.records.shown() or OwnShown(self.begun)
 
     @made_once
     def _drafting(self) -> RecordPreparer:
@@ -475,6 +488,20 @@ class Wiring:
             clock=self._clock,
             reviews=self.reviews,
         )
+
+    @made_once
+    def learn(self) -> Learn:
+        """Proposes and stores what a history tells."""
+        from mcp_memory.services.memory.learn import Learn
+
+        return Learn(self.records, self._drafting, self._remember)
+
+    @made_once
+    def follow_files(self) -> FollowFiles:
+        """Lets records say what clients' memory files say."""
+        from mcp_memory.services.memory.follow_files import FollowFiles
+
+        return FollowFiles(self.records, self._drafting, self._remember, self._shown, self._clock)
 
     @made_once
     def near(self) -> NearRecords:
@@ -648,8 +675,13 @@ class Wiring:
             self.windows.close()
         if "reads" in made:
             self.reads.close()
+        self._end_figures()
         self.records.close()
         self._end_traces()
+
+    def send_figures(self, collect: Callable[[], Iterable[Any]]) -> None:
+        """Send the families of Prometheus' registry by OTLP until the memory is closed, if the settings say so."""
+        self._end_figures = extensions.figures(self.settings, collect)
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         drop_former_files(self.settings)
@@ -668,8 +700,19 @@ class Wiring:
 
         return ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
 
+    def _by_pgvector(self, follower: Follower) -> PgvectorStore | None:
+        """Return vector search with pgvector's help, where the settings and the database have it."""
+        place, candidates = self._place(), self.records.pushed_vectors()
+        if place.mode != "pgvector" or candidates is None:
+            return None
+        from mcp_memory.stores.records.transaction import embedder_mismatch
+        from mcp_memory.stores.vectors.pgvector import PgvectorStore
+
+        return PgvectorStore(follower, self._embedder.id, embedder_mismatch, candidates, place)
+
     def _place(self) -> IndexPlace:
         """Return the place that the settings name for the vector index."""
+        from mcp_memory.shielded_chroma import is_installed
         from mcp_memory.stores.vectors.chroma.location import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
@@ -677,6 +720,7 @@ class Wiring:
             settings.semantic_store,
             root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # The index process has another working directory.
             embedder=self._embedder.id,
+            lacks_chroma=not is_installed(),
             tenant=settings.chroma_tenant,
             database=settings.chroma_database,
             headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},

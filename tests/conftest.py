@@ -180,10 +180,12 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(autouse=True)
-def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def loaded_once() -> Iterator[None]:
     """Hundreds of memories of one test process share what each of them would load and read again."""
-    share(monkeypatch.setattr)
+    with pytest.MonkeyPatch.context() as patch:
+        share(patch.setattr)
+        yield
 
 
 _create_private = data_folder.create_private

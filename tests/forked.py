@@ -172,9 +172,13 @@ class ForkedProcess(subprocess.Popen[Any]):
         return code
 
 
+_starting = threading.Lock()
+"""Else a thread that starts another process would keep, as the former ones, the variables that this one sets."""
+
+
 def _start_server() -> None:
     """Start the process that the others are forked from, where it does not run yet."""
-    with pytest.MonkeyPatch.context() as patch:
+    with _starting, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setattr(forkserver._forkserver, "_preload_modules", ["tests.preloaded"])  # pyright: ignore[reportPrivateUsage]
         forkserver.ensure_running()

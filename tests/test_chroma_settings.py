@@ -82,7 +82,17 @@ def test_one_setting_says_who_searches_by_meaning(
     assert (place.mode, place.least_vectors, place.url) == (mode, least, url)
 
 
-@pytest.mark.parametrize("value", ["embedded", "-1", "1.5", "\u0661", "20000 vectors"])
+def test_pgvector_goes_with_a_memory_in_postgresql(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M1.1: from the usual size, or from another; a file has none."""
+    with pytest.raises(InvalidRequest, match="pgvector needs a memory in PostgreSQL; set MCP_MEMORY_DATABASE_URL too"):
+        load_settings(semantic_store="pgvector")
+    monkeypatch.setenv("MCP_MEMORY_DATABASE_URL", "postgresql://host/name")
+    for value, least in (("pgvector", 20_000), ("pgvector:500", 500)):
+        place = IndexPlace.named(load_settings(semantic_store=value).semantic_store, root="", embedder="")
+        assert (place.mode, place.least_vectors) == ("pgvector", least)
+
+
+@pytest.mark.parametrize("value", ["pgvector:", "pgvector:few", "embedded", "-1", "1.5", "\u0661", "20000 vectors"])
 def test_what_names_no_store_is_refused_with_what_does(config: Path, value: str) -> None:
     """S2.2: also where a file gives it."""
     config.write_text(f'semantic_store = "{value}"\n', "utf-8")

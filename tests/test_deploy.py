@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import yaml
 from mcp_memory.entrypoints.http.request_checks import HEALTH_PATH
 from mcp_memory.settings import Settings
 
-DEPLOY = Path(__file__).parents[1] / "deploy"
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "chart"
 PLACE = re.compile(r"\{\{ \.(Values|Release)\.(\w+)( \| quote)? \}\}")
 
@@ -76,4 +79,15 @@ def test_the_image_runs_a_server_that_is_asked_for_its_health() -> None:
     image = (DEPLOY / "Dockerfile").read_text("utf-8")
     assert f"8765{HEALTH_PATH}'" in image
     assert "USER 10001" in image
+    stages = re.split(r"^FROM .*$", image, flags=re.MULTILINE)[1:]
+    assert len(stages) == 2
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.findall(r"^ARG EXTRAS=(\S+)$", stages[0], re.MULTILINE)[0].split(",")
+    assert set(extras) <= project["optional-dependencies"].keys()
+    copied = {name for line in re.findall(r"^COPY (.+)$", stages[0], re.MULTILINE) for name in line.split()[:-1]}
+    assert copied == {"pyproject.toml", "README.md", "LICENSE", "mcp_memory"}, "what a wheel is made of"
+    assert "/data" in re.findall(r"^VOLUME (\S+)$", stages[1], re.MULTILINE)
+    assert "MCP_MEMORY_DATA_DIR=/data" in stages[1]
+    [entry] = re.findall(r"^ENTRYPOINT (.+)$", stages[1], re.MULTILINE)
+    assert json.loads(entry) == ["mcp-memory"]
     assert (CHART / "templates" / "deployment.yaml").read_text("utf-8").count("runAsUser: 10001") == 1

@@ -64,11 +64,24 @@ def test_bundle_and_registry_entry_agree_with_the_package() -> None:
     """S7.3: on version, name and what it is for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {MANIFEST["version"], SERVER["version"], PACKAGE["version"]} == {mcp_memory.__version__}
-    assert {MANIFEST["name"], PACKAGE["identifier"]} == {project["name"]}
+    assert {MANIFEST["name"], PACKAGE["identifier"]} == {project["name"].removesuffix("-core")}
     assert MANIFEST["display_name"] == SERVER["title"]
     assert MANIFEST["description"] == SERVER["description"]
     assert MANIFEST["license"] == project["license"]
     assert MANIFEST["compatibility"]["runtimes"]["python"] == project["requires-python"]
+
+
+def test_the_bundle_takes_what_is_listed_and_refuses_the_rest() -> None:
+    """S7.3: neither tests nor benchmarks nor tools; with what `uv run` needs to make the environment."""
+    refused, *taken = [
+        line for line in (ROOT / ".mcpbignore").read_text("utf-8").splitlines() if line.startswith(("/", "!"))
+    ]
+    assert refused == "/*"
+    assert {name.removeprefix("!/") for name in taken} == {
+        *("manifest.json", "mcp_memory", "pyproject.toml", "uv.lock"),
+        *("LICENSE", "README.md"),  # Without these the package is not built.
+    }
+    assert all((ROOT / name.removeprefix("!/")).exists() for name in taken)
 
 
 def test_the_registry_s_variables_are_settings() -> None:
@@ -93,10 +106,22 @@ def test_the_registry_s_entry_keeps_the_registry_s_rules() -> None:
         assert variable.get("format", "string") in ("string", "number", "boolean", "filepath")
 
 
+def test_addresses_are_of_the_owner_whom_the_registry_names() -> None:
+    """S7.3, U3.1: `io.github.OWNER/` may be used by that owner of GitHub alone; one repository, whoever links to it."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    home = "https://github.com/" + SERVER["name"].removeprefix("io.github.")
+    assert {urls["Homepage"], SERVER["websiteUrl"], SERVER["repository"]["url"], MANIFEST["repository"]["url"]} == {
+        home
+    }
+    assert all(each.startswith(home) for each in urls.values())
+    paths = [each.partition("/blob/main/")[2] for each in urls.values()]
+    assert all((ROOT / path).is_file() for path in paths if path)
+
+
 def test_the_readme_claims_no_other_name_in_the_registry() -> None:
     """S7.3: the registry looks for the line in the package's description on PyPI, to know that both have one owner."""
-    claimed = re.findall(r"mcp-name: (\S+)", (ROOT / "README.md").read_text("utf-8"))
-    assert set(claimed) <= {SERVER["name"]}
+    for page in (ROOT / "README.md", ROOT / "stack" / "README.md"):
+        assert re.findall(r"mcp-name: (\S+)", page.read_text("utf-8")) == [SERVER["name"]]
 
 
 @pytest.mark.parametrize(("version", "code"), [(None, 0), ("latest", 1)])

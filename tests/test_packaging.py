@@ -49,16 +49,41 @@ def test_no_line_installs_what_has_our_former_name() -> None:
     texts += [*ROOT.glob("*.toml"), ROOT / "justfile", *(ROOT / "mcp_memory").rglob("*.py")]
     named = [(path.name, name) for path in texts for name in INSTALLS.findall(path.read_text("utf-8"))]
     assert len(named) > 5, "the pattern finds the lines that there are"
-    assert [each for each in named if each[1] != "mcp-memory-stack"] == []
+    assert [each for each in named if each[1] not in ("mcp-memory-stack", "mcp-memory-stack-core")] == []
     assert INSTALLS.findall("pip install 'mcp-memory[openai]'; uvx mcp-memory") == ["mcp-memory", "mcp-memory"]
 
 
 def test_the_registry_and_the_index_know_it_by_a_name_of_its_own() -> None:
     """U3.1: and `uvx` of that name finds a command of that name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     server = json.loads((ROOT / "server.json").read_text("utf-8"))
-    assert project["name"] == server["packages"][0]["identifier"] == "mcp-memory-stack"
-    assert project["scripts"]["mcp-memory-stack"] == project["scripts"]["mcp-memory"]
+    assert server["packages"][0]["identifier"] == "mcp-memory-stack"
+    for folder, name in ((ROOT, "mcp-memory-stack-core"), (ROOT / "stack", "mcp-memory-stack")):
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+        assert project["name"] == name
+        assert project["scripts"].keys() == {"mcp-memory", name}
+        assert set(project["scripts"].values()) == {"mcp_memory.__main__:main"}
+
+
+def test_the_whole_distribution_is_core_and_chroma_and_says_the_same_of_itself() -> None:
+    """U3.1: of one version, with every extra of core's, and no module of its own; a clone is the whole unasked."""
+    core = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    stack = tomllib.loads((ROOT / "stack" / "pyproject.toml").read_text("utf-8"))
+    described, extras = core["project"], core["project"]["optional-dependencies"]
+
+    def of_core(extra: str) -> list[str]:
+        return [f"mcp-memory-stack-core[{extra}]=={mcp_memory.__version__}"]
+
+    own = dict(stack["project"])
+    assert own.pop("version") == mcp_memory.__version__
+    assert own.pop("dependencies") == of_core("chroma")
+    assert own.pop("optional-dependencies") == {name: of_core(name) for name in extras if name != "chroma"}
+    same = own.keys() - {"name", "readme", "scripts", "license-files"}
+    assert {name: own[name] for name in same} == {name: described[name] for name in same}
+    assert [each for each in described["dependencies"] if each.startswith("chromadb")] == []
+    assert [re.split(r"\W", each)[0] for each in extras["chroma"]] == ["chromadb"]
+    assert stack["tool"]["hatch"] == {"build": {"targets": {"wheel": {"bypass-selection": True}}}}
+    assert set(core["tool"]["uv"]["default-groups"]) == {"chroma", "dev"}
+    assert core["dependency-groups"]["chroma"] == ["mcp-memory-stack-core[chroma]"]
 
 
 def test_every_test_says_what_it_proves() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mcp_memory.domain.model.requests import ContextRequest, RecallRequest
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.ports.text import Vectors
 from mcp_memory.settings import load_settings
-from tests.chroma import PATIENCE_SECONDS, SCOPE, opening, quick_to_act
+from tests.chroma import PATIENCE_SECONDS, SCOPE, opening, quick_to_act, until
 
 THINGS = ("pump", "valve", "crane", "gauge", "rudder", "winch", "boiler", "ladder", "hatch", "cable")
 DEEDS = (
@@ -73,6 +74,32 @@ def test_recalls_and_blocks_are_the_same_from_the_first_record(opened: dict[str,
         "exact": "exact search over 240 vectors, as the settings say",
         "chroma": "Chroma, all 240 vectors indexed",
     }
+
+
+@pytest.mark.parametrize(
+    ("store", "mode", "found"),
+    [("1", "off", "ok"), ("chroma", "embedded", "wrong"), ("http://127.0.0.1:9", "http", "wrong")],
+)
+def test_without_chroma_the_exact_search_answers_and_says_so(
+    filled: Path, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch, store: str, mode: str, found: str
+) -> None:
+    """O4.1, U3.1: by size it is nothing to mend; where the settings name Chroma, the sentence says what to install."""
+    monkeypatch.setitem(sys.modules, "chromadb", None)  # As for a module that is not there.
+    app = open_app(load_settings(data_dir=filled, namespace="test", semantic_store=store), embedder=embedder)
+    try:
+        app.warm()
+        answer = app.recall(RecallRequest(query="What leaks?", only_looks=True), app.caller())
+        assert (len(answer.results), answer.degraded) == (10, ())
+        if mode != "off":
+            until(lambda: app.index.state().state == "failed")
+        state = app.index.state(app.caller().scopes)
+        [finding] = app.index_examiner().examine(repair=True)
+    finally:
+        app.close()
+    assert (state.mode, finding.state) == (mode, found)
+    told = "exact search over 240 vectors, as Chroma is not installed"
+    more = ": install mcp-memory-stack, which brings it, or set MCP_MEMORY_SEMANTIC_STORE to exact"
+    assert state.says == finding.says == (told if found == "ok" else told + more)
 
 
 def grouped(count: int, seed: int, dimensions: int = 96) -> Vectors:

@@ -51,7 +51,7 @@ finders = list(sys.meta_path)
 try:
     import_chromadb()
 except StoreUnavailable as error:
-    assert "Install mcp-memory-stack again" in str(error), error
+    assert "is not installed. Install mcp-memory-stack, which brings it" in str(error), error
 else:
     raise AssertionError("a missing Chroma must be told")
 assert sys.meta_path == finders

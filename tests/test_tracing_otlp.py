@@ -1,4 +1,4 @@
-"""Traces as a collector receives them: the tree of a call, with ids and counts and no word of what was said."""
+"""Traces and figures as a collector receives them: ids and counts, and no word of what was said."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.server.mcp_server import build_server
+from mcp_memory.entrypoints.http.monitoring import BUCKET_SECONDS, Metrics
+from mcp_memory.entrypoints.server.mcp_server import TOOLS, build_server
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.tracing import traced
 
@@ -33,6 +36,8 @@ class Collector(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bodies: list[bytes] = []
+        self.figures: list[bytes] = []
+        self.has_figures = threading.Event()
 
     def spans(self) -> dict[str, list[Any]]:
         """The spans by their names."""
@@ -47,7 +52,10 @@ class Collector(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Collector)
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        kept = self.server.figures if self.path == "/v1/metrics" else self.server.bodies
+        kept.append(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.server.figures:
+            self.server.has_figures.set()
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -111,6 +119,41 @@ async def test_a_recall_is_a_tree_from_its_tool_to_the_statements_without_a_word
     for word in ("detonator", "quarry", "shed", "explosives", "where is"):
         assert word.encode() not in sent
     assert b"mcp-memory" in sent
+
+
+async def test_the_figures_that_prometheus_reads_are_sent_under_the_same_names(
+    open_memory: Callable[..., App], collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M4.3: of one registry, at intervals and at the end."""
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "20")
+    memory = open_memory(otel=True, namespace="pit", agent="ann")
+    metrics = Metrics(memory, TOOLS)
+    memory.send_figures(metrics.collect)
+    async with Client(build_server(memory, middleware=(metrics,))) as client:
+        await client.call_tool("remember", {"items": [{"text": TEXT}]})
+        await client.call_tool("recall", {"query": QUERY})
+    page = metrics.page().decode()
+    await anyio.to_thread.run_sync(collector.has_figures.wait, 30)
+    memory.close()
+    assert len(collector.figures) > 1
+    (resource,) = ExportMetricsServiceRequest.FromString(collector.figures[-1]).resource_metrics
+    found = {each.name: each for each in resource.scope_metrics[0].metrics}
+    named = {line.split()[2].removesuffix("_total") for line in page.splitlines() if line.startswith("# TYPE")}
+    assert found.keys() == {name for name in named if not name.endswith("_created")}
+    assert found["mcp_memory_records"].gauge.data_points[0].as_double == 1
+    calls, took = found["mcp_memory_calls"].sum, found["mcp_memory_call_seconds"].histogram
+    assert calls.is_monotonic
+    assert {each["tool"]: count for each, count in map(counted, calls.data_points)} == {"remember": 1, "recall": 1}
+    assert 0 < calls.data_points[0].start_time_unix_nano < calls.data_points[0].time_unix_nano
+    (recall,) = (each for each in took.data_points if "recall" in told(each).values())
+    assert (recall.count, sum(recall.bucket_counts)) == (1, 1)
+    assert len(recall.bucket_counts) == len(recall.explicit_bounds) + 1 == len(BUCKET_SECONDS) + 1
+    assert b"quarry" not in b"".join(collector.figures).lower()
+
+
+def counted(point: Any) -> tuple[dict[str, str], float]:
+    """The labels of what was counted, and how often."""
+    return {each.key: each.value.string_value for each in point.attributes}, point.as_double
 
 
 def test_a_memory_that_is_not_traced_loads_no_exporter_and_says_what_it_lacks(

@@ -71,7 +71,7 @@ def let_again(name: str, raw: bytes, data_dir: str) -> None:
 
 def _notes_of(name: str, raw: bytes, data_dir: str) -> str | None:
     """Return the path of the file that says which event of the session came last; None where none is kept."""
-    session = _text(raw, "session_id")
+    session = _text(raw, "session_id") or _text(raw, "conversation_id")
     if name in _UNNOTED or not session or not data_dir or not os.path.isdir(data_dir):
         return None
     return os.path.join(data_dir, NOTES_FOLDER, f"{digest(session.encode('utf-8', 'replace'), 12)}{SUFFIX}")

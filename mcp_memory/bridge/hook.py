@@ -64,8 +64,8 @@ BEHIND_SECONDS = 10.0
 """Time for the work of a process behind the session's end, for which nobody waits."""
 
 
-def main(name: str, overrides: Mapping[str, object], own: Own, alone: Alone) -> None:
-    """Run the hook over standard input and output, and end the process: it does not return.
+def main(name: str, overrides: Mapping[str, object], own: Own, alone: Alone, client: str = "") -> None:
+    """Run the client's hook over standard input and output, and end the process: it does not return.
 
     `own` is what another process runs that owns the memory; `alone` runs the hook here where there can be none, or
     where the memory lies elsewhere.
@@ -80,7 +80,7 @@ def main(name: str, overrides: Mapping[str, object], own: Own, alone: Alone) -> 
         raw = _input()
         if not is_first(name, raw, data_dir(overrides), overrides):
             _leave()  # Registered twice: the other process has begun on this event.
-        answer = _ask(name, raw, overrides, own) if _may_have_owner(name, overrides) else None
+        answer = _ask(name, raw, overrides, own, client) if _may_have_owner(name, overrides) else None
         if answer is None:
             late.end_after(seconds, threaded=True)
             answer = OUTPUT, _run_alone(name, raw, overrides, alone)
@@ -126,7 +126,7 @@ def _may_have_owner(name: str, overrides: Mapping[str, object]) -> bool:
     return name not in _ONLY_READ or os.path.exists(os.path.join(folder, MEMORY_FILE))
 
 
-def _ask(name: str, raw: bytes, overrides: Mapping[str, object], own: Own) -> tuple[bytes, bytes] | None:
+def _ask(name: str, raw: bytes, overrides: Mapping[str, object], own: Own, client: str) -> tuple[bytes, bytes] | None:
     """Return the answer of the memory's owner, which is started where there is none: OUTPUT or FAILURE, and a text.
 
     None where this process has the lock, and can start none. Raises StoreUnavailable where it does not answer.
@@ -141,7 +141,7 @@ def _ask(name: str, raw: bytes, overrides: Mapping[str, object], own: Own) -> tu
             return None  # The lock is this process's until it ends.
         is_told = False
         try:
-            with door.greet(folder, "hook", told, name=name, size=len(raw)) as owner:
+            with door.greet(folder, "hook", told, name=name, client=client, size=len(raw)) as owner:
                 owner.settimeout(None)  # The timer ends this process.
                 is_told = name not in _ONLY_READ
                 owner.sendall(raw)

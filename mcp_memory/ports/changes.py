@@ -81,7 +81,12 @@ class Snapshot(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self, *, at_once: bool = True) -> None:
+        """Release the snapshot, once nothing reads it any more.
+
+        Unless `at_once`, it may keep its connection for what this thread notes `together`: both are one journey then.
+        """
+        ...
 
 
 class Snapshots(Protocol):

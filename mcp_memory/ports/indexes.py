@@ -16,7 +16,7 @@ class IndexState:
     store answers and how far it is, by counts of the scopes asked about alone.
     """
 
-    mode: Literal["off", "embedded", "http", "cloud"]
+    mode: Literal["off", "embedded", "http", "cloud", "pgvector"]
     state: Literal["off", "not needed", "building", "ready", "failed"]
     applied: int = 0
     pending: int = 0

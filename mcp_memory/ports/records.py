@@ -133,9 +133,9 @@ class SessionReader(Protocol):
     """Reads what sessions stored."""
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
-        """Return the sessions that stored the newest passing records, latest first; looks back a bounded way.
+        """Return the sessions in which the passing records happened last, latest first.
 
-        Records that were extracted from what was stored before belong to no session.
+        Looks back a bounded way in each of the filter's scopes.
         """
         ...
 
@@ -289,7 +289,8 @@ class Telemetry(Protocol):
         """Return figures of the database for monitoring, those that it tells at little cost; none of a file.
 
         `oldest_transaction_seconds`: the age of the oldest open transaction, which holds up what tidies. `standbys`:
-        those that are connected; with any, `replica_lag_seconds`: by how much the slowest of them is behind.
+        those that are connected; with any, `replica_lag_seconds` and `replica_lag_bytes`: by how much the slowest of
+        them is behind.
         """
         ...
 
@@ -324,6 +325,10 @@ class EmbeddingQueue(Protocol):
 
         They are those stored, or changed, without. It looks at no other record. With `among`, only these ids.
         """
+        ...
+
+    def awaiting_vectors_in(self, scopes: Collection[str], limit: int) -> Sequence[tuple[str, int, str]]:
+        """Return the same of these scopes."""
         ...
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
@@ -447,10 +452,11 @@ class MemoryReader(
 ):
     """Reads records, their statements and versions, tasks, exclusions and changes."""
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
+    def ahead(self, *reads: Callable[[], object]) -> bool:
         """Make one journey of what these read, where the truth is far, within a snapshot: it is read again from here.
 
-        No read may depend on what another one finds; calling them has no effect but that.
+        No read may depend on what another one finds; calling them has no effect but that. Return False where the truth
+        is near: they were not called.
         """
         ...
 
@@ -467,12 +473,19 @@ class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol
     """
 
     def write(
-        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True, alone: bool = False
+        self,
+        by: Caller | None = None,
+        reason: str = "",
+        *,
+        patiently: bool = True,
+        alone: bool = False,
+        partition: str | None = None,
     ) -> AbstractContextManager[Transaction]:
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
-        A caller's write changes its namespace and its person's scope, and others may write elsewhere meanwhile. One
-        without a caller, or `alone`, may change anything, and nobody else writes meanwhile.
+        A caller's write changes its namespace and its person's scope, and upkeep's the `partition` that it names;
+        others may write elsewhere meanwhile. One with neither, or `alone`, may change anything, and nobody else writes
+        meanwhile.
         The versions it leaves name the caller and the reason; without a caller, upkeep. Pass the caller wherever the
         write puts anything into its namespace: where that was renamed since the caller was made, StoreBusy names the
         present one. With `patiently` false it raises StoreBusy at once where another process is writing.

@@ -36,10 +36,11 @@ class ReviewStore(Protocol):
         """
         ...
 
-    def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
+    def doubted(self, since: int, until: int) -> Sequence[tuple[str, str, Sequence[str]]]:
         """Return each ground with the records that its change, after `since` and up to `until`, put in doubt.
 
-        They hold, and are all of one scope: a ground with dependents in several is there several times.
+        They hold, and are all of one scope, which comes first: a ground with dependents in several is there several
+        times.
         """
         ...
 

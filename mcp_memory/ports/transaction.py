@@ -30,6 +30,10 @@ class TaskReader(Protocol):
         """
         ...
 
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        """Return the trees of the task that the caller's place names, see `Caller.place`; empty where it names none."""
+        ...
+
     def open_branches(self) -> frozenset[str]:
         """Return branches of any namespace that hide their records from the trunk: they or a parent branch are open."""
         ...
@@ -151,6 +155,10 @@ class RecordWriter(Protocol):
     @property
     def undoable(self) -> int:
         """The same once it has replaced something; until then 0: the number may be the next write's."""
+        ...
+
+    def let_undo_retire(self) -> None:
+        """Let an undo of this write retire the records that it made, as if they had been retired until now."""
         ...
 
     def mark_undone(self, write: int) -> None:

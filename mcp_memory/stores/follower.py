@@ -221,7 +221,7 @@ class Follower:
     def _release(self, moment: _Moment) -> None:
         moment.requests -= 1
         if not moment.requests:
-            moment.snapshot.close()
+            moment.snapshot.close(at_once=False)
 
     def _joined(self, taken_before: int, partitions: Collection[str]) -> _Request | None:
         """Join the newest snapshot, if it was taken while this request waited, is still read, and can be read by it."""

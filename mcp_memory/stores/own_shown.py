@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mcp_memory.domain.memory.echoes import strip_recalled
 from mcp_memory.domain.model.scopes import Caller
@@ -22,8 +22,8 @@ _OfSession = tuple[str, str, str, str]
 class OwnShown:
     """Implements `ShownTexts` and `ShownContexts`; what it knows ends with the process."""
 
-    def __init__(self, begun: int = 0) -> None:
-        """`begun` is the revision at which the process began; it counts for records that it never showed."""
+    def __init__(self, begun: Callable[[Caller], int] = lambda _: 0) -> None:
+        """`begun` returns the revision at which a caller's session began; it counts for records never shown to it."""
         self._begun = begun
         self._seen: OrderedDict[_OfSession, int] = OrderedDict()
         self._ids: OrderedDict[_Key, str] = OrderedDict()
@@ -68,7 +68,7 @@ class OwnShown:
         return {record_id: revision for record_id, revision in known.items() if revision is not None}
 
     def begun(self, caller: Caller) -> int:
-        return self._begun
+        return self._begun(caller)
 
     def find(self, caller: Caller, texts: Collection[str]) -> Mapping[str, str]:
         with self._lock:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 from mcp_memory.bridge.duplicate_hooks import SAME_SECONDS, SUFFIX, is_first, let_again
 from mcp_memory.locations import NOTES_FOLDER
+from tests.forked import run_forked
 
 
 @pytest.fixture
@@ -128,17 +127,13 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(folder: Path) -> None:
 
 def test_two_processes_give_one_block(tmp_path: Path) -> None:
     """P4: as a client runs hooks that are registered in two places."""
-    command = [sys.executable, "-m", "mcp_memory"]
     here = {**os.environ, "MCP_MEMORY_DATA_DIR": str(tmp_path / "data"), "MCP_MEMORY_NAMESPACE": "test"}
     told = ("add", "The staging database listens on port 6543.")
-    subprocess.run([*command, *told], env=here, check=True, capture_output=True, timeout=60)
+    run_forked(*told, env=here, check=True, timeout=60)
     payload = json.dumps({"session_id": "s", "source": "startup", "cwd": str(tmp_path)}).encode()
 
     def hook(_: int) -> bytes:
-        ran = subprocess.run(
-            [*command, "hook", "SessionStart"], check=True, input=payload, env=here, capture_output=True, timeout=60
-        )
-        return ran.stdout
+        return run_forked("hook", "SessionStart", check=True, input=payload, env=here, timeout=60).stdout
 
     with ThreadPoolExecutor(2) as threads:
         outputs = sorted(threads.map(hook, range(2)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -22,14 +24,41 @@ DIMENSIONS = 8
 
 OpenStore = Callable[..., RecordStore]
 AddRecord = Callable[..., Record]
+NewMemory = Callable[[], AbstractContextManager[Callable[[], RecordStore]]]
 
 _OF_INDEXES = frozenset({"test_filter_index", "test_graph_store", "test_keyword_store", "test_vector_store"})
-"""Contracts of what is derived from a store by its feed of changes, which the contracts of the store hold."""
+"""Contracts of what is derived from a store by its feed of changes."""
+_OTHERS = frozenset({"reloaded", "embedded", "server"})
+"""What an index may be beside the one that a server has in memory."""
+_OF_TEXTS = frozenset({"test_words_are_found_in_the_forms_people_write_them"})
+"""What no store has a part in."""
 
 
+_OF_MANY_WRITES = frozenset({
+    "test_no_more_are_looked_at_than_might_stand_out", "test_a_text_changed_many_times_keeps_one_place",
+    "test_a_long_history_of_changes_leaves_every_record_as_it_is_now",
+    "test_many_records_at_once_and_few_afterwards_are_found_alike",
+    "test_texts_changed_many_times_leave_nothing_of_what_they_said",
+})  # fmt: skip
+"""Those of hundreds of writes, which take long over PostgreSQL."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Prove indexes over one store; tests/stores/records/test_postgres.py compares their answers over the other."""
-    items[:] = [item for item in items if not (item.path.stem in _OF_INDEXES and "postgres" in item.name)]
+    """Prove each index over both stores, and what else an index may be made of over one: pgvector over PostgreSQL."""
+    items[:] = [item for item in items if not _is_proved_elsewhere(item)]
+    for item in items:
+        if isinstance(item, pytest.Function) and item.originalname in _OF_MANY_WRITES and "postgres" in item.name:
+            item.add_marker(pytest.mark.long)
+
+
+def _is_proved_elsewhere(item: pytest.Item) -> bool:
+    if item.path.stem not in _OF_INDEXES or not isinstance(item, pytest.Function):
+        return False
+    made_of = item.name.partition("[")[2].removesuffix("]").split("-")
+    if "pgvector" in made_of:
+        return "postgres" not in made_of
+    return "postgres" in made_of and (not _OTHERS.isdisjoint(made_of) or item.originalname in _OF_TEXTS)
 
 
 def _address_of(folder: Path) -> str:
@@ -38,6 +67,13 @@ def _address_of(folder: Path) -> str:
     if folder not in _addresses:
         _addresses[folder] = new_database()
     return _addresses[folder]
+
+
+def _drop(folder: Path) -> None:
+    from tests.postgres import drop_database
+
+    if address := _addresses.pop(folder / "data", ""):
+        drop_database(address)
 
 
 def _in_postgres(folder: Path, embedder: str, clock: Clock) -> RecordStore:
@@ -84,6 +120,27 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
     yield open_it
     for store in opened:
         store.close()
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.long] * (name == "postgres")) for name in sorted(STORES)])
+def new_memory(request: pytest.FixtureRequest) -> NewMemory:
+    """A memory for an example: within the block it is opened again and again, as further processes would."""
+
+    @contextmanager
+    def made() -> Generator[Callable[[], RecordStore]]:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            if request.param == "postgres":
+                stack.callback(_drop, folder)
+
+            def open_it() -> RecordStore:
+                opened = STORES[request.param](folder / "data", EMBEDDER, lambda: 1000.0)
+                stack.callback(opened.close)
+                return opened
+
+            yield open_it
+
+    return made
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
-"""What every `FilterIndex` promises: it lets pass what the truth's own filter does, after any history."""
+"""What every `FilterIndex` promises: it lets pass what the truth's own filter does, after any history.
+
+Over PostgreSQL long histories take long (`pytest.mark.long`).
+"""
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -23,8 +24,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import Facet, FilterIndex, Outline
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import SqliteRecordStore
-from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
+from tests.contract.conftest import BLANK, NewMemory, unit_vectors
 from tests.reloaded import ReloadingFollower
 
 INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {
@@ -219,11 +219,11 @@ def test_what_is_noted_elsewhere_is_known_after_every_change(
 @settings(max_examples=30, deadline=None)
 @given(history=steps, data=st.data())
 def test_what_passes_is_what_the_truth_lets_pass(
-    make: Make, history: Sequence[tuple[str, int, Record]], data: st.DataObject
+    make: Make, new_memory: NewMemory, history: Sequence[tuple[str, int, Record]], data: st.DataObject
 ) -> None:
     """R5, S1.2, S4.1, B1.4: whatever was stored, changed and erased, by whichever process; also asked in between."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth, other = (SqliteRecordStore(Path(folder), EMBEDDER) for _ in range(2))
+    with new_memory() as open_it:
+        truth, other = open_it(), open_it()
         index = make(truth)
         known: list[str] = []
         for step in history:
@@ -247,8 +247,6 @@ def test_what_passes_is_what_the_truth_lets_pass(
             for facet in get_args(Facet):
                 assert list(index.counts(passing, where.scopes, facet, 2).items()) == counted(truth, where, facet)[:2]
             assert list(index.balanced(where, limit, 250.0, 0.1)) == balanced(truth, where, 250.0, 0.1)[:limit]
-        truth.close()
-        other.close()
 
 
 def test_a_set_from_before_holds_nothing_newer(make: Make, open_store: Callable[..., RecordStore]) -> None:

@@ -1,14 +1,15 @@
-"""The contract of `GraphStore`, over every implementation: what is near what, and that nobody sees through a wall."""
+"""The contract of `GraphStore`, over every implementation: what is near what, and that nobody sees through a wall.
+
+Over PostgreSQL long histories take long (`pytest.mark.long`).
+"""
 
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ from mcp_memory.stores.graph.paths import DIRECT_LINKS, TOPIC_RECORDS
 from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import LinkGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
-from mcp_memory.stores.records import SqliteRecordStore
+from tests.contract.conftest import NewMemory
 from tests.reloaded import ReloadingFollower
 
 Add = Callable[..., Record]
@@ -877,12 +878,11 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
 @settings(max_examples=30)
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 def test_after_any_history_only_what_is_visible_counts(
-    make: Make, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]
+    make: Make, new_memory: NewMemory, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]
 ) -> None:
     """B1.4, S1.2, S4.1, R9: the graph equals one read anew, and answers as if the rest had never been stored."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth, other = (SqliteRecordStore(Path(folder) / "all", "model") for _ in range(2))
-        visible = SqliteRecordStore(Path(folder) / "visible", "model")
+    with new_memory() as open_it, new_memory() as open_another:
+        truth, other, visible = open_it(), open_it(), open_another()
         graph, history = make(truth), dict[str, Told]()
         with truth.write() as transaction:
             for each in TASKS:
@@ -904,19 +904,17 @@ def test_after_any_history_only_what_is_visible_counts(
                 if seen and told.record.status not in OUT_OF_SEARCH:
                     transaction.insert(told.record, VECTOR, [*told.given, *told.found], told.relations)
         assert answers(graph, scopes, hidden, ids) == answers(make(visible), scopes, hidden, ids)
-        for each in (truth, other, visible):
-            each.close()
 
 
 @given(steps=STEPS, later=STEPS, last=STEPS, scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1))
 @settings(max_examples=15)
 def test_a_graph_that_was_loaded_answers_like_one_that_followed_every_change(
-    steps: Sequence[tuple[str, int]], later: Sequence[tuple[str, int]], last: Sequence[tuple[str, int]],
-    scopes: list[str],
+    new_memory: NewMemory, steps: Sequence[tuple[str, int]], later: Sequence[tuple[str, int]],
+    last: Sequence[tuple[str, int]], scopes: list[str],
 ) -> None:  # fmt: skip
     """S4.1: to the last digit and in the same order, also when it is loaded again after changes."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth = SqliteRecordStore(Path(folder), "model")
+    with new_memory() as open_it:
+        truth = open_it()
         whole, loaded = (LinkGraphStore(Follower(truth)) for _ in range(2))
         history = dict[str, Told]()
         with truth.write() as transaction:
@@ -934,7 +932,6 @@ def test_a_graph_that_was_loaded_answers_like_one_that_followed_every_change(
             assert loaded.check() == whole.check() == []
             loaded.rebuild()
             assert loaded.check() == []
-        truth.close()
 
 
 def ordered(graph: LinkGraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> str:

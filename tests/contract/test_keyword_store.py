@@ -1,20 +1,21 @@
-"""The contract of `KeywordStore`, over every implementation, against its formula in plain Python."""
+"""The contract of `KeywordStore`, over every implementation, against its formula in plain Python.
+
+Over PostgreSQL long histories take long (`pytest.mark.long`).
+"""
 
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import expm1, inf, log, log1p
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.ids import RecordSet
@@ -26,7 +27,7 @@ from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords import store as keyword_store
 from mcp_memory.stores.keywords.store import MOST_RELATIVE, READ_ON, InformationKeywordStore
-from mcp_memory.stores.records import SqliteRecordStore
+from tests.contract.conftest import NewMemory
 from tests.reloaded import ReloadingFollower
 
 Make = Callable[[RecordStore], KeywordStore]
@@ -447,14 +448,14 @@ def apply(store: RecordStore, stored: Stored, step: Step) -> None:
             transaction.update(replace(record, status=status, scope=moved))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(steps=STEPS, limit=st.integers(1, 12), terms=QUERIES, data=st.data())
 def test_search_follows_the_formula_after_any_history(
-    make: Make, steps: Sequence[Step], limit: int, terms: Sequence[str], data: st.DataObject
+    make: Make, new_memory: NewMemory, steps: Sequence[Step], limit: int, terms: Sequence[str], data: st.DataObject
 ) -> None:
     """S1.2, S2.2, S4.1: whatever was done by whomever; and a store opened only now answers alike, to the bit."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth, other = (SqliteRecordStore(Path(folder), EMBEDDER) for _ in range(2))
+    with new_memory() as open_it:
+        truth, other = open_it(), open_it()
         keywords = make(truth)
         stored: Stored = {}
         for step in steps:
@@ -473,8 +474,6 @@ def test_search_follows_the_formula_after_any_history(
             assert_exactly(dict(told), oracle(stored, terms, scopes, known, ()), len(known))
         assert keywords.rarity(terms, scopes) == make(other).rarity(terms, scopes)
         assert keywords.neighbours(known, SCOPES) == make(other).neighbours(known, SCOPES) == turns_beside(stored)
-        truth.close()
-        other.close()
 
 
 def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(make: Make, open_store: Open) -> None:

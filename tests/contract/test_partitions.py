@@ -14,6 +14,12 @@ from tests.contract.conftest import EMBEDDER, AddRecord
 from tests.index_rows import rows
 
 HERE, USER = "namespace/here", "user"
+PARTITIONS = {
+    "shared/web": "namespace/web", "private/ann/web": "namespace/web", "shared/a/b": "namespace/a/b",
+    "private/ann/a/b": "namespace/a/b", "user": "user", "user/bob": "user/bob", "private/x/": "namespace/",
+    "private/x": "namespace/x", "private": "namespace/", "shared": "shared",
+}  # fmt: skip
+"""Scopes, and the partition of each."""
 ANN = Caller(namespace="here", agent="ann", session_id="s1")
 
 
@@ -31,10 +37,14 @@ def in_user(record: Record) -> Record:
 
 def test_a_partition_is_a_namespace_or_a_person() -> None:
     """M1.1."""
-    scopes = ("shared/web", "private/ann/web", "shared/a/b", "private/ann/a/b", "user", "user/bob", "private/x/")
-    assert [partition_of(scope) for scope in scopes] == [
-        "namespace/web", "namespace/web", "namespace/a/b", "namespace/a/b", "user", "user/bob", "namespace/",
-    ]  # fmt: skip
+    assert {scope: partition_of(scope) for scope in PARTITIONS} == PARTITIONS
+
+
+def test_statements_find_the_partition_that_a_scope_names(store: RecordStore, add: AddRecord) -> None:
+    """M1.1: also of a scope that no caller has, as one without a namespace."""
+    for scope, partition in PARTITIONS.items():
+        record = add("one", scope=scope)
+        assert record.id in ids_in(store, partition), scope
 
 
 def test_every_part_of_an_index_is_read_by_partition(store: RecordStore, add: AddRecord) -> None:

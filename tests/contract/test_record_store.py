@@ -213,6 +213,23 @@ def test_lists_come_newest_or_highest_first(store: RecordStore, add: Add, order:
     assert "".join(paged) == expected
 
 
+def test_the_latest_sessions_are_found_whatever_others_store(
+    store: RecordStore, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C9.1, M3.1: a bounded way back in each scope; what is told of earlier days is no news."""
+    monkeypatch.setattr("mcp_memory.stores.records.store.LOOK_BACK", 3)
+    for session, scope, day in (
+        ("forgotten", "shared/here", 1.0), ("first", "shared/here", 2.0), ("own", "user", 3.0),
+        ("last", "shared/here", 5.0), ("of old", "shared/here", 4.0),
+    ):  # fmt: skip
+        add(session, scope=scope, session_id=session, occurred_at=day)
+    for number in range(5):
+        add(f"others' {number}", scope="shared/there", session_id="others'", occurred_at=9.0)
+    where = RecordFilter(scopes=("shared/here", "user"))
+    assert store.recent_sessions(where, 9) == ["last", "of old", "own", "first"]
+    assert store.recent_sessions(where, 1) == ["last"]
+
+
 def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add, vectors_of: Open) -> None:
     """B11.2: an index that follows the sequence ends where the truth is."""
     two_windows: Vectors = vectors_of(7, 2)  # pyright: ignore[reportAssignmentType]

@@ -1,13 +1,15 @@
-"""The contract of `VectorStore`, over every implementation, against a plain numpy oracle."""
+"""The contract of `VectorStore`, over every implementation, against a plain numpy oracle.
+
+Over PostgreSQL long histories take long (`pytest.mark.long`).
+"""
 
 from __future__ import annotations
 
 import random
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,12 +23,13 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import UsualCosine, VectorStore
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma.location import IndexPlace
 from mcp_memory.stores.vectors.chroma.store import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
+from mcp_memory.stores.vectors.pgvector import PgvectorStore
 from mcp_memory.stores.vectors.scope_matrix import BLOCK
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
+from tests.contract.conftest import NewMemory
 from tests.reloaded import ReloadingFollower
 
 EMBEDDER = "contract-embedder"
@@ -56,7 +59,7 @@ def index_process() -> Iterator[SharedProcess]:
     process.process.close()
 
 
-@pytest.fixture(params=["exact", "reloaded", "embedded", "server"])
+@pytest.fixture(params=["exact", "reloaded", "embedded", "server", "pgvector"])
 def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterator[Make]:
     """Opens a store over a truth, and closes it."""
     url = request.getfixturevalue("chroma_url") if request.param == "server" else ""
@@ -67,6 +70,10 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         exact = ExactVectorStore(follower, embedder, mismatch)
         if request.param in ("exact", "reloaded"):
             yield exact
+            return
+        if request.param == "pgvector":
+            with closing(by_pgvector(records, embedder)) as store:
+                yield store
             return
         with tempfile.TemporaryDirectory() as folder:
             place = IndexPlace(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
@@ -81,9 +88,16 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
         yield opened
 
 
+def by_pgvector(records: RecordStore, embedder: str) -> PgvectorStore:
+    """A store that has pgvector name candidates from the first record, and few of them."""
+    from tests.postgres import pgvector_over
+
+    return pgvector_over(records, embedder, mismatch)
+
+
 def settle(store: VectorStore, scopes: Collection[str] = ()) -> None:
     """Wait until the index behind it, where there is one, holds everything."""
-    if isinstance(store, ChromaVectorStore):
+    if isinstance(store, ChromaVectorStore | PgvectorStore):
         assert store.settle(PATIENCE_SECONDS), store.state()
         assert store.check() == {}
 
@@ -164,12 +178,11 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
 )
 @given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
 def test_search_finds_what_the_truth_holds_after_any_history(
-    make: Make, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
+    make: Make, new_memory: NewMemory, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
 ) -> None:
     """S1.2, S4.1: whatever was stored, changed, moved, retired or erased, by whomever, the best of it are found."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth = SqliteRecordStore(Path(folder), EMBEDDER)
-        other = SqliteRecordStore(Path(folder), EMBEDDER)
+    with new_memory() as open_it:
+        truth, other = open_it(), open_it()
         with make(truth, EMBEDDER) as searched:
             stored: Stored = {}
             query = unit(10_000 + seed)
@@ -190,8 +203,6 @@ def test_search_finds_what_the_truth_holds_after_any_history(
                 assert_best(found, expected(stored, query, scopes, only, exclude), limit)
             near = searched.similarities(query[0], scopes, known)
             assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
-        truth.close()
-        other.close()
 
 
 BLANK = Record(

@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import TextResourceContents
 
 from mcp_memory.client import Conversation, MemoryRefused
-from tests.e2e.conftest import server_environment
+from tests.e2e.conftest import ServerProcess, server_environment
 from tests.entrypoints.conversations.message_rules import of_anthropic
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "agent_loop.py"
@@ -26,8 +27,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> StdioServerParameters:
-    env = server_environment(tmp_path / "data") | {"MCP_MEMORY_TOKEN_FACTOR": "1"}
+def memory(tmp_path: Path, start_server: Callable[..., ServerProcess]) -> StdioServerParameters:
+    """The command of a server that finds an owner there: it starts none, which would load everything."""
+    factor = {"MCP_MEMORY_TOKEN_FACTOR": "1"}
+    start_server(tmp_path / "data", factor)
+    env = server_environment(tmp_path / "data") | factor
     return StdioServerParameters(command=sys.executable, args=["-I", "-m", "mcp_memory"], env=env)
 
 

@@ -95,6 +95,8 @@ def test_the_owner_runs_a_command(window: "ServerProcess", run: Run, tmp_path: P
     record_id = added.stdout.decode().strip()
     assert json.loads(run("show", record_id, "--json").stdout)["text"].startswith("Der Kran hält")
     assert record_id in json.dumps(window.call("recall", query="Böen"))
+    for again in ("15 m/s", "12 m/s"):  # Each command is a session of its own, and has seen what those before it did.
+        assert run("edit", record_id, "--text", f"Der Kran hält bei Böen über {again} an.").returncode == 0
     run("export", "memory.jsonl")
     streamed = run("export", "-")
     assert (tmp_path / "memory.jsonl").read_bytes() == streamed.stdout

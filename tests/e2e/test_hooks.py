@@ -189,6 +189,15 @@ def test_what_it_prints_is_utf8_whatever_the_console(session: Session, tmp_path:
     assert "Zürich → 東京 🚄" in session.run(payload, "SessionStart", **narrow).context
 
 
+def test_another_clients_event_is_answered_in_its_own_form(session: Session, tmp_path: Path) -> None:
+    """By the memory's owner, as Claude Code's; a second process for the same event ends at once."""
+    push_task(tmp_path / "data", "Ship the export")
+    payload = {"conversation_id": SESSION, "workspace_roots": [str(tmp_path)], "transcript_path": None}
+    told = session.run(json.dumps(payload).encode(), "SessionStart", "--client", "cursor")
+    assert "Ship the export" in json.loads(told.out)["additional_context"]
+    assert session.run(json.dumps(payload).encode(), "SessionStart", "--client", "cursor").out == b""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there is no /dev/full")
 def test_nobody_there_to_read_is_no_failure(session: Session, tmp_path: Path) -> None:
     push_task(tmp_path / "data", "Find the port")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from mcp_memory.bridge.door import owner_of
 from mcp_memory.entrypoints.clients.catalogue import client_named, places_here
 from mcp_memory.entrypoints.clients.entries import Wanted, command_of, plan_install, running_command
 from tests.hostile_folder import HostileFolder
@@ -61,17 +62,17 @@ def written_by_install() -> Sequence[str]:
     return command_of(plan_install(client_named("claude-code"), wanted, places_here()).entry)
 
 
-@pytest.mark.parametrize("form", ["the command", "what install writes", "what the plugin writes"])
+@pytest.mark.parametrize("form", ["what install writes", "what the plugin writes"])
 def test_a_server_and_its_index_process_run_nothing_of_the_folder(
     form: str, hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory."""
-    environment = {"MCP_MEMORY_SEMANTIC_STORE": "chroma"}
+    environment = careless({"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
     command: Sequence[str] = (PROGRAM,)
     if form == "what install writes":
-        command, environment = written_by_install(), careless(environment)
-    elif form == "what the plugin writes":
-        command, environment = (PROGRAM,), {**careless(environment), **plugin_server()["env"]}
+        command = written_by_install()
+    else:
+        environment |= plugin_server()["env"]
         assert plugin_server()["command"] == "mcp-memory"
     server = start_server(tmp_path / "data", environment, command, folder=hostile.path)
     server.call("remember", text="Ines deploys on Tuesdays; password=correct-horse-42-battery", kind="decision")
@@ -93,11 +94,10 @@ def the_child_of(pid: int) -> psutil.Process:
     raise AssertionError("no index process came up")
 
 
-@pytest.mark.parametrize("name", plugin_hooks())
-def test_a_hook_of_the_plugin_runs_nothing_of_the_folder(
-    name: str, hostile: HostileFolder, tmp_path: Path, environment: dict[str, str]
+def test_hooks_of_the_plugin_run_nothing_of_the_folder(
+    hostile: HostileFolder, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """X1.1: even where the shell's own configuration puts the folder on Python's path."""
+    """X1.1: even where the shell's own configuration puts the folder on Python's path; one starts an owner for all."""
     transcript = tmp_path / "transcript.jsonl"
     said = {
         "type": "user",
@@ -110,24 +110,27 @@ def test_a_hook_of_the_plugin_runs_nothing_of_the_folder(
         "session_id": "s1",
         "transcript_path": str(transcript),
         "cwd": str(hostile.path),
-        "hook_event_name": name,
         "prompt": "When do we deploy?",
         "compact_summary": "Deploys were discussed.",
         "source": "startup",
     }
-    done = subprocess.run(
-        ["/bin/sh", "-c", plugin_hooks()[name]],
-        input=json.dumps(payload).encode(),
-        capture_output=True,
-        env=careless(environment),
-        cwd=hostile.path,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+    try:
+        for name, command in sorted(plugin_hooks().items(), key=lambda each: each[0] != "PostToolUse"):
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                input=json.dumps({**payload, "hook_event_name": name}).encode(),
+                capture_output=True,
+                env=careless(environment) | {"MCP_MEMORY_IDLE_MINUTES": "5"},
+                cwd=hostile.path,
+                timeout=PATIENCE_SECONDS,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, b""), name
+    finally:
+        psutil.Process(int(str(owner_of(str(tmp_path / "data"))["pid"]))).kill()
 
 
-@pytest.mark.parametrize("arguments", ["status --json", "add Remembered.", "doctor --json", "export -", "tokens list"])
+@pytest.mark.parametrize("arguments", ["add Remembered.", "doctor --json", "tokens list"])
 def test_a_command_runs_nothing_of_the_folder(
     arguments: str, hostile: HostileFolder, environment: dict[str, str]
 ) -> None:

@@ -89,9 +89,9 @@ def memory(
 
 @pytest.fixture(scope="module")
 def edited(memory: "ServerProcess") -> Edited:
-    """A hundred turns of edits, told and compacted five at a time in a window that holds a quarter of them."""
+    """A hundred turns of edits, told and compacted seven at a time in a window that holds a quarter of them."""
     client, turns = Client(memory, "edits"), edits(105)
-    answers = [client.compact(flat(turns[begin : begin + 5])) for begin in range(0, len(turns), 5)]
+    answers = [client.compact(flat(turns[begin : begin + 7])) for begin in range(0, len(turns), 7)]
     return Edited(client=client, answers=answers, text=client.text())
 
 
@@ -230,8 +230,8 @@ def test_other_calls_are_answered_while_a_large_log_is_compacted(
     """E7: both were sent after it, and are answered before it."""
     server = start_server(tmp_path / "data", BY_HAND)
     server.call("remember", text="With this, all that is slow has been loaded.")
-    client = Client(server, "large", 60_000)
-    client.told = large(60, seed=7)
+    client = Client(server, "large", 30_000)
+    client.told = large(30, seed=7)
     compaction = send(server, "compact", client.arguments(client.told))
     others = [
         send(server, "remember", {"text": "The office is closed on Friday."}),
@@ -247,10 +247,10 @@ def test_other_calls_are_answered_while_a_large_log_is_compacted(
 
 def test_two_sessions_are_compacted_at_once(memory: "ServerProcess") -> None:
     """E2.4: each has what was said in it, and nothing of the other's."""
-    clients = [Client(memory, f"at once {seed}", 20_000) for seed in (8, 9)]
+    clients = [Client(memory, f"at once {seed}", 12_000) for seed in (8, 9)]
     numbers: list[int] = []
     for seed, client in enumerate(clients, start=8):
-        client.told = large(20, seed)
+        client.told = large(12, seed)
         numbers.append(send(memory, "compact", client.arguments(client.told)))
     answers = answers_to(memory, *numbers)
     for client, number in zip(clients, numbers, strict=True):
@@ -306,16 +306,16 @@ def test_a_compaction_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """E7, E2.4, D3.2: killed before its first pass was committed, and again after; nothing is lost or covered twice."""
-    told = large(20, seed=5)
+    told = large(12, seed=5)
     for reached in ("mask: start", "mask: complete"):
         server = start_server(tmp_path / "data", BY_HAND)
-        client = Client(server, "killed", 20_000)
+        client = Client(server, "killed", 12_000)
         send(server, "compact", client.arguments(told), progress="until then")
         list(heard(server, lambda message, reached=reached: reached in message.get("params", {}).get("message", "")))
         server.owner.kill()
         server.stop()
     server = start_server(tmp_path / "data", BY_HAND)
-    client = Client(server, "killed", 20_000)
+    client = Client(server, "killed", 12_000)
     answer = client.compact(told)
     log = client.log()
     server.stop()

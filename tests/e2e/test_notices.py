@@ -28,7 +28,8 @@ def ear() -> Ear:
 
 
 @pytest.fixture
-async def client(environment: dict[str, str], era: str, ear: Ear) -> AsyncIterator[Client]:
+async def client(server: ServerProcess, environment: dict[str, str], era: str, ear: Ear) -> AsyncIterator[Client]:
+    """A client whose own process finds an owner there: it starts none, which would load everything."""
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
     async with Client(command, mode=era, message_handler=ear.take) as client:
         yield client

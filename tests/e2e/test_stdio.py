@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,6 @@ LONG_CALL = {"items": [{"text": f"{number} is a number. " + "It goes on and on. 
 """Takes many seconds to embed."""
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")
-
-
-@pytest.fixture
-def fresh_server(tmp_path: Path) -> "Iterator[ServerProcess]":
-    """A server with an empty memory, really started and not forked, for tests of the start itself."""
-    started = ServerProcess(tmp_path / "data", command=PROGRAM)
-    yield started
-    started.stop()
 
 
 def start_long_call(server: "ServerProcess") -> None:
@@ -64,17 +56,18 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_client_of_the_sdk_is_served_in_both_eras(environment: dict[str, str], era: str) -> None:
-    """S5.1, S6.2."""
+async def test_a_client_of_the_sdk_is_served_in_both_eras(environment: dict[str, str]) -> None:
+    """S5.1, S6.2: the process of the second finds the owner that the first one's started."""
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era) as client:
-        assert client.instructions
-        assert len((await client.list_tools()).tools) == 8
-        await client.call_tool("remember", {"text": "Übung macht den Meister 🎓"})
-        result = await client.call_tool("assemble_context", {"query": "Übung"})
-        assert isinstance(result.content[0], TextContent)
-        assert "Übung macht den Meister 🎓" in result.content[0].text
+    async with AsyncExitStack() as connections:
+        for era, text in (("auto", "Übung macht den Meister 🎓"), ("legacy", "Morgenstund hat Gold im Mund 🌅")):
+            client = await connections.enter_async_context(Client(command, mode=era))
+            assert client.instructions
+            assert len((await client.list_tools()).tools) == 8
+            await client.call_tool("remember", {"text": text})
+            result = await client.call_tool("assemble_context", {"query": text.split()[0]})
+            assert isinstance(result.content[0], TextContent)
+            assert text in result.content[0].text
 
 
 def test_the_handshake_says_who_serves(server: "ServerProcess") -> None:
@@ -84,27 +77,30 @@ def test_the_handshake_says_who_serves(server: "ServerProcess") -> None:
     assert "assemble_context" in server.hello["instructions"]
 
 
-def test_it_ends_at_once_when_its_input_closes(fresh_server: "ServerProcess") -> None:
+def test_it_ends_at_once_when_its_input_closes(server: "ServerProcess") -> None:
     """S5.1."""
-    fresh_server.close_input()
-    assert fresh_server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert fresh_server.log == ""
+    server.close_input()
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert server.log == ""
 
 
-def test_it_ends_when_its_input_closes_while_models_are_loading(fresh_server: "ServerProcess") -> None:
-    """S5.1."""
-    fresh_server.request("tools/list", {})
-    fresh_server.close_input()
-    assert fresh_server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert fresh_server.log == ""
+def test_it_ends_when_its_input_closes_while_models_are_loading(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
+    """S5.1: really started; one that is forked has them."""
+    server = start_server(tmp_path / "data", command=PROGRAM)
+    server.request("tools/list", {})
+    server.close_input()
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert server.log == ""
 
 
 def test_it_ends_when_its_input_closes_with_a_call_in_flight(server: "ServerProcess") -> None:
     """S5.1."""
-    start_long_call(server)
-    server.close_input()
-    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert "Traceback" not in server.log
+    with at_long_call(server, is_busy=True):
+        server.close_input()
+        assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+        assert "Traceback" not in server.log
 
 
 def test_requests_that_are_piped_in_are_answered_before_it_ends(server: "ServerProcess") -> None:
@@ -125,9 +121,9 @@ def test_what_was_acknowledged_is_there_for_the_next_process(
     """R1, S5.1."""
     first = start_server(tmp_path / "data")
     record_id = first.call("remember", text="The cat is called Schrödinger")["structuredContent"]["records"][0]["id"]
-    start_long_call(first)
-    first.close_input()
-    first.process.wait(timeout=LEAVING_SECONDS)
+    with at_long_call(first, is_busy=True):
+        first.close_input()
+        first.process.wait(timeout=LEAVING_SECONDS)
     first.stop()
     second = start_server(tmp_path / "data")
     opened = second.call("recall", ids=[record_id], detail="full")["structuredContent"]
@@ -315,23 +311,19 @@ def test_requests_before_any_handshake_do_not_end_it(
     server.stop()
 
 
-async def test_a_group_is_settled_and_undone_over_stdio(environment: dict[str, str]) -> None:
+def test_a_group_is_settled_and_undone_over_stdio(server: "ServerProcess") -> None:
     """N2.1: offered by `remember`, settled and taken back by `revise`, told by the resource."""
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command) as client:
 
-        async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-            result = await client.call_tool(tool, arguments)
-            assert result.structured_content is not None, result.content
-            return result.structured_content
+    def call(tool: str, **arguments: Any) -> dict[str, Any]:
+        return server.call(tool, **arguments)["structuredContent"]
 
-        async def waiting() -> int:
-            (content,) = (await client.read_resource("memory://review")).contents
-            return json.loads(getattr(content, "text", ""))["waiting"]
+    def waiting() -> int:
+        (content,) = server.request("resources/read", {"uri": "memory://review"})["contents"]
+        return json.loads(content["text"])["waiting"]
 
-        (first,) = (await call("remember", text="The database listens on port 5432."))["records"]
-        (second,) = (await call("remember", text="The database listens on port 5433."))["records"]
-        settled = await call("revise", id=second["group"], settle="supersedes", keep=first["id"])
-        assert (settled["settled"], await waiting()) == ("supersedes", 0)
-        undone = await call("revise", id=str(settled["change"]), settle="undo")
-        assert ([each["status"] for each in undone["restored"]], await waiting()) == (["new"], 1)
+    (first,) = call("remember", text="The database listens on port 5432.")["records"]
+    (second,) = call("remember", text="The database listens on port 5433.")["records"]
+    settled = call("revise", id=second["group"], settle="supersedes", keep=first["id"])
+    assert (settled["settled"], waiting()) == ("supersedes", 0)
+    undone = call("revise", id=str(settled["change"]), settle="undo")
+    assert ([each["status"] for each in undone["restored"]], waiting()) == (["new"], 1)

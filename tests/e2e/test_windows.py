@@ -6,7 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+
+from mcp_memory.bridge.door import owner_of
+from tests.chroma import until
+from tests.e2e.test_one_owner import arrived_at
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
@@ -34,6 +39,19 @@ def refused(server: "ServerProcess", tool: str, **arguments: Any) -> str:
     return result["content"][0]["text"]
 
 
+def await_end(data_dir: Path, left: int) -> None:
+    """Wait until the owner has noticed that only so many windows are left: it may have ended after the last one."""
+
+    def has_noticed() -> bool:
+        try:
+            found = owner_of(str(data_dir))
+            return not found or len(arrived_at(psutil.Process(int(str(found["pid"]))))) <= 1 + left  # And the listener.
+        except psutil.Error:
+            return True
+
+    until(has_noticed)
+
+
 def block(server: "ServerProcess") -> str:
     return server.call("assemble_context", max_tokens=600)["content"][0]["text"]
 
@@ -59,7 +77,9 @@ def test_what_one_agent_does_to_anothers_goal_is_asked_for_and_told(start: Calla
     assert "meanwhile" not in answered(ann, "pop_task", result="built")
 
 
-def test_two_windows_of_one_agent_and_the_one_that_follows(start: Callable[[str], "ServerProcess"]) -> None:
+def test_two_windows_of_one_agent_and_the_one_that_follows(
+    start: Callable[[str], "ServerProcess"], tmp_path: Path
+) -> None:
     """N5.3: neither moves the other; after a kill the next window goes on where that one was."""
     one, two = start("ann"), start("ann")
     answered(one, "push_task", goal="Ship the importer", plan=["Build it"])
@@ -73,6 +93,7 @@ def test_two_windows_of_one_agent_and_the_one_that_follows(start: Callable[[str]
     assert "another window or session of yours is in" in refused(two, "push_task", task_id=step["task"]["id"])
     one.process.send_signal(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
     one.process.wait()
+    await_end(tmp_path / "data", left=1)
     three = start("ann")
     ended = answered(three, "pop_task", result="built")
     assert (ended["popped"]["goal"], ended["current"]["goal"]) == ("Build it", "Ship the importer")
@@ -80,7 +101,7 @@ def test_two_windows_of_one_agent_and_the_one_that_follows(start: Callable[[str]
 
 
 def test_where_several_windows_were_left_the_next_is_told_of_their_goals(
-    start: Callable[[str], "ServerProcess"],
+    start: Callable[[str], "ServerProcess"], tmp_path: Path
 ) -> None:
     """N5.3: and goes on with the one that it names."""
     one, two = start("ann"), start("ann")
@@ -88,6 +109,7 @@ def test_where_several_windows_were_left_the_next_is_told_of_their_goals(
     answered(two, "push_task", goal="Draw the chart")
     one.stop()
     two.stop()
+    await_end(tmp_path / "data", left=0)
     three = start("ann")
     assert f"- [{ship} open since " in block(three)
     assert "Open are yours" in refused(three, "pop_task", result="done")

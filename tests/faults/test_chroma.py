@@ -71,10 +71,9 @@ def start_peer(memory: Memory) -> Iterator[Callable[..., Peer]]:
         peer.kill()
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
+def test_killed_while_chroma_persists(tmp_path: Path) -> None:
     """S2.1, S2.2: the index process, again and again, amid its writes; nothing is lost, nothing stays broken."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     with quick_to_act():
         memory = Memory(tmp_path, sync_threshold=100)
         memory.add(*(unit(n) for n in range(2500)))
@@ -167,12 +166,11 @@ def test_a_crash_while_it_is_asked_is_answered_exactly(memory: Memory) -> None:
     assert len(memory.links) > 1
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_garbled_directory_is_made_anew(memory: Memory, seed: int) -> None:
+def test_a_garbled_directory_is_made_anew(memory: Memory) -> None:
     """S2.2: whichever file was damaged while nobody looked."""
     memory.settle()
     memory.close()
-    garble(memory.directory, seed)
+    garble(memory.directory, 0)
     again = Memory(memory.folder)
     again.assert_answers()
     again.settle()
@@ -259,10 +257,9 @@ def test_settings_of_the_working_directory_do_not_matter(
     assert sorted(path.name for path in project.iterdir()) == [".env", "chromadb.py"]
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.long)])
-def test_processes_that_start_at_once_agree(memory: Memory, start_peer: Callable[..., Peer], count: int) -> None:
+def test_processes_that_start_at_once_agree(memory: Memory, start_peer: Callable[..., Peer]) -> None:
     """S1.1, S1.2: one has Chroma, the others answer exactly; also what one of them stores in the end."""
-    peers = [start_peer() for _ in range(count)]
+    peers = [start_peer() for _ in range(3)]
     for peer in peers:
         peer.ask("start")
     having: list[Peer] = []

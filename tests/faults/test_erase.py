@@ -43,10 +43,8 @@ def traces(folder: Path, wanted: Sequence[bytes]) -> list[tuple[str, bytes]]:
         if path.is_socket():
             continue
         with suppress(FileNotFoundError, IsADirectoryError):  # A journal of the vector index comes and goes.
-            files[path.relative_to(folder).as_posix()] = path.read_bytes()
-    return [
-        (name, each) for name, data in files.items() for each in wanted if each in data or each.lower() in data.lower()
-    ]
+            files[path.relative_to(folder).as_posix()] = path.read_bytes().lower()
+    return [(name, each) for name, lowered in files.items() for each in wanted if each.lower() in lowered]
 
 
 def needles(app: App, *texts: str) -> list[bytes]:

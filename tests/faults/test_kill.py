@@ -73,10 +73,9 @@ class Writer:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int) -> None:
+def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     """S2.1, R1: every acknowledged record is there, whole, and found; the next process opens and writes at once."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     writers = [Writer(tmp_path, f"writer{number}") for number in range(WRITERS)]
     for writer in rng.sample(writers, WRITERS):
         while len(writer.acknowledged) < rng.randint(20, 120) and writer.process.poll() is None:
@@ -105,10 +104,9 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize(("processes", "stores"), [(2, 2), pytest.param(3, 4, marks=pytest.mark.long)])
-def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path, processes: int, stores: int) -> None:
+def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
     """S1.1, S2.1, X6.2: the benchmark's rounds, small: real servers, wrong clocks, SIGSTOP, SIGKILL, a fresh server."""
-    command = f"-m benchmarks.durability --processes {processes} --stores {stores} --rounds 1 --seed 3 --data-dir"
+    command = "-m benchmarks.durability --processes 2 --stores 2 --rounds 1 --seed 3 --data-dir"
     run = subprocess.run(
         [sys.executable, *command.split(), str(tmp_path / "data")],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,

@@ -33,10 +33,10 @@ Start = Callable[..., ServerProcess]
 def newer(tmp_path: Path) -> Mapping[str, str]:
     """What the environment of a newer version adds: this one, copied, with one more migration."""
     package = tmp_path / "newer" / "mcp_memory"
-    shutil.copytree(Path(mcp_memory.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(mcp_memory.__file__).parent, package)  # With what is compiled.
     (package / "stores" / "records" / "migrations" / f"{NEWEST + 1:04}_future.sql").write_text(MIGRATION, "utf-8")
     (package / "bridge" / "door.py").touch()  # By which an owner knows a later build: a copy keeps the former time.
-    return {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"PYTHONPATH": str(package.parent)}
 
 
 def text_of(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Files of the memory that are cut, overwritten, replaced or deleted while eight processes have them open."""
+"""Files of the memory that are cut, overwritten, replaced or deleted while three processes have them open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.forked import ForkedProcess, run_forked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody delete or rename what is open")
 
-PROCESSES = 8
+PROCESSES = 3
 WORKER = """
 import sys
 from pathlib import Path
@@ -98,7 +98,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workers(folder: Path) -> Iterator[Sequence[Worker]]:
-    """Eight processes, each of which has written a record and read."""
+    """Three processes, each of which has written a record and read."""
     started = [Worker(folder) for _ in range(PROCESSES)]
     assert [worker.answer() for worker in started] == ["open"] * PROCESSES
     assert started[0].ask("write before") == "done"
@@ -169,7 +169,7 @@ def refuse_all(workers: Sequence[Worker], fault: str) -> None:
 def test_an_overwritten_database_takes_no_write_and_gives_no_answer_until_it_is_restored(
     folder: Path, tmp_path: Path, workers: Sequence[Worker], how: str
 ) -> None:
-    """X6.2: by none of eight processes, nor by one that starts later; not a byte is written, not even by closing."""
+    """X6.2: by none of three processes, nor by one that starts later; not a byte is written, not even by closing."""
     database, log = folder / "memory.db", folder / "memory.db-wal"
     OVERWRITTEN[how](database)
     before = database.read_bytes(), log.read_bytes()

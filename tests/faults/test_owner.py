@@ -37,10 +37,10 @@ from mcp_memory.__main__ import main
 main()
 """
 WITHOUT_FOLDER = """
-import os, sys
-os.mkdir(sys.argv[1])
-os.chdir(sys.argv[1])
-os.rmdir(sys.argv.pop())
+import os
+os.mkdir({folder!r})
+os.chdir({folder!r})
+os.rmdir({folder!r})
 from mcp_memory.__main__ import main
 main()
 """
@@ -76,7 +76,7 @@ def run(data_dir: Path, *arguments: str, **variables: str) -> tuple[int, str]:
 
 def test_a_window_that_may_make_no_socket_keeps_the_memory_to_itself(data_dir: Path, start: Start) -> None:
     """Who comes second is told why, and opens nothing: a window, a command, a hook."""
-    one = start(data_dir, command=(sys.executable, "-c", WITHOUT_SOCKETS))
+    one = start(data_dir, code=WITHOUT_SOCKETS)
     one.call("remember", text=PORT)
     assert holders(data_dir) == {one.process.pid}
     sentence = f"(pid {one.process.pid}) serves its own client alone"
@@ -178,8 +178,10 @@ def test_stop_says_in_a_sentence_that_an_owner_stands_still(data_dir: Path, star
 def test_where_the_working_directory_is_gone_calls_are_answered(
     data_dir: Path, tmp_path: Path, start: Start, namespace: str
 ) -> None:
-    command = (sys.executable, "-c", WITHOUT_FOLDER, str(tmp_path / "gone"))
-    window = start(data_dir, {"MCP_MEMORY_NAMESPACE": namespace}, command)
+    code = WITHOUT_FOLDER.format(folder=str(tmp_path / "gone"))
+    # One that imports where there is no folder, and one that has everything imported.
+    started: dict[str, Any] = {"command": (sys.executable, "-c", code)} if namespace else {"code": code}
+    window = start(data_dir, {"MCP_MEMORY_NAMESPACE": namespace}, **started)
     answer = window.call("remember", text=PORT)
     if namespace:
         assert PORT in said(window.call("recall", query="staging database port"))

@@ -1,6 +1,7 @@
 """Calls with arguments at random, which name what the asker may not see as often as what it may."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -25,18 +26,9 @@ _queries = st.one_of(
 )
 
 
-def calls(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
-    """Any call of any tool or resource; `own` are ids of what the asker may see."""
-    ids = st.sampled_from([*found.records, *found.records, *own, *found.entries, *found.tasks])
-    some_ids = st.lists(ids, min_size=1, max_size=6, unique=True)
-    few_ids = st.lists(ids, max_size=1)
-    tasks = st.sampled_from(["", *found.tasks, *(each for each in own if each.startswith("t"))])
-    text = st.one_of(
-        st.builds("{} {} by the {} rule.".format, st.just(SUBJECT), _words, st.sampled_from(KINDS)),
-        st.builds("- [{} fact 2026-11-20] {} {} by the fact rule.".format, ids, st.just(SUBJECT), _words),
-        st.builds("[{}] ".format, st.sampled_from(found.records)),
-        st.builds("Nobody has said {} yet.".format, _words),
-    )
+def reads(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
+    """Any call that reads, or any resource; `own` are ids of what the asker may see."""
+    _, some_ids, few_ids, tasks = _named(found, own)
     strategy = st.sampled_from(["", *read_strategies(None)])
     return st.one_of(
         _call("recall", query=_queries, kinds=KINDS_ASKED_FOR, tags=_tags, entities=_entities, session_id=_sessions,
@@ -49,6 +41,23 @@ def calls(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
               kinds=KINDS_ASKED_FOR, tags=_tags, entity_types=st.lists(st.just("service"), max_size=1), exclude=few_ids,
               previous=st.sampled_from(["", "", *found.contexts]), compress=st.booleans(), explain=st.booleans()),
         _call("assemble_context", query=_queries, strategy=strategy, explain=st.booleans()),
+        st.builds("memory://{}/{}".format, st.sampled_from(RESOURCES),
+                  st.sampled_from([*found.all, *own, "day", "carols"])).map(lambda uri: ("read", {"uri": uri})),
+        st.sampled_from([("read", {"uri": "memory://status"}), ("read", {"uri": "memory://tasks"})]),
+    )  # fmt: skip
+
+
+def calls(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
+    """Any call of any tool or resource."""
+    ids, some_ids, few_ids, tasks = _named(found, own)
+    text = st.one_of(
+        st.builds("{} {} by the {} rule.".format, st.just(SUBJECT), _words, st.sampled_from(KINDS)),
+        st.builds("- [{} fact 2026-11-20] {} {} by the fact rule.".format, ids, st.just(SUBJECT), _words),
+        st.builds("[{}] ".format, st.sampled_from(found.records)),
+        st.builds("Nobody has said {} yet.".format, _words),
+    )
+    return st.one_of(
+        reads(found, own),
         _call("remember", text=text, kind=st.sampled_from(["fact", "decision", "message", "censor"]),
               visibility=st.sampled_from(["shared", "private", "user"]), supersedes=few_ids, session_id=_sessions,
               task_id=tasks, reassert=st.booleans(), tags=_tags),
@@ -63,10 +72,14 @@ def calls(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
               visibility=st.sampled_from(["shared", "private", "user"])),
         _call("revise", id=ids, status=st.sampled_from(["core", "inactive", "retired"])),
         _call("forget", ids=some_ids, mode=st.sampled_from(["retire", "restore", "retire", "erase"])),
-        st.builds("memory://{}/{}".format, st.sampled_from(RESOURCES),
-                  st.sampled_from([*found.all, *own, "day", "carols"])).map(lambda uri: ("read", {"uri": uri})),
-        st.sampled_from([("read", {"uri": "memory://status"}), ("read", {"uri": "memory://tasks"})]),
     )  # fmt: skip
+
+
+def _named(found: Found, own: Sequence[str]) -> Any:
+    """Ids, some of them, at most one of them, and a task or none: what is foreign more often than what is not."""
+    ids = st.sampled_from([*found.records, *found.records, *own, *found.entries, *found.tasks])
+    tasks = st.sampled_from(["", *found.tasks, *(each for each in own if each.startswith("t"))])
+    return ids, st.lists(ids, min_size=1, max_size=6, unique=True), st.lists(ids, max_size=1), tasks
 
 
 def _call(tool: str, **arguments: SearchStrategy[object]) -> SearchStrategy[Ask]:

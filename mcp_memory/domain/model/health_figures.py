@@ -107,6 +107,8 @@ Verdict = Literal["inside", "below", "above"]
 USAGE_DAYS = 14
 """Days of contexts to include: as long as their accounts are kept."""
 GROWTH_DAYS = 7
+LEAST_FACTS = 10
+"""Facts below which nothing follows from none being confirmed: they are as new as the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +195,7 @@ def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tup
     """Return every figure in the order in which status shows them; shares and the Brier score in [0, 1].
 
     `refresh_rate` is the share of follow-ups that were rebuilt; `used_share` is the share of judged items that were
-    used.
+    used. The share of confirmed facts is not known before there are LEAST_FACTS.
     """
     calibrated = calibration(judged)
     values = {
@@ -203,7 +205,7 @@ def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tup
         "used_share": _share(tally.used, tally.used + tally.ignored),
         "cold_build_ms": assembled.cold_build_ms,
         f"growth_{GROWTH_DAYS}_days": tally.stored,
-        "fact_confirmation_rate": _share(tally.confirmed_facts, tally.facts),
+        "fact_confirmation_rate": _share(tally.confirmed_facts, tally.facts) if tally.facts >= LEAST_FACTS else None,
         "brier_score": calibrated.brier if calibrated else None,
     }
     return tuple(Figure(name=name, value=value, band=HEALTHY.get(name)) for name, value in values.items())

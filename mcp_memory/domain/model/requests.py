@@ -30,6 +30,7 @@ from mcp_memory.domain.model.limits import (
 from mcp_memory.domain.model.records import (
     Confidence,
     Detail,
+    Details,
     Importance,
     Instant,
     Json,
@@ -184,7 +185,8 @@ class CompactRequest:
 class Revision:
     """Changes to a record; None leaves a field unchanged.
 
-    The reason is kept with the new version; `version` is that of the record as the caller saw it.
+    The `details` take their places beside those that the record has, which only a person's command does. The reason is
+    kept with the new version; `version` is that of the record as the caller saw it.
     """
 
     id: Id
@@ -200,6 +202,7 @@ class Revision:
     visibility: Visibility | None = None
     valid_from: Instant | None = None
     valid_until: Instant | None = None
+    details: Annotated[Details | None, NoArgument()] = None
     reason: ShortText = ""
     version: SeenVersion | None = None
 

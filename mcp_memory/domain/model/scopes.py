@@ -1,9 +1,9 @@
 """Scopes decide who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import inf
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from mcp_memory.domain.model.field_marks import Compares
 from mcp_memory.domain.model.ids import RecordSet
@@ -11,6 +11,7 @@ from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Status, Vi
 from mcp_memory.errors import InvalidRequest
 
 USER_SCOPE = "user"
+_Thing = TypeVar("_Thing")
 ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
 """Kinds that record events inside a task. Its result replaces them once it is finished; lasting kinds stay visible."""
 
@@ -32,15 +33,23 @@ def partition_of(scope: str) -> str:
 
     e.g. "namespace/web" for "shared/web" and "private/ann/web", and "user/bob" for itself.
     """
-    visibility, _, rest = scope.partition("/")
-    if visibility == USER_SCOPE:
-        return scope
-    return f"namespace/{rest.partition('/')[2] if visibility == 'private' else rest}"
+    visibility, slash, rest = scope.partition("/")
+    if visibility == "private":
+        return f"namespace/{rest.split('/', 1)[-1]}"
+    return f"namespace/{rest}" if visibility == "shared" and slash else scope
 
 
 def partitions_of(scopes: Iterable[str]) -> frozenset[str]:
     """Return the partitions of scopes."""
     return frozenset(map(partition_of, scopes))
+
+
+def by_partition(things: Iterable[_Thing], scope_of: Callable[[_Thing], str]) -> Mapping[str, Sequence[_Thing]]:
+    """Return things by the partition of the scope that each is in, in their order."""
+    parts: dict[str, list[_Thing]] = {}
+    for thing in things:
+        parts.setdefault(partition_of(scope_of(thing)), []).append(thing)
+    return parts
 
 
 def session_key(agent: str, session_id: str | None) -> str:

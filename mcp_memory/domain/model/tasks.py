@@ -284,6 +284,22 @@ def beside(tasks: Sequence[Task], stack: Stack) -> list[Task]:
     return sorted((task for task in others if task.id not in parents), key=lambda task: -task.updated_at)
 
 
+def worked_on(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Return the tasks that somebody is in, the innermost of each line, the latest first."""
+    active = [task for task in tasks if task.status == "active"]
+    parents = {task.parent_id for task in active}
+    inner = [task for task in active if task.id not in parents]
+    return sorted(inner, key=lambda task: (-task.updated_at, task.id))
+
+
+def worked_on_by(agent: str, tasks: Sequence[Task]) -> Task | None:
+    """Return the task that an agent is working on, the latest of several; None where it is in no task.
+
+    An agent's own place belongs to its window, which is another process's than that of a person who looks.
+    """
+    return next((each for each in worked_on(tasks) if each.agent == agent), None)
+
+
 def most_telling(tasks: Sequence[Task], path: Sequence[Task], limit: int) -> list[Task]:
     """Return at most `limit` of the tasks, in their order, none without its parent.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from mcp_memory.domain.model.records import Json, Record
+from mcp_memory.domain.model.records import Details, Json, Record
 from mcp_memory.domain.retrieval.queries import coverage, query_terms
 
 Meeting = Literal["pattern", "words", "text"]
@@ -95,18 +95,37 @@ def meeting(guardrail: Record, call: ToolCall) -> Meeting | None:
     Where it gives patterns, they alone count. Else all words of its trigger have to be in one command, or in one name;
     without a trigger the call has to be of a form that the text forbids.
     """
-    given = guardrail.details.get("pattern")
-    patterns = [each for each in ([given] if isinstance(given, str) else _listed(given)) if isinstance(each, str)]
-    if patterns:
+    if patterns := _patterns(guardrail.details):
         return "pattern" if any(is_met(pattern, call) for pattern in patterns) else None
     trigger = guardrail.details.get("trigger")
     if not isinstance(trigger, str) or not trigger.strip():
         return "text" if any(each.is_met_by(call) for each in forbidden_in(guardrail.text)) else None
-    terms = query_terms(trigger)
-    if len(terms) < LEAST_WORDS:
+    terms = _trigger_terms(trigger)
+    if not terms:
         return None
     said = (*map(_words_of, call.commands), *call.changed)
     return "words" if any(coverage(terms, each) == 1.0 for each in said) else None
+
+
+def has_form(text: str, details: Details) -> bool:
+    """Return True for a guardrail that some call can meet; any other is only told, and acts on none."""
+    trigger = details.get("trigger")
+    if _patterns(details):
+        return True
+    if isinstance(trigger, str) and trigger.strip():
+        return bool(_trigger_terms(trigger))
+    return bool(forbidden_in(text))
+
+
+def _patterns(details: Details) -> Sequence[str]:
+    given = details.get("pattern")
+    return [each for each in ([given] if isinstance(given, str) else _listed(given)) if isinstance(each, str)]
+
+
+def _trigger_terms(trigger: str) -> Sequence[str]:
+    """Return the words that a call has to have; none where they are too few to tell calls apart."""
+    terms = query_terms(trigger)
+    return terms if len(terms) >= LEAST_WORDS else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,8 @@ def besides(
     details: Details | None = None,
 ) -> int:
     """Return a digest of who said it, how it ended, when it is true, and what an event was about; 0 for nothing."""
+    if speaker is None and outcome is None and valid == (None, None) and not details:
+        return 0  # As for most records, of which thousands are loaded at once.
     told = (speaker, outcome, *valid, *((details or {}).get(name) for name in _EVENT_DETAILS))
     if not any(each is not None for each in told):
         return 0

@@ -26,6 +26,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from mcp_memory import __version__
+from mcp_memory.domain.model.kind_words import counted_in_words
 from mcp_memory.entrypoints.clients.entries import running_command
 from mcp_memory.entrypoints.commands.console import visible
 from mcp_memory.entrypoints.commands.screens import STATUS_STYLES, listed, record_lines, task_screen
@@ -143,7 +144,7 @@ class _Play:
         [opened] = (await _call(client, "recall", ids=secrets, detail="full"))["results"]
         kinds = Counter(each["kind"] for each in self.story["items"])
         return {"records": records, "kinds": kinds, "redacted": opened}, [
-            Text(f"{len(records)} records in one call, all or none: {listed(kinds)}."),
+            Text(f"{len(records)} records in one call, all or none: {listed(counted_in_words(kinds))}."),
             Text(f"{len(secrets)} secret was cut out before anything was stored:"),
             Text(f"  {_short(opened['speaker'] + ': ' + opened['text'])}", "italic"),
         ]

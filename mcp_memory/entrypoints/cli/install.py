@@ -1,6 +1,7 @@
 """Commands that put the server into a client's configuration and take it out: install, uninstall."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from mcp_memory.entrypoints.commands.options import AsJson, settings_chosen, wit
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.clients.catalogue import Places
+    from mcp_memory.entrypoints.clients.catalogue import Client, Places
     from mcp_memory.entrypoints.clients.entries import Change, Installation, Start
     from mcp_memory.settings import Settings
 
@@ -43,6 +44,12 @@ def install(
     env: Annotated[
         list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Another variable; may be repeated.")
     ] = None,
+    hooks: Annotated[
+        bool, typer.Option("--hooks", help="Also write the client's hooks: memory loads by itself.")
+    ] = False,
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Also write a block into its file of instructions.")
+    ] = False,
     force: Force = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -51,7 +58,7 @@ def install(
 
     All else in the file stays, and a copy is kept beside it. Called again with other options it changes the entry.
     """
-    from mcp_memory.entrypoints.clients import catalogue, entries
+    from mcp_memory.entrypoints.clients import automatic, catalogue, entries
 
     if listing:
         _show_list(entries.installations(), as_json)
@@ -71,12 +78,33 @@ def install(
             **{f"MCP_MEMORY_{name.upper()}": str(value) for name, value in chosen.items()},
             **_assignments(env or ()),
         },
-        otherwise={} if project or client.starts_in_project else {"MCP_MEMORY_NAMESPACE": DEFAULT_NAMESPACE},
+        otherwise={} if project else _unless_named(client),
         project=project,
         force=force,
     )
-    change = entries.plan_install(client, wanted, places)
-    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project, entries.has_plugin(client, places)))
+    change, also = entries.plan_install(client, wanted, places), list["Change"]()
+    if hooks:
+        also.append(automatic.plan_hooks(client, wanted, places, change))
+    if instructions:
+        also += filter(None, [automatic.plan_instructions(client, places, project=project, wanted=True)])
+    steps = _next_steps(change, wanted.start, project, entries.has_plugin(client, places))
+    more = client.hooks.note if hooks and client.hooks else ""
+    if not hooks and not instructions:
+        more = automatic.offers(client, places, project=project)
+    _carry_out(change, also, dry_run, as_json, (*steps, *filter(None, [more])))
+
+
+def _unless_named(client: "Client") -> Mapping[str, str]:
+    """Return the variables by which an entry of your own leads to the project at hand, as far as the client tells it.
+
+    What a client tells no folder of belongs to one memory, since the folder that it happens to start servers in is
+    none of the project's.
+    """
+    from mcp_memory.entrypoints.clients.entries import NAMESPACE, ROOTS
+
+    if client.starts_in_project:
+        return {}
+    return {NAMESPACE: DEFAULT_NAMESPACE, **({ROOTS: "true"} if client.tells_folder else {})}
 
 
 def uninstall(
@@ -87,15 +115,20 @@ def uninstall(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take the server out of a client's configuration.
+    """Take the server out of a client's configuration, with its hooks and its block of instructions.
 
     What is remembered stays.
     """
-    from mcp_memory.entrypoints.clients import catalogue, entries
+    from mcp_memory.entrypoints.clients import automatic, catalogue, entries
 
     client, places = catalogue.client_named(client_name), catalogue.places_here()
     change = entries.plan_uninstall(client, name, places, project=project, force=force)
-    _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep using the server.",))
+    out = (
+        automatic.plan_hooks_out(client, places, project=project, beside=change),
+        automatic.plan_instructions(client, places, project=project, wanted=False),
+    )
+    also = [each for each in out if each and each.changes]
+    _carry_out(change, also, dry_run, as_json, (f"Restart {client.title}: until then it may keep using the server.",))
 
 
 def _project_namespace(
@@ -135,13 +168,20 @@ def _checked(name: str) -> str:
 
 def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: bool) -> tuple[str, ...]:
     """List what you should do or know now."""
-    client, written = change.client, str((change.entry or {}).get("env"))
+    from mcp_memory.entrypoints.clients.entries import variables_of
+
+    client, written = change.client, variables_of(change.entry)
     steps = [client.restart]
     if "MCP_MEMORY_URL" in written:
         if "MCP_MEMORY_TOKEN" not in written:
             steps.append("Where that server asks for a token, the client's environment needs MCP_MEMORY_TOKEN.")
-    elif not project and not client.starts_in_project and f"'MCP_MEMORY_NAMESPACE': '{DEFAULT_NAMESPACE}'" in written:
-        steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
+    elif written.get("MCP_MEMORY_NAMESPACE") == DEFAULT_NAMESPACE and "MCP_MEMORY_ROOTS" not in written:
+        steps.append(
+            f"All work in {client.title} shares one memory, `default`: it tells no server which folder is open."
+            " --namespace gives it another, as that of a project, which `mcp-memory status` names in its folder."
+            if not client.tells_folder and not client.starts_in_project
+            else f"All work in {client.title} shares one memory, `default`, as the entry says."
+        )
     if project and Path(start[0]).is_absolute():
         steps.append("Its path is valid on this computer only; before you share the file, use --command mcp-memory.")
     scope = " --project" if project else ""
@@ -153,35 +193,44 @@ def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: boo
     return (*steps, *(note for note in notes if note))
 
 
-def _carry_out(change: "Change", dry_run: bool, as_json: bool, steps: Sequence[str]) -> None:
-    kept = None if dry_run else change.apply(datetime.now(UTC))
+def _carry_out(change: "Change", also: Sequence["Change"], dry_run: bool, as_json: bool, steps: Sequence[str]) -> None:
+    """Write the changes, or show them; one of the same file as the first holds that one, too."""
+    same = next((each for each in also if each.found is change.found), None)
+    first = replace(change, text=same.text) if same else change
+    others = [each for each in also if each is not same]
+    now = datetime.now(UTC)
+    written = [(each, None if dry_run else each.apply(now)) for each in (first, *others)]
     if as_json:
-        print_json(
-            {
-                "client": change.client.name,
-                "path": str(change.found.path),
-                "name": change.name,
-                "entry": change.entry,
-                "changed": change.changes and not dry_run,
-                "backup": str(kept) if kept else None,
-                "diff": change.diff() if dry_run else None,
-                "next": list(steps),
-            }
-        )
+        shown, *rest = [_shown(each, kept, dry_run) for each, kept in written]
+        print_json({**shown, **({"also": rest} if rest else {}), "next": list(steps)})
         return
-    lines = [change.diff()] if dry_run and change.changes else _told(change, kept, steps)
-    for line in lines:
+    lines = list[str]()
+    for each, kept in written:
+        lines += [each.diff()] if dry_run and each.changes else _told(each, kept)
+    for line in (*lines, *(steps if any(each.changes for each, _ in written) and not dry_run else ())):
         screen().print(visible(line), soft_wrap=True)
 
 
-def _told(change: "Change", kept: Path | None, steps: Sequence[str]) -> list[str]:
+def _shown(change: "Change", kept: Path | None, dry_run: bool) -> dict[str, object]:
+    return {
+        "client": change.client.name,
+        "path": str(change.found.path),
+        "name": change.name,
+        "entry": change.entry,
+        "changed": change.changes and not dry_run,
+        "backup": str(kept) if kept else None,
+        "diff": change.diff() if dry_run else None,
+    }
+
+
+def _told(change: "Change", kept: Path | None) -> list[str]:
     where = f"{change.found.path} ({change.client.title})"
     if not change.changes:
-        state = "is up to date" if change.entry else "is not there"
+        state = "is up to date" if change.entry is not None else "is not there"
         return [f"Nothing to change: {change.name!r} {state}: {where}."]
-    done = "is in" if change.entry else "was removed from"
+    done = "is in" if change.entry is not None else "was removed from"
     former = [f"The former file is {kept}."] if kept else []
-    return [f"{change.name!r} {done} {where}.", *former, *steps]
+    return [f"{change.name!r} {done} {where}.", *former]
 
 
 def _show_list(found: "Sequence[Installation]", as_json: bool) -> None:

@@ -20,9 +20,10 @@ from mcp_memory.entrypoints.cli.serve import demo, hook, serve, stop
 from mcp_memory.entrypoints.commands.access import tokens, trust
 from mcp_memory.entrypoints.commands.console import OneLineErrors, prepare_streams
 from mcp_memory.entrypoints.commands.corrections import edit, forget, pin, supersede
+from mcp_memory.entrypoints.commands.learn import learn
 from mcp_memory.entrypoints.commands.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.commands.options import with_options
-from mcp_memory.entrypoints.commands.overviews import contexts, graph, reads, sessions
+from mcp_memory.entrypoints.commands.overviews import context, contexts, graph, reads, sessions
 from mcp_memory.entrypoints.commands.projects import projects
 from mcp_memory.entrypoints.commands.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.commands.review import review, undo
@@ -36,6 +37,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[Callable[..., None] | typer.Typer, str]]
         "show": (show, "mcp-memory show r00001z"),
         "tasks": (tasks, "mcp-memory tasks"),
         "sessions": (sessions, "mcp-memory sessions"),
+        "context": (context, "mcp-memory context 'move the exporter to another port' --why"),
         "contexts": (contexts, "mcp-memory contexts --limit 5"),
         "reads": (reads, "mcp-memory reads --record r00001z"),
         "graph": (graph, "mcp-memory graph 'billing service'"),
@@ -43,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[Callable[..., None] | typer.Typer, str]]
         "ui": (ui, "mcp-memory ui"),
     },
     "Change it": {
+        "learn": (learn, "mcp-memory learn --git ."),
         "add": (add, "mcp-memory add 'Deploys go out on Tuesdays.' --kind decision"),
         "edit": (edit, "mcp-memory edit r00001z --text 'Deploys go out on Mondays.'"),
         "supersede": (supersede, "mcp-memory supersede r00001z r000020"),

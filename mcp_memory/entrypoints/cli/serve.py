@@ -151,12 +151,13 @@ def demo(as_json: AsJson = False) -> None:
 @with_options("data_dir", "namespace", "agent")
 def hook(
     chosen: Mapping[str, Any],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's event: SessionStart, Stop, …")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The event, as Claude Code names it: Stop, …")],
+    client: Annotated[str, typer.Option("--client", metavar="CLIENT", help="Whose event it is, as cursor.")] = "",
 ) -> None:
-    """Answer one of Claude Code's hooks: what a plugin runs.
+    """Answer a client's hook: what Claude Code's plugin runs, and what `install --hooks` writes for other clients.
 
     Reads the hook's JSON and prints what the client takes. Ends in time and with exit code 0, whatever happens.
     """
     from mcp_memory.entrypoints.owner.client_start import run_hook
 
-    run_hook(name, chosen)
+    run_hook(name, chosen, client)

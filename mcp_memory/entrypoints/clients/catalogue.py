@@ -35,6 +35,32 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookFile:
+    """The file in which a client lists the commands that it runs at events; docs/clients.md names the documents."""
+
+    user: str
+    project: str
+    events: Mapping[str, str]
+    """Its names of events, with ours."""
+    grouped: bool = True
+    """True where each event has groups of commands, as in Claude Code; False where it has commands."""
+    a_second: int = 1
+    """The number that is a second in its time limits."""
+    begin: str = ""
+    """The text of a file that has nothing else in it yet."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionsFile:
+    """The file whose text a client gives to its model, of a project or a person's own; `begin` as in HookFile."""
+
+    project: str
+    user: str = ""
+    begin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
     """One program. `user`: patterns of its own file, the one that is there first winning, per platform or for all."""
 
@@ -50,15 +76,21 @@ class Client:
     notation: Notation = JSON
     names_transport: bool = False
     """True where an entry says that it is reached over stdio."""
+    lists_command: bool = False
+    """True where an entry has command and arguments in one list, and `environment` for `env`."""
     project_cwd: str | None = None
     """The client's name for the project's folder, where servers would start elsewhere."""
     starts_in_project: bool = False
     """True where servers of its own file start in the folder of the project at hand."""
+    tells_folder: bool = False
+    """True where it says which folder is open, by the protocol's roots."""
     note: str = ""
     """A further remark for either file; `project_note` is for a project's."""
     project_note: str = ""
     plugins: str = ""
     """The file in which it notes the plugins that are installed, where there is one of ours."""
+    hooks: HookFile | None = None
+    instructions: InstructionsFile | None = None
 
     def user_file(self, places: Places) -> Path:
         """Return the person's own file: of several the first whose folder is there, else the first."""
@@ -71,6 +103,15 @@ class Client:
         if self.project is None:
             raise InvalidRequest(f"{self.title} has no file per project; leave --project out, and name a --namespace.")
         return places.project / self.project
+
+    def own_file(self, of: HookFile | InstructionsFile, places: Places, *, project: bool) -> Path:
+        """Return the place of such a file: the person's own, or in the project, where there is no other."""
+        return Path(of.user.format_map(_roots(places))) if of.user and not project else places.project / of.project
+
+    @property
+    def hook_notation(self) -> JsonNotation:
+        """The notation of its file of hooks, which is JSON, and may be the configuration itself."""
+        return self.notation if isinstance(self.notation, JsonNotation) else JSON
 
     def plugins_file(self, places: Places) -> Path | None:
         """None where there is no plugin of ours for it."""
@@ -85,8 +126,11 @@ def _read_clients() -> Iterator[Client]:
     for row in table["clients"]:
         user: Mapping[Platform, list[str]] | list[str] = row["user"]
         paths = tuple(user) if isinstance(user, list) else {platform: tuple(each) for platform, each in user.items()}
-        row |= {"user": paths, "notation": _NOTATIONS[row.get("notation", "json")]}
-        yield Client(**row)
+        made: dict[str, Any] = {"user": paths, "notation": _NOTATIONS[row.get("notation", "json")]}
+        for name, kind in (("hooks", HookFile), ("instructions", InstructionsFile)):
+            if name in row:
+                made[name] = kind(**row[name])
+        yield Client(**{**row, **made})
 
 
 CLIENTS: tuple[Client, ...] = tuple(_read_clients())

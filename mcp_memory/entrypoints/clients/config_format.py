@@ -24,7 +24,7 @@ def as_table(value: object) -> Table | None:
     return cast(Table, value) if isinstance(value, Mapping) else None
 
 
-def check_edit(read: Callable[[str], Table], before: str, after: str, key: str, name: str, entry: Table | None) -> str:
+def check_edit(read: Callable[[str], Table], before: str, after: str, key: str, name: str, entry: object) -> str:
     """The text after an edit, if it says what the one before said, but for the entry. Raises NotEditable."""
     former = read(before)
     try:

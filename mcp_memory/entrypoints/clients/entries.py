@@ -4,6 +4,7 @@ A change is planned first, and written on request.
 """
 
 import difflib
+import json
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -24,13 +26,21 @@ _SECRET_VARIABLE = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNOR
 PLUGIN = "memory@mcp-memory"
 """Our plugin and its marketplace, as Claude Code lists what it has installed."""
 DISTRIBUTION = "mcp-memory-stack"
-"""The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program."""
-PROGRAMS = ("mcp-memory", DISTRIBUTION)
+"""The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program. Core has all
+modules, this one Chroma besides."""
+CORE = f"{DISTRIBUTION}-core"
+PROGRAMS = ("mcp-memory", DISTRIBUTION, CORE)
 _RUNNERS = re.compile(r"py|pyw|python[\d.]*w?|pypy[\d.]*|uv|uvx|pipx")
 """Programs that start us with our name among their arguments; `npx mcp-memory` would be somebody else's."""
-_OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
+_OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack(?:[-_]core)?)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
+
+NAMESPACE, URL, ROOTS = "MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL", "MCP_MEMORY_ROOTS"
+_LISTED = "local"
+"""The type of an entry that has its whole command in one list, as OpenCode names it."""
+_CHOOSING = frozenset({NAMESPACE, URL, ROOTS})
+"""Variables by which an entry chooses a memory."""
 
 Start: TypeAlias = tuple[str, ...]
 """A program by its full path, so that it is found where PATH is another one, and its arguments."""
@@ -105,14 +115,25 @@ def running_command() -> Start:
     module = (*isolation_flags(), "-m", "mcp_memory")
     uvx = shutil.which("uvx") if "archive-v0" in Path(sys.executable).parts else None
     if uvx is not None:
-        return (uvx, "--from", DISTRIBUTION, "python", *module)
+        return (uvx, "--from", _installed_from(), "python", *module)
     return (sys.executable, *module)
 
 
-def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cwd: str | None) -> Table:
-    """Return an entry in the form that all clients share."""
+def _installed_from() -> str:
+    """Return what uvx has to be asked for: the file or folder that it was asked for, or a name on the index."""
+    for name in (DISTRIBUTION, CORE):
+        with suppress(PackageNotFoundError):
+            asked = distribution(name).read_text("direct_url.json")
+            return json.loads(asked)["url"] if asked else name
+    return DISTRIBUTION
+
+
+def entry_for(start: Start, variables: Mapping[str, str], client: Client, cwd: str | None) -> Table:
+    """Return an entry in the form that all clients share, but for one that has the whole command in a list."""
+    if client.lists_command:
+        return {"type": _LISTED, "command": list(start), **({"environment": dict(variables)} if variables else {})}
     return {
-        **({"type": "stdio"} if transport else {}),
+        **({"type": "stdio"} if client.names_transport else {}),
         "command": start[0],
         "args": list(start[1:]),
         **({"env": dict(variables)} if variables else {}),
@@ -121,19 +142,25 @@ def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cw
 
 
 def merged(former: Table, fresh: Table) -> Table:
-    """Return our entry brought up to date: what the person or the client added to it stays."""
-    env = {**_variables(former), **_variables(fresh)}
-    return {**former, **fresh, **({"env": env} if env else {})}
+    """Return our entry brought up to date: what the person or the client added to it stays.
+
+    A memory that is named now counts, whatever folder is open.
+    """
+    env = {**variables_of(former), **variables_of(fresh)}
+    if _names_memory(variables_of(fresh)) and ROOTS not in variables_of(fresh):
+        env.pop(ROOTS, None)
+    return {**former, **fresh, **({_variables_field(fresh): env} if env else {})}
 
 
 def command_of(entry: object) -> tuple[str, ...]:
     """Return the command and its arguments; nothing where the server is reached otherwise."""
     table = as_table(entry) or {}
     command, arguments = table.get("command"), table.get("args")
-    if not isinstance(command, str):
+    whole = [command] if isinstance(command, str) else command
+    if not isinstance(whole, list) or not whole:
         return ()
-    given = cast(list[object], arguments) if isinstance(arguments, list) else []
-    return (command, *(argument for argument in given if isinstance(argument, str)))
+    given = [*cast(list[object], whole), *(cast(list[object], arguments) if isinstance(arguments, list) else ())]
+    return tuple(word for word in given if isinstance(word, str))
 
 
 def is_ours(entry: object) -> bool:
@@ -159,13 +186,10 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
     Raises Conflict where the file cannot be edited, or the name is another server's; InvalidRequest.
     """
     found = read_file(client.project_file(places) if wanted.project else client.user_file(places))
-    cwd = client.project_cwd if wanted.project else None
-    fresh = entry_for(wanted.start, wanted.variables, transport=client.names_transport, cwd=cwd)
+    fresh = _fresh_entry(client, wanted, None)
     try:
         former = servers_in(client.notation.read(found.text), client.key).get(wanted.name)
-        if not _chooses_memory(fresh) and not (is_ours(former) and _chooses_memory(former)):
-            variables = {**wanted.variables, **wanted.otherwise}
-            fresh = entry_for(wanted.start, variables, transport=client.names_transport, cwd=cwd)
+        fresh = _fresh_entry(client, wanted, former if is_ours(former) else None)
         if former is not None and not is_ours(former) and not wanted.force:
             raise _not_ours(client, found, wanted.name)
         entry = merged(as_table(former) or {}, fresh) if is_ours(former) else fresh
@@ -176,6 +200,16 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
         raise Conflict(f"{found.path} was left alone: {error}. Add this by hand:\n{snippet}") from error
     secret = _holds_secret(former) or _holds_secret(entry)
     return Change(client=client, found=found, name=wanted.name, entry=entry, text=text, secret=secret)
+
+
+def _fresh_entry(client: Client, wanted: Wanted, former: object) -> Table:
+    """Return the entry to write over `former`, which is ours; it chooses a memory, unless that one has chosen one."""
+    variables = wanted.variables
+    kept = {name: value for name, value in variables_of(former).items() if name in _CHOOSING}
+    if not _names_memory(variables) and (not kept or kept.items() <= wanted.otherwise.items()):
+        variables = {**wanted.otherwise, **variables}
+    cwd = client.project_cwd if wanted.project else None
+    return entry_for(wanted.start, variables, client, cwd)
 
 
 def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, force: bool) -> Change:
@@ -213,17 +247,23 @@ def _former_texts(client: Client, found: Found, name: str, entry: object) -> Ite
                 yield copy
 
 
-def _chooses_memory(entry: object) -> bool:
-    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & _variables(entry).keys())
+def _names_memory(variables: Table) -> bool:
+    return bool({NAMESPACE, URL} & variables.keys())
 
 
 def _holds_secret(entry: object) -> bool:
     """Return True where a variable of it, by its name, is for nobody else to read."""
-    return any(_SECRET_VARIABLE.fullmatch(name) for name in _variables(entry))
+    return any(_SECRET_VARIABLE.fullmatch(name) for name in variables_of(entry))
 
 
-def _variables(entry: object) -> Table:
-    return as_table((as_table(entry) or {}).get("env")) or {}
+def variables_of(entry: object) -> Table:
+    """Return the variables that an entry gives to its server."""
+    table = as_table(entry) or {}
+    return as_table(table.get(_variables_field(table))) or {}
+
+
+def _variables_field(entry: Table) -> str:
+    return "environment" if entry.get("type") == _LISTED else "env"
 
 
 def _not_ours(client: Client, found: Found, name: str) -> Conflict:

@@ -75,7 +75,7 @@ class JsonNotation:
             raise NotEditable("it holds no JSON object")
         return table
 
-    def put(self, text: str, key: str, name: str, entry: Table) -> str:
+    def put(self, text: str, key: str, name: str, entry: object) -> str:
         after = check_edit(self.read, text, self._put(text, key, name, entry), key, name, entry)
         self.drop(after, key, name)  # Raises where the entry could not be taken out again.
         return after
@@ -95,10 +95,10 @@ class JsonNotation:
                 after = without
         return check_edit(self.read, text, after, key, name, None)
 
-    def snippet(self, key: str, name: str, entry: Table) -> str:
+    def snippet(self, key: str, name: str, entry: object) -> str:
         return json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False)
 
-    def _put(self, text: str, key: str, name: str, entry: Table) -> str:
+    def _put(self, text: str, key: str, name: str, entry: object) -> str:
         servers_in(self.read(text), key)
         if not self._plain(text).strip():
             return f"{text.rstrip()}\n{self.snippet(key, name, entry)}\n".lstrip("\n")

@@ -4,6 +4,7 @@ from mcp_memory.entrypoints.commands import (
     access,
     corrections,
     examining,
+    learn,
     maintenance,
     overviews,
     projects,
@@ -13,5 +14,6 @@ from mcp_memory.entrypoints.commands import (
 )
 
 __all__ = [
-    "access", "corrections", "examining", "maintenance", "overviews", "projects", "records", "review", "transfer",
+    "access", "corrections", "examining", "learn", "maintenance", "overviews", "projects", "records", "review",
+    "transfer",
 ]  # fmt: skip

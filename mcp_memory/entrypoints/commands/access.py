@@ -72,7 +72,7 @@ def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> N
     if shared:
         told.append(f"It shares that memory with {', '.join(shared)}.")
     if settings.namespace is not None:
-        told.append(f"The settings name another namespace, {settings.namespace}, which takes precedence.")
+        told.append(f"The settings name another project, {settings.namespace}, which takes precedence.")
     output(as_json, _shown_folder(trusted), visible(" ".join(told)))
 
 

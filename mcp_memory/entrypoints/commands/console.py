@@ -147,10 +147,16 @@ def one_line_errors() -> Generator[None]:
         raise typer.Exit(1) from error
 
 
+def is_asked() -> bool:
+    """Return True where a person at a terminal can answer a question."""
+    here = terminal()
+    return here.stdin.isatty() and here.stderr.isatty()
+
+
 def require_yes(question: str) -> None:
     """Ask a person at a terminal, and raise InvalidRequest for any answer but yes; a program is not asked."""
     here = terminal()
-    if not (here.stdin.isatty() and here.stderr.isatty()):
+    if not is_asked():
         return
     typer.echo(f"{visible(question)} [y/N] ", file=here.stderr, nl=False)
     if here.stdin.readline().strip().lower() not in ("y", "yes"):

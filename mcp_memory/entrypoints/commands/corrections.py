@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mcp_memory.entrypoints.commands.console import output, require_yes
-from mcp_memory.entrypoints.commands.options import AsJson, opened, over_memory, over_settings, with_options
-from mcp_memory.entrypoints.commands.records import given_text, show_account_of
-from mcp_memory.errors import NotFound
+from mcp_memory.entrypoints.commands.console import complain, is_asked, output, require_yes
+from mcp_memory.entrypoints.commands.options import AsJson, Deny, opened, over_memory, over_settings, with_options
+from mcp_memory.entrypoints.commands.records import given_details, given_text, show_account_of
+from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.domain.model.records import Json
     from mcp_memory.domain.model.requests import ForgetMode
     from mcp_memory.services.memory.forget import Forgotten
     from mcp_memory.settings import Settings
@@ -35,6 +36,10 @@ def edit(
         str | None, typer.Option("--visibility", metavar="WHO", help="shared, private, user.")
     ] = None,
     feedback: Annotated[str | None, typer.Option("--feedback", metavar="WORD", help="helpful, wrong, …")] = None,
+    details: Annotated[
+        str | None, typer.Option("--details", metavar="JSON", help="Further fields to set; the others stay.")
+    ] = None,
+    deny: Deny = None,
     as_json: AsJson = False,
 ) -> None:
     """Correct a record, as an agent's `revise` does.
@@ -44,7 +49,9 @@ def edit(
     changes = {"text": given_text(text) if text is not None else None, "tags": tag or None}
     changes |= {"importance": importance, "confidence": confidence}
     changes |= {"outcome": outcome, "visibility": visibility, "feedback": feedback}
-    _revise(memory, as_json, record_id, **changes)
+    if deny and show_account_of(memory, record_id)["kind"] != "censor":
+        raise InvalidRequest(f"--deny is a guardrail's, and {record_id} is none; `mcp-memory list --kind guardrail`.")
+    _revise(memory, as_json, record_id, given_details(details, deny), **changes)
 
 
 @over_memory("namespace", "agent")
@@ -88,9 +95,19 @@ def forget(
 
     Not what was erased.
     """
-    if erase and not yes:
-        require_yes(f"Erase {', '.join(record_ids)} for good? What was made from it goes as well.")
+    if erase and not yes and is_asked():
+        erasure_shown(context, record_ids=record_ids, **chosen)
+        require_yes(f"Erase {', '.join(record_ids)} for good?")
     forget_records(context, record_ids=record_ids, erase=erase, as_json=as_json, **chosen)
+
+
+@over_memory("namespace", "agent")
+def erasure_shown(memory: "App", record_ids: list[str]) -> None:
+    """Say which records an erasure takes along: "With it go r00002w (says the same), r000031 (made from it)."."""
+    reach = memory.erasure_reach(record_ids, memory.caller())
+    told = [f"{each} ({'says the same' if each in reach.same else 'made from it'})" for each in reach.made]
+    if told:
+        complain(f"With {', '.join(record_ids)} {'go' if len(told) > 1 else 'goes'} {', '.join(told)}.")
 
 
 @over_memory("namespace", "agent")
@@ -118,11 +135,13 @@ def restore_records(settings: "Settings", targets: list[str], as_json: AsJson = 
     """Bring back records that were forgotten."""
     with opened(settings) as memory:
         moved = _move(memory, targets, "restore")
-    told = f"Restored: {', '.join(moved.done)}. {way_back(moved.change)}".strip()
-    output(as_json, {"restored": list(moved.done), **undoable(moved.change)}, told)
+    back = [each for each in moved.done if each not in moved.unmoved]
+    told = f"Restored: {', '.join(back)}. {way_back(moved.change)}".strip() if back else ""
+    same = [f"{each} is not retired." for each in moved.unmoved]
+    output(as_json, {"restored": back, **undoable(moved.change)}, " ".join(filter(None, [told, *same])))
 
 
-def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> None:
+def _revise(memory: "App", as_json: bool, record_id: str, details: Any = None, **changes: object) -> None:
     """Apply the changes that are not None, checked as an agent's are, and show the record."""
     from mcp_memory.domain.model.requests import Revision
     from mcp_memory.entrypoints.commands.screens import record_screen
@@ -132,7 +151,11 @@ def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> 
 
     asked = {"id": record_id} | {name: value for name, value in changes.items() if value is not None}
     person = replace(memory.caller(), is_admin=True)  # Who has the memory's files may do anything with them.
-    revised = memory.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), person)
+    if details is not None and not isinstance(details, dict):
+        raise InvalidRequest("--details must be an object.")
+    fields = cast("dict[str, Json] | None", details)
+    request = request_of(Revision, read_arguments(ReviseArguments, asked), details=fields)
+    revised = memory.revise.advised(request, person)
     shown = {**show_account_of(memory, revised.record.id), **undoable(revised.change)}
     output(as_json, shown, *record_screen(shown), *filter(None, [way_back(revised.change)]))
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
 _MAINTAINED: Mapping[str, str] = {
-    "summarized": "episodes summarized",
-    "archived": "episodes archived",
-    "judged": "procedures and guardrails (censors) judged again",
+    "summarized": "events summarized",
+    "archived": "events archived",
+    "judged": "procedures and guardrails judged again",
     "compacted": "session logs compacted",
 }
 
@@ -47,7 +47,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is due.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Age what is due: old episodes, procedures and guardrails by how they did, session logs near their window.
+    """Age what is due: old events, procedures and guardrails by how they did, session logs near their window.
 
     For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it continues
     where it stopped.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
+from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
@@ -35,7 +36,7 @@ Agent = Annotated[
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="Use the memory of this server; keep none here.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 KindOptions = Annotated[
-    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind, as guardrail; may be repeated.")
 ]
 TagOptions = Annotated[
     list[str] | None,
@@ -45,6 +46,10 @@ Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=100
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip this many first.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help='Date, ISO time or "last week".')]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Likewise.")]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option("--deny", metavar="PATTERN", help="Calls that a guardrail denies, as 'rm -rf build/*'; repeatable."),
+]
 Inactive = Annotated[bool, typer.Option("--inactive", help="Include what was retired or proven wrong.")]
 
 
@@ -98,10 +103,9 @@ def _by_option(error: InvalidRequest, given: Iterable[str]) -> InvalidRequest:
 
 
 def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
-    """Return the kinds of these names. Raises InvalidRequest."""
-    if unknown := set(names or ()) - set(KINDS):
-        raise InvalidRequest(f"There is no kind {min(unknown)!r}; the kinds are {', '.join(KINDS)}.")
-    return tuple(kind for kind in KINDS if kind in (names or ()))
+    """Return the kinds of these words, stored ones or those for people. Raises InvalidRequest."""
+    meant = {kind for name in names or () for kind in kinds_named(name)}
+    return tuple(kind for kind in KINDS if kind in meant)
 
 
 @contextmanager

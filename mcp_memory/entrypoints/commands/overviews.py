@@ -1,15 +1,17 @@
-"""Commands that list what a project holds beside records: sessions, contexts, reads, connections."""
+"""Commands that show what a project holds beside records, and gives: sessions, contexts, reads, connections."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.tasks import NOWHERE, worked_on_by
+from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.commands.console import output, say
+from mcp_memory.entrypoints.commands.console import complain, output, say
 from mcp_memory.entrypoints.commands.options import AsJson, Limit, Since, Until, over_memory
 from mcp_memory.errors import InvalidRequest
 
@@ -60,6 +62,47 @@ def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
         for at, report in memory.accounts.given(memory.caller(), limit, of_all=True)
     ]
     output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))
+
+
+@over_memory("namespace", "agent")
+def context(
+    memory: "App",
+    question: Annotated[str, typer.Argument(metavar="[QUESTION]", help="What the agent is about to do.")] = "",
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=64, max=1_000_000, help="The budget; by default as set."),
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="NAME", help="By default it is chosen.")] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Show where each line came from and its score, and what was left out.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the block that an agent would be given now.
+
+    In the task that --agent works on. It is kept nowhere, and counts for nothing.
+    """
+    from mcp_memory.domain.model.requests import ContextRequest
+    from mcp_memory.entrypoints.commands.screens import context_screen
+    from mcp_memory.entrypoints.server.record_answers import show_report
+
+    caller = memory.caller()
+    task = worked_on_by(caller.agent, memory.tasks.tree(caller))
+    place = task.id if task else None
+    request = ContextRequest(query=question, max_tokens=max_tokens, strategy=strategy, task_id=place, only_looks=True)
+    reader = caller if task else replace(caller, window=NOWHERE)
+    given = memory.assemble_context(request, reader)
+    report = given.report
+    for reason in report.circumstances.degraded:
+        complain(f"Searched in part only; {reason}")
+    if why:
+        parts = context_screen(memory.accounts.told(report, reader), why=True)
+    else:
+        parts = [visible(given.text)]
+        more = "--why says where each line came from, and what was left out"
+        complain(f"{report.token_count} tokens, strategy {report.strategy}; {more}.")
+    shown = {name: value for name, value in show_report(report).items() if name != "id"}  # `show` does not know it.
+    output(as_json, {"block": given.text, **shown}, *parts)
 
 
 @over_memory("namespace", "agent")

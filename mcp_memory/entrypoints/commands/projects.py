@@ -24,7 +24,7 @@ Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project
 @projects.callback(invoke_without_command=True)
 @over_memory("namespace", "agent")
 def list_projects(memory: "App", as_json: AsJson = False) -> None:
-    """Show the projects (namespaces) that hold shared records, how many each holds, and the folder it is in."""
+    """Show the projects that hold shared records, how many each holds, and the folder it is in."""
     from mcp_memory.entrypoints.commands.screens import row_screen
 
     here, folders = memory.caller().namespace, memory.projects.folders()

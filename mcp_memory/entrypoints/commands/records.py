@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from mcp_memory.domain.model.ids import CONTEXT, TASK
+from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
 from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
@@ -16,6 +17,7 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
 from mcp_memory.entrypoints.commands.options import (
     AsJson,
+    Deny,
     Inactive,
     KindOptions,
     Limit,
@@ -33,6 +35,7 @@ from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.settings import Settings
 
 UNLIMITED_TOKENS = 10_000_000
@@ -264,13 +267,16 @@ def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
 def add(
     settings: "Settings",
     text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to remember; - reads it from standard input.")],
-    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, …")] = "fact",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, event, guardrail, preference …")
+    ] = "fact",
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
     importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
     pin: Annotated[bool, typer.Option("--pin", help="Always part of contexts.")] = False,
     details: Annotated[
         str | None, typer.Option("--details", metavar="JSON", help="Further fields, as an object.")
     ] = None,
+    deny: Deny = None,
     visibility: Annotated[
         str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
     ] = "shared",
@@ -281,12 +287,22 @@ def add(
 
     As an agent would: what is known is not stored twice, and secrets are taken out.
     """
+    from mcp_memory.domain.retrieval.guardrails import has_form
     from mcp_memory.entrypoints.server.arguments import read_arguments
     from mcp_memory.entrypoints.server.request_arguments import given
     from mcp_memory.entrypoints.server.wire import ItemArgument
 
-    asked = {"text": given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
-    asked |= {"details": _object(details), "visibility": visibility}
+    asked = {
+        "text": given_text(text),
+        "kind": kinds_named(kind)[0],
+        "tags": tag or [],
+        "importance": importance,
+        "pinned": pin,
+    }
+    given_fields = given_details(details, deny)
+    if deny and asked["kind"] != "censor":
+        raise InvalidRequest("--deny is a guardrail's; add --kind guardrail.")
+    asked |= {"details": {} if given_fields is None else given_fields, "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
     with opened(settings) as memory:
         if occurred is not None:
@@ -300,8 +316,13 @@ def add(
     say(remembered.id)
     if remembered.status not in _WHAT_BECAME and terminal().stderr.isatty():
         complain(f"`mcp-memory forget {remembered.id}` takes it back.")
+    if near := _nearest(remembered):
+        complain(f"Near it: {near}; `mcp-memory supersede {near} {remembered.id}` has this replace it.")
     if note := _WHAT_BECAME.get(remembered.status):
         complain(note)
+    if asked["kind"] == "censor" and not has_form(fields["text"], fields["details"]):
+        form = f"`mcp-memory edit {remembered.id} --deny 'rm -rf build/*'` gives it a form to deny"
+        complain(f"Agents are told it, but it stops no call; {form}.")
     if remembered.added:
         complain(f"It keeps what is new: {', '.join(remembered.added)}.")
 
@@ -319,9 +340,28 @@ def given_text(text: str) -> str:
         raise InvalidRequest("Standard input is not UTF-8 text.") from error
 
 
+def _nearest(remembered: "Remembered") -> str:
+    """Return the id of the record nearest to one that was stored, the surest contradiction first; "" for none."""
+    contradicted = [each.id for each in remembered.conflicts]
+    near = [*contradicted, *remembered.similar, *(each.id for each in remembered.near)]
+    return near[0] if near and remembered.status == "stored" else ""
+
+
+def given_details(details: str | None, deny: Sequence[str] | None) -> Any:
+    """Return the details that options give, with the patterns of calls to deny; None where they give none.
+
+    The check of all arguments refuses anything but an object. Raises InvalidRequest.
+    """
+    given = _object(details)
+    if not deny:
+        return given
+    if given is not None and not isinstance(given, dict):
+        raise InvalidRequest("--details must be an object.")
+    return {**cast("dict[str, Json]", given or {}), "pattern": list(deny), "action": "block"}
+
+
 def _object(details: str | None) -> Any:
-    """Read JSON; the check of all arguments refuses anything but an object."""
     try:
-        return json.loads(details) if details is not None else {}
+        return json.loads(details) if details is not None else None
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"--details is not JSON ({error}).") from error

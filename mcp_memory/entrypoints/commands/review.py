@@ -8,7 +8,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.reviews import WAYS
 from mcp_memory.entrypoints.commands.console import output
 from mcp_memory.entrypoints.commands.options import AsJson, over_memory
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -59,12 +59,21 @@ def settle_group(
 @over_memory("namespace", "agent")
 def undo(
     memory: "App",
-    change: Annotated[int, typer.Argument(metavar="CHANGE", min=1, help="The number that the change's answer told.")],
+    change: Annotated[
+        int | None, typer.Argument(metavar="CHANGE", min=1, help="The number that the change's answer told.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take back one change: a settled group, or a record that was revised, superseded or retired."""
+    """Take back one change: a settled group, a revision, a retirement, or all that one `learn` stored."""
     from mcp_memory.entrypoints.server.review_answers import show_undone
 
+    if change is None:
+        raise InvalidRequest(
+            "Say which change: what changed something named its number, and so does a record's history on the page"
+            " (`mcp-memory ui`)."
+        )
+    if change > memory.revision():
+        raise NotFound(f"There is no change {change}.")
     undone = memory.undo(change, memory.caller())
     restored = ", ".join([*(record.id for record in undone.records), *undone.groups])
     output(as_json, show_undone(undone), f"Change {change} is undone: {restored}.")

@@ -13,9 +13,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
 from mcp_memory.domain.text.control_characters import visible
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.contexts import Component
     from mcp_memory.services.status.context_account import Account
 
 STATUS_STYLES: Mapping[str, str] = {
@@ -26,6 +28,8 @@ STATUS_STYLES: Mapping[str, str] = {
     "blocked": "yellow",
 }
 INDENT = 4
+LEAST_PART = 0.005
+"""A smaller part of a score would read "0.00"."""
 DAY_CHARS = 10
 """Length of the date in an ISO time."""
 _SIGNAL_NAMES: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
@@ -71,7 +75,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Project": status["namespace"],
         **_folder(status["folder"]),
         "Agent": status["agent"],
-        "Memories": _counts(status["records"]),
+        "Memories": _counts(counted_in_words(status["records"])),
         "Their state": _counts(status["statuses"]),
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
@@ -123,7 +127,7 @@ def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableTyp
         return Text(nothing)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in rows[0]:
-        table.add_column(name.capitalize())
+        table.add_column("Project" if name == "namespace" else name.capitalize())
     for row in rows:
         table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
     return table
@@ -152,7 +156,7 @@ def _connection(each: Mapping[str, Any]) -> str:
     if "target" in each:
         return f"{each['source']} {each['type']} {each['target']}"
     via = f" (through {', '.join(each['via'])})" if each.get("via") else ""
-    return f"{each['id']} {each['kind']}: {each['text']}{via}"
+    return f"{each['id']} {kind_in_words(each['kind'])}: {each['text']}{via}"
 
 
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
@@ -162,7 +166,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNAL_NAMES.items() if shares.get(signal))
     status = record["status"] if record.get("status") in _SHOWN_STATUSES else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
-    heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}".rstrip(), "dim")
+    heading.append(f"{record['id']} {kind_in_words(record['kind'])} {record['occurred_at'][:10]}".rstrip(), "dim")
     heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
@@ -223,19 +227,39 @@ def one_task_screen(task: Mapping[str, Any], history: Sequence[str]) -> list[Ren
     return parts
 
 
-def context_screen(account: "Account") -> list[RenderableType]:
-    """Return a block as its agent read it, section by section, and below it what was left out, and why."""
+def context_screen(account: "Account", *, why: bool = False) -> list[RenderableType]:
+    """Return a block as its agent read it, section by section, and below it what was left out, and why.
+
+    With `why` it is one that would be given: each line is followed by its source and its score.
+    """
     report = account.report
     agent = f" for {report.circumstances.agent}" if report.circumstances.agent else ""
-    heading = f"{report.id}{agent}: {report.token_count} tokens, strategy {report.strategy}"
+    heading = (
+        f"{'Would be given' if why else report.id}{agent}: {report.token_count} tokens, strategy {report.strategy}"
+    )
     parts: list[RenderableType] = [Text(visible(heading), "bold")]
     for section in account.sections:
         parts.append(Text(f"\n{section.title} ({section.tokens} tokens)", "dim"))
-        parts += [Text(visible(line.text) or f"- [{line.component.id}] (erased)") for line in section.lines]
+        for line in section.lines:
+            parts.append(Text(visible(line.text or line.component.text) or f"- [{line.component.id}] (erased)"))
+            parts += [Text(f"{' ' * INDENT}{_weighed(line.component)}", "dim")] if why else []
     if report.omitted:
         parts.append(Text(f"\nLeft out: {len(report.omitted)}", "dim"))
-    parts += [Text(visible(f"{each.id} {each.kind}: {each.reason}. {each.text}"), "dim") for each in account.left_out]
+    parts += [
+        Text(visible(f"{each.id} {kind_in_words(each.kind)}: {each.reason}. {each.text}"), "dim")
+        for each in account.left_out
+    ]
     return parts
+
+
+def _weighed(component: "Component") -> str:
+    """Return a line's source and its score: "recall, 24 tokens, score 0.61 = cosine 0.41 + recency 0.20"."""
+    told = f"{kind_in_words(component.source)}, {component.tokens} tokens"
+    if not component.score:
+        return told
+    largest = sorted(component.parts.items(), key=lambda each: -each[1])
+    parts = " + ".join(f"{name} {part:.2f}" for name, part in largest if abs(part) >= LEAST_PART)
+    return f"{told}, score {component.score:.2f}" + (f" = {parts}" if len(largest) > 1 else "")
 
 
 def review_screen(groups: Sequence[Any]) -> list[RenderableType]:
@@ -288,7 +312,7 @@ def place_line(place: Mapping[str, Any]) -> Text:
 
 def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
     """Return a line for each token below a heading, however long; its dates are days."""
-    rows = [("Name", "State", "Right", "Agent", "Namespaces"), *(_token_row(each) for each in tokens)]
+    rows = [("Name", "State", "Right", "Agent", "Projects"), *(_token_row(each) for each in tokens)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
     return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]

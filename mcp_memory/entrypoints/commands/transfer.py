@@ -172,10 +172,10 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
             if source != STREAM:
                 memory.attachments.take_from(files_beside(source))
             places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}
-            return {**outcome, "embedded": _embed(memory), **places}
+            return {**outcome, "embedded": embed(memory), **places}
 
 
-def _embed(memory: "App") -> int:
+def embed(memory: "App") -> int:
     """Compute the vectors that an export leaves out; if the embedder is unavailable, a server does so later."""
     waiting, done = memory.reindex.queued(), 0
     if not waiting:
@@ -211,7 +211,7 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
             except StoreUnavailable as error:
                 raise StoreUnavailable(f"{error} {became.total()} are done. {_RUN_AGAIN_TO_GO_ON}") from error
         known = became["confirmed"] + became["superseded"]
-        embedded, into = _embed(memory), memory.caller().namespace
+        embedded, into = embed(memory), memory.caller().namespace
     became_known: dict[str, Json] = {"stored": became["stored"], "known": known, "embedded": embedded}
     return {**became_known, "left_out": dict(left_out), "into": into}
 

@@ -44,6 +44,7 @@ def answer_hook(app: "App", connection: socket.socket, hello: Mapping[str, objec
 
 
 def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer:
+    from mcp_memory.entrypoints.hooks.client_events import client_events
     from mcp_memory.entrypoints.hooks.events import HOOKS
     from mcp_memory.entrypoints.hooks.hook_call import hook_call, read_payload
 
@@ -52,9 +53,10 @@ def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer
         if act is None:
             raise _unknown(name)
         settings, _ = settings_of_client(app.settings, hello)
-        hook = hook_call(name, read_payload(payload), settings, Path(str(hello["folder"])), app)
+        client = client_events(str(hello.get("client", "")))
+        hook = hook_call(name, read_payload(payload, client), settings, Path(str(hello["folder"])), app)
         with app.seated(hook.seat), working_for(hook.settings), app.serving(f"hook {name}"):
-            return Answer(OUTPUT, act(hook) or "", hook.note_given)
+            return Answer(OUTPUT, client.taken(name, act(hook) or ""), hook.note_given)
     except McpMemoryError as error:
         return Answer(FAILURE, str(error))
     except Exception as error:  # noqa: BLE001 - the edge
@@ -62,20 +64,22 @@ def _answered(app: "App", payload: bytes, hello: Mapping[str, object]) -> Answer
         return Answer(FAILURE, f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
 
 
-def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
-    """Run the hook of that name here for the payload in these bytes, and return what it prints.
+def run(name: str, raw: bytes, overrides: Mapping[str, object], client: str = "") -> str:
+    """Run the client's hook of that name here for the payload in these bytes, and return what it prints.
 
     Raises:
-        InvalidRequest: there is no such hook, or the payload is none; settings are refused.
+        InvalidRequest: there is no such hook or client, or the payload is none; settings are refused.
         McpMemoryError: the memory cannot be used.
     """
+    from mcp_memory.entrypoints.hooks.client_events import client_events
     from mcp_memory.entrypoints.hooks.events import HOOKS
     from mcp_memory.entrypoints.hooks.hook_call import hook_call, read_payload
 
     act = HOOKS.get(name)
     if act is None:
         raise _unknown(name)
-    hook = hook_call(name, read_payload(raw), load_settings(**overrides), Path.cwd())
+    of_client = client_events(client)
+    hook = hook_call(name, read_payload(raw, of_client), load_settings(**overrides), Path.cwd())
     if hook.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
         from mcp_memory.entrypoints.hooks.remote import RemoteMemory
 
@@ -83,7 +87,7 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     try:
         text = act(hook) or ""
         hook.note_given()
-        return text
+        return of_client.taken(name, text)
     finally:
         hook.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from mcp_memory.domain.text.control_characters import whole_characters
+from mcp_memory.entrypoints.hooks.client_events import CLAUDE_CODE, OF_CLAUDE_CODE, ClientEvents
 from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, SessionNotes
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.walls import stay_within
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.settings import Settings
 
-CLIENT = "claude-code"
-"""As the client calls itself: budgets are in its tokens."""
 MAX_SESSION_CHARACTERS = 200
 REMOTE_PATH = "/hook"
 """Behind the address of a memory over HTTP: a proxy that passes on the one passes on the other."""
+_NO_TEXT = frozenset({"tool_input", "client"})
 NEW_PROCESS = frozenset({"startup", "resume"})
 """Reasons of a session's start at which the client starts a new server; `clear` and `compact` keep it."""
 
@@ -45,10 +45,12 @@ class Payload:
     compact_summary: str = ""
     tool_name: str = ""
     tool_input: "Mapping[str, Json]" = field(default_factory=dict[str, "Json"])
+    client: str = CLAUDE_CODE
+    """As the client calls itself: budgets are in its tokens."""
 
 
-def read_payload(raw: bytes) -> Payload:
-    """Read the payload from these bytes, as UTF-8 without halves of pairs.
+def read_payload(raw: bytes, client: ClientEvents = OF_CLAUDE_CODE) -> Payload:
+    """Read the client's payload from these bytes, as UTF-8 without halves of pairs.
 
     Raises:
         InvalidRequest: it is no JSON object, or names no session.
@@ -59,12 +61,12 @@ def read_payload(raw: bytes) -> Payload:
         raise InvalidRequest("The hook's input is not JSON; let the client run the hook.") from error
     if not isinstance(given, dict):
         raise InvalidRequest("The hook's input is not a JSON object; let the client run the hook.")
-    named = cast("dict[str, object]", given)
-    told = {each.name: _text(named.get(each.name)) for each in fields(Payload) if each.name != "tool_input"}
+    named = client.read(cast("dict[str, object]", given))
+    told = {each.name: _text(named.get(each.name)) for each in fields(Payload) if each.name not in _NO_TEXT}
     told["session_id"] = told["session_id"].strip()[:MAX_SESSION_CHARACTERS]
     if not told["session_id"].isprintable() or not told["session_id"]:
         raise InvalidRequest("The hook's input names no session; let the client run the hook.")
-    return Payload(**told, tool_input=_named(named.get("tool_input")))
+    return Payload(**told, tool_input=_named(named.get("tool_input")), client=client.name)
 
 
 def _named(arguments: object) -> "Mapping[str, Json]":
@@ -136,7 +138,7 @@ class HookCall:
 
         Where the settings name a session, that one counts, for the server too.
         """
-        caller = self.visitor or self.app.caller(client=CLIENT, seat=self.seat)
+        caller = self.visitor or self.app.caller(client=self.payload.client, seat=self.seat)
         stay_within(caller.scopes)
         if caller.named_session:
             return caller
@@ -175,6 +177,8 @@ def hook_call(
     folder = working_dir / (noted.folder or payload.cwd)
     if "\ufffd" in payload.cwd and not noted.folder and not folder_exists(folder):
         folder = working_dir  # The folder's name is no text, so that the client could not spell it.
+    if settings.roots:  # The client says the folder with each event.
+        settings = settings.model_copy(update={"namespace": None, "roots": False})
     if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
         settings = settings.model_copy(update={"namespace": noted.namespace})
     return HookCall(name=name, payload=payload, settings=settings, notes=notes, folder=folder, server=server)

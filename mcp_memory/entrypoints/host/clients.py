@@ -89,15 +89,18 @@ class Clients:
             ):
                 tasks.start_soon(self._let_in, arrival)
 
-    def dismiss(self, seconds: float) -> None:
-        """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands."""
+    def dismiss(self, seconds: float, command_seconds: float = 0.0) -> None:
+        """Let nobody in any more, and end the windows' sessions in an orderly way; wait for hooks and commands.
+
+        Commands are interrupted after `command_seconds`, or after COMMAND_SECONDS where these are more.
+        """
         until = time.monotonic() + seconds
         self._door.close()
         with self._opening:
             self._is_dismissed = True
         if self._windows is not None:
             self._windows.dismiss(seconds)
-        interrupt = time.monotonic() + COMMAND_SECONDS
+        interrupt = time.monotonic() + max(command_seconds, COMMAND_SECONDS)
         while self._answering and time.monotonic() < max(until, interrupt + COMMAND_SECONDS):
             if time.monotonic() > interrupt:
                 self._interrupted.set()

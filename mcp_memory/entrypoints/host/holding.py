@@ -18,6 +18,9 @@ BRIEF_SECONDS: Final = 1.0
 """Time that the first client waits before what serves it is loaded: most commands have ended by then."""
 END_SECONDS: Final = 5.0
 """Time that the clients' calls in flight may still take at the end."""
+GUESTS_SECONDS: Final = 15.0
+"""Time that others' commands may still take where the process ends because its own work is done: nobody asked them to
+end. Who comes meanwhile waits at the door, for LOST_SECONDS (25) at most."""
 
 
 @contextmanager
@@ -46,6 +49,7 @@ def held(
             app.close()
         return
     reception: _Reception | None = None
+    should_end = should_end or threading.Event()
     try:
         app = open_app(settings, takes=takes)
         try:
@@ -53,6 +57,9 @@ def held(
             if not door.is_open:
                 door.open(**said)
             yield app
+        except KeyboardInterrupt:  # Its user waits for no others.
+            should_end.set()
+            raise
         finally:
             if reception is not None:
                 reception.end()
@@ -66,13 +73,11 @@ def held(
 class _Reception:
     """Lets clients in beside the process's own work, from the first that arrives."""
 
-    def __init__(
-        self, app: "App", door: "Door", perform: "Perform", should_end: threading.Event | None, stays: str
-    ) -> None:
+    def __init__(self, app: "App", door: "Door", perform: "Perform", should_end: threading.Event, stays: str) -> None:
         self._app = app
         self._door = door
         self._perform = perform
-        self._should_end = should_end or threading.Event()
+        self._should_end = should_end
         self._stays = stays
         self._clients: Clients | None = None
         self._ended = threading.Event()
@@ -86,7 +91,10 @@ class _Reception:
             self._ended.set()
         self._door.close()
         if self._clients is not None:
-            self._clients.dismiss(END_SECONDS)
+            try:
+                self._clients.dismiss(END_SECONDS, 0.0 if self._should_end.is_set() else GUESTS_SECONDS)
+            except KeyboardInterrupt:  # The user of this process waits no longer for others.
+                self._clients.dismiss(END_SECONDS)
         self._thread.join(END_SECONDS)
 
     def leave(self) -> None:

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mcp_memory.entrypoints.hooks.hook_call import CLIENT, HookCall, read_payload
+from mcp_memory.entrypoints.hooks.client_events import CLAUDE_CODE
+from mcp_memory.entrypoints.hooks.hook_call import HookCall, read_payload
 from mcp_memory.entrypoints.hooks.session_notes import NotesElsewhere
 from mcp_memory.entrypoints.http.request_checks import HOOK_PATH, VISITOR
 from mcp_memory.entrypoints.server.identity import asking, require, sender_of, told, visited_by
@@ -96,7 +97,7 @@ def answer_hook(app: App, body: bytes) -> dict[str, object]:
         notes=NotesElsewhere(asked.given),
         folder=Path(),
         server=app,
-        visitor=asking(app, CLIENT),
+        visitor=asking(app, CLAUDE_CODE),
         lines=(lines[: asked.before], lines[asked.before :]),
         left=asked.left,
         standing=asked.standing,

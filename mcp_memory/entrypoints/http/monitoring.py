@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio import CapacityLimiter, to_thread
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -36,7 +36,8 @@ GAUGES: Final[Mapping[str, str]] = {
     "semantic_index_pending_records": "Records that changed since the semantic index took them in.",
     "oldest_transaction_seconds": "Age of the oldest open transaction of the database.",
     "standbys": "Standbys of the database that are connected.",
-    "replica_lag_seconds": "Seconds by which the slowest of them is behind.",
+    "replica_lag_seconds": "Seconds by which the slowest of them is behind, as far as it answers.",
+    "replica_lag_bytes": "Bytes of the log that the slowest of them has not replayed.",
 }
 """The figures of `App.gauges` by their names, in words."""
 
@@ -78,11 +79,16 @@ class Metrics:
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads. Raises StoreUnavailable."""
+        self.collect()
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all figures as they are now. Raises StoreUnavailable."""
         for name, value in self._app.gauges().items():
             if name not in self._gauges:  # One that the database does not tell has no row, rather than a false 0.
                 self._gauges[name] = Gauge(f"mcp_memory_{name}", GAUGES[name], registry=self._registry)
             self._gauges[name].set(value)
-        return generate_latest(self._registry)
+        return self._registry.collect()
 
     def _what(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
         if ctx.method == "resources/read":

@@ -224,6 +224,7 @@ def _protocol(app: App, security: TransportSecuritySettings, issuer: Issuer | No
     from mcp_memory.entrypoints.server.mcp_server import TOOLS, build_server
 
     metrics = Metrics(app, TOOLS)
+    app.send_figures(metrics.collect)
     is_one_of_many = bool(app.settings.database_url)  # Any server answers any message.
     server = build_server(app, warm_up=True, middleware=(metrics, Identify()), keeps_sessions=not is_one_of_many)
     web = server.streamable_http_app(

@@ -4,6 +4,7 @@ import gc
 import io
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from mcp_memory.bridge.relay import pass_on
@@ -49,11 +50,13 @@ def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
     from mcp_memory.entrypoints.server.mcp_server import build_server
     from mcp_memory.entrypoints.server.server_log import log_to_stderr
     from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
+    from mcp_memory.entrypoints.transfer.learning.client_files import read_for_arrived
 
     check_standard_streams()
     log_to_stderr(settings.log_level, settings.log_format)
     with held(settings, door, perform) as app:
-        upkeep = upkeep_for(app, settings)
+        app.welcome(app.own)
+        upkeep = upkeep_for(app, settings, read_for_arrived)
         upkeep.start()
         sys.setswitchinterval(SWITCH_SECONDS)
         _serve_stdio(build_server(app, warm_up=True))
@@ -118,11 +121,14 @@ def ensure_owner(data_dir: str, chosen: Mapping[str, object]) -> None:
         claimed.release()
 
 
-def run_hook(name: str, chosen: Mapping[str, object]) -> None:
-    """Run a hook over standard input and output, with settings by these arguments; ends the process."""
+def run_hook(name: str, chosen: Mapping[str, object], client: str = "") -> None:
+    """Run a client's hook over standard input and output, with settings by these arguments; ends the process.
+
+    Without a name the client is Claude Code.
+    """
     from mcp_memory.bridge.hook import main
 
-    main(name, chosen, _own, _alone)
+    main(name, chosen, _own, partial(_alone, client=client), client)
 
 
 def _own(door: "Door", data_dir: str, chosen: Mapping[str, object]) -> None:
@@ -131,7 +137,7 @@ def _own(door: "Door", data_dir: str, chosen: Mapping[str, object]) -> None:
     own(door, data_dir, chosen)
 
 
-def _alone(name: str, raw: bytes, chosen: Mapping[str, object]) -> str:
+def _alone(name: str, raw: bytes, chosen: Mapping[str, object], client: str) -> str:
     from mcp_memory.entrypoints.hooks.answering import run
 
-    return run(name, raw, chosen)
+    return run(name, raw, chosen, client)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcp_memory.domain.model.requests import RecallRequest
-from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.ports.access import Token
 
@@ -53,14 +52,6 @@ def is_known(visit: Visit, agent: str) -> bool:
     if any(each.agent == agent for each in visit.app.tasks.tree(visit.caller)):
         return True
     return agent in _wrote(visit, authors=(agent,))
-
-
-def worked_on(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return the tasks that somebody is in, the innermost of each line, the latest first."""
-    active = [task for task in tasks if task.status == "active"]
-    parents = {task.parent_id for task in active}
-    inner = [task for task in active if task.id not in parents]
-    return sorted(inner, key=lambda task: (-task.updated_at, task.id))
 
 
 def _wrote(visit: Visit, authors: tuple[str, ...] = ()) -> Mapping[str, int]:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.records import KINDS
 from mcp_memory.domain.model.scopes import Right
 from mcp_memory.entrypoints.page.listing import MAX_FIELD
@@ -43,7 +44,7 @@ COMMANDS: Final = (
     Command(title="What would be given now", path="/contexts/would"),
     Command(title="Memories of the last seven days", path="/?since=7+days+ago"),
     Command(title="Check the memory now", path="/health#check-up", right="admin"),
-    *(Command(title=f"Memories of the kind {kind.replace('_', ' ')}", path=f"/?kind={kind}") for kind in KINDS),
+    *(Command(title=f"Memories of the kind {kind_in_words(kind)}", path=f"/?kind={kind}") for kind in KINDS),
     Command(title="Questions that agents ask you", path="/review?asked=1"),
 )
 """Commands beside the screens, in the order of the list."""

@@ -13,8 +13,8 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
 from mcp_memory.domain.model.requests import ContextRequest
-from mcp_memory.domain.model.tasks import NOWHERE, path_to
-from mcp_memory.entrypoints.page.agents import known_agents, worked_on
+from mcp_memory.domain.model.tasks import NOWHERE, path_to, worked_on_by
+from mcp_memory.entrypoints.page.agents import known_agents
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -23,7 +23,6 @@ from mcp_memory.services.status.context_account import OMITTED_SHOWN, Account, A
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Record
-    from mcp_memory.domain.model.tasks import Task
     from mcp_memory.services.context.assemble import Context
 
 NAME: Final = "Contexts"
@@ -103,22 +102,14 @@ def _places(visit: Visit) -> dict[str, Any]:
         "agents": dict.fromkeys([*known_agents(visit), visit.reader.agent]) if visit.visitor.is_owner else (),
         "open_tasks": [*latest, *(each for each in tasks if each.id == chosen and each not in latest)],
         "in_task": chosen,
-        "now_in": _task_of(visit.reader.agent, tree),
+        "now_in": worked_on_by(visit.reader.agent, tree),
     }
-
-
-def _task_of(agent: str, tasks: Sequence[Task]) -> Task | None:
-    """Return the task that *Work* says the agent is working on, the latest of several.
-
-    An agent's own place belongs to its window, which is another process's.
-    """
-    return next((each for each in worked_on(tasks) if each.agent == agent), None)
 
 
 def _assembled(visit: Visit, request: ContextRequest) -> Context:
     """Assemble the block that is asked for: in the task that the address names, in none, or where the agent is."""
     chosen, reader = visit.asked("task"), visit.reader
-    now_in = None if chosen else _task_of(reader.agent, visit.app.tasks.tree(visit.caller))
+    now_in = None if chosen else worked_on_by(reader.agent, visit.app.tasks.tree(visit.caller))
     task_id = now_in.id if now_in else checked_id(chosen, TASK) if chosen not in ("", NO_TASK) else None
     request = replace(request, task_id=task_id)
     return visit.app.assemble_context(request, reader if task_id else replace(reader, window=NOWHERE))

@@ -12,8 +12,8 @@ from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.domain.model.tasks import worked_on
 from mcp_memory.entrypoints.hooks.session_notes import KEPT_SECONDS, failed_hooks
-from mcp_memory.entrypoints.page.agents import worked_on
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mcp_memory.domain.context.rendering import said
+from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
@@ -309,6 +310,7 @@ def environment() -> Environment:
         said=in_a_line,
         verbatim=Verbatim,
         status=status_in_words,
+        kind=kind_in_words,
         hidden_signs=hidden_signs,
         day=iso_day,
         commands=with_commands,

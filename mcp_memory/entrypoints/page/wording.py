@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.model.kind_words import kind_in_words
+
 if TYPE_CHECKING:
     from mcp_memory.domain.model.contexts import Component
     from mcp_memory.domain.model.records import Status
@@ -29,9 +31,10 @@ _REASONS: Final[Mapping[str, str]] = {
 _LIKE: Final = (
     (re.compile(r"says the same as (\S+)"), r"it says the same as \1, which weighed more"),
     (re.compile(r"superseded by (\S+)"), r"\1 holds in its place"),
-    (re.compile(r"no (\w+)s under this strategy"), r"this strategy gives nothing of the kind \1"),
 )
 """Reasons that name something: "says the same as r00001a"."""
+# e.g. "no episodes under this strategy"
+_NO_KIND: Final = re.compile(r"no (\w+)s under this strategy")
 _SIGNALS: Final[Mapping[str, str]] = {
     "cosine": "closeness in meaning",
     "kind": "its kind",
@@ -63,7 +66,7 @@ _NOTES: Final[Mapping[str, str]] = {
     "note": "How sure decisions were, and how they went",
     "news": "What somebody else did to a task of this agent",
     "retired": "Which records were retired since the last exchange",
-    "censors": "How many more constraints there are, for other work",
+    "censors": "How many more guardrails there are, for other work",
     "nothing": "That the memory holds nothing about this",
     "notice": "A notice about this memory",
 }
@@ -77,6 +80,8 @@ _PROMOTED: Final = "It was read out of a session, which alone sees it. Promoted,
 
 def reason_in_words(reason: str) -> str:
     """Return why something was left out, as a clause: "it bears too little on the question"."""
+    if found := _NO_KIND.fullmatch(reason):
+        return f"this strategy gives nothing of the kind {kind_in_words(found[1])}"
     for pattern, words in _LIKE:
         if found := pattern.fullmatch(reason):
             return found.expand(words)

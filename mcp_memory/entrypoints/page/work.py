@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.requests import PopRequest, RecallRequest
-from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
-from mcp_memory.entrypoints.page.agents import is_known, known_agents, worked_on
+from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to, worked_on
+from mcp_memory.entrypoints.page.agents import is_known, known_agents
 from mcp_memory.entrypoints.page.task_history import MAX_RESULT, ended_by_others, history_of, take_back
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import Conflict, InvalidRequest

@@ -4,16 +4,28 @@ It is set again for each message, and carried into the threads that work on it.
 """
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+from weakref import WeakKeyDictionary
+
+import anyio
+from anyio import to_thread
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import ListRootsRequest, ListRootsResult
+from pydantic import ValidationError
 
 from mcp_memory.domain.model.scopes import Grant, RepeatableCall, Right
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.walls import beyond, stay_within
+from mcp_memory.projects import folder_exists
 from mcp_memory.services.access.served_requests import asked_by
 
 if TYPE_CHECKING:
@@ -178,3 +190,54 @@ def require_local(instead: str) -> None:
     """Raise InvalidRequest for a message over HTTP: its files are not on the server's machine."""
     if not is_local():
         raise InvalidRequest(f"Over HTTP the server reads no files; {instead}")
+
+
+FOLDER_SECONDS: Final = 5.0
+"""Time for the client to name its folders; it has them at hand."""
+_ASKS_FOR_MEMORY: Final = frozenset({"tools/call", "prompts/get", "resources/read", "resources/subscribe"})
+
+
+class FolderOfClient:
+    """Middleware that asks for the folder before a window's first request for something of the memory.
+
+    Requests that come meanwhile wait. A client that names no folder, or none in time, works where its settings say.
+    """
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+        self._asking: WeakKeyDictionary[Seat, anyio.Lock] = WeakKeyDictionary()
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on."""
+        if ctx.method in _ASKS_FOR_MEMORY and is_local():
+            seat = seat_at_hand() or self._app.own
+            if seat.awaits_folder:
+                async with self._asking.setdefault(seat, anyio.Lock()):
+                    if seat.awaits_folder:
+                        seat.take_folder(await _folder_of(ctx))
+        return await call_next(ctx)
+
+
+async def _folder_of(ctx: ServerRequestContext[Any, Any]) -> Path | None:
+    """Return the first folder of this machine that the client says is open; None where it says none."""
+    client = ctx.session.client_capabilities
+    if client is None or client.roots is None or not ctx.session.can_send_request:
+        return None
+    try:
+        with anyio.fail_after(FOLDER_SECONDS):
+            found = await ctx.session.send_request(ListRootsRequest(), ListRootsResult)
+    except (MCPError, ValidationError, TimeoutError) as error:
+        logger.warning("The client did not say which folder is open (%s).", type(error).__name__)
+        return None
+    return await to_thread.run_sync(_first_folder, [str(root.uri) for root in found.roots])
+
+
+def _first_folder(addresses: Sequence[str]) -> Path | None:
+    """Return the first of these addresses that is a folder here, e.g. "file:///home/you/shop"."""
+    for address in addresses:
+        parts = urlsplit(address)
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            folder = Path(url2pathname(parts.path))
+            if folder.is_absolute() and folder_exists(folder):
+                return folder
+    return None

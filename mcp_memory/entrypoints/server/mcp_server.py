@@ -33,7 +33,15 @@ from pydantic import AnyUrl
 from mcp_memory import __version__
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.entrypoints.server import resources
-from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, sender_of, told
+from mcp_memory.entrypoints.server.identity import (
+    FolderOfClient,
+    asking,
+    is_local,
+    require,
+    seat_at_hand,
+    sender_of,
+    told,
+)
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.server_log import log_defect
@@ -309,7 +317,7 @@ def build_server(
         version=__version__,
         instructions=INSTRUCTIONS,
         subscriptions=False,  # Notices serve them.
-        middleware=[*middleware, ServeRequests(app), send_whole, *own, Notice(app), offer_apps],
+        middleware=[*middleware, FolderOfClient(app), ServeRequests(app), send_whole, *own, Notice(app), offer_apps],
         log_level="WARNING",
     )
     resources.add_to(server, app)

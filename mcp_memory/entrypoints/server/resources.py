@@ -1,17 +1,28 @@
-"""The resources: JSON about the memory, for people and programs. Knows no tool."""
+"""The resources: JSON about the memory, for people and programs, and the plugin's skill. Knows no tool.
+
+The skill is served to every client by the extension Skills (SEP-2640): a skill is a resource, and `skills/list` and
+`skills/get` tell its front matter and its digest. One skill of one file needs no listing of directories.
+https://modelcontextprotocol.io/seps/2640-skills-extension.md
+"""
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final, get_args
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from mcp.server import MCPServer
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.conversations.media import Interface, listed
 from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
-from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
+from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 from mcp_memory.services.access.served_requests import gave, gave_in, present_request
@@ -21,6 +32,14 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller
 
 _MIME_TYPE = "application/json"
+SKILLS: Final = "io.modelcontextprotocol/skills"
+"""The extension by which the skill is served."""
+SKILL_URI: Final = "skill://memory/SKILL.md"
+_PACKAGE: Final = Path(__file__).parents[2]
+_SKILL_FOLDERS: Final = (_PACKAGE / "skills", _PACKAGE.parent / "plugin" / "skills")
+"""The folder of skills in an installed package, and in a clone."""
+_SKILL_FRESH_MS: Final = 3_600_000
+"""It changes with the version of the program alone."""
 _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
     "store": frozenset({"path", "bytes", "engine"}),
     "index": frozenset({"reason", "says"}),
@@ -29,7 +48,8 @@ _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def add_to(server: MCPServer, app: "App") -> None:
-    """Register the resources over this app. Their functions run in worker threads."""
+    """Register the resources over this app, and the skill. Their functions run in worker threads."""
+    _add_skill(server)
 
     def resource(uri: str, title: str, description: str, read: Callable[..., dict[str, Json]]) -> None:
         name = uri.removeprefix("memory://").replace("/{id}", "").replace("/", "-")
@@ -153,3 +173,54 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
     except Exception as error:  # noqa: BLE001 - the edge
         log_defect(f"Resource {name}", error)
         raise ResourceError("Internal error; it was logged. Try again.") from None
+
+
+class GetSkillParams(RequestParams):
+    """The arguments of `skills/get`."""
+
+    uri: str
+
+
+@cache
+def skill_file() -> bytes:
+    """Return the skill's file; b"" where the package lies without it."""
+    found = (place / "memory" / "SKILL.md" for place in _SKILL_FOLDERS)
+    return next((path.read_bytes() for path in found if path.is_file()), b"")
+
+
+def _front_matter() -> dict[str, str]:
+    """Return the lines between the first two "---", as "name: memory"; none of ours goes over several."""
+    _, head, _ = skill_file().decode().split("---\n", 2)
+    return dict(line.split(": ", 1) for line in head.splitlines())
+
+
+def skill_entry() -> Mapping[str, Json]:
+    """Return what the extension reports on the skill: its front matter as it stands, and the digest of each file."""
+    digest = f"sha256:{sha256(skill_file()).hexdigest()}"
+    return {"uri": SKILL_URI, "frontmatter": _front_matter(), "resources": [{"uri": SKILL_URI, "digest": digest}]}
+
+
+async def list_skills(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams) -> dict[str, Any]:
+    """Answer `skills/list`: there is one page."""
+    return {"resultType": "complete", "skills": [skill_entry()], "ttlMs": _SKILL_FRESH_MS, "cacheScope": "public"}
+
+
+async def get_skill(_: ServerRequestContext[Any, Any], params: GetSkillParams) -> dict[str, Any]:
+    """Answer `skills/get`. Raises MCPError where the address is no skill's."""
+    if params.uri != SKILL_URI:
+        raise MCPError(INVALID_PARAMS, f"There is no skill {shorten(params.uri)}; the only one is {SKILL_URI}.")
+    return {"resultType": "complete", "skill": skill_entry()}
+
+
+def _add_skill(server: MCPServer) -> None:
+    """Serve the skill, where the package has it."""
+    if not skill_file():
+        return
+    protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+    protocol.extensions[SKILLS] = {}
+    protocol.add_request_handler("skills/list", PaginatedRequestParams, list_skills)
+    protocol.add_request_handler("skills/get", GetSkillParams, get_skill)
+    told = _front_matter()["description"]
+    server.resource(SKILL_URI, name="memory", description=told, mime_type="text/markdown")(
+        lambda: skill_file().decode()
+    )

@@ -82,6 +82,9 @@ class SharedServer:
             return await call_next(ctx)
         client = ctx.session.client_params
         try:
+            if window.returns_to and not window.seat.awaits_folder:
+                place, window.returns_to = window.returns_to, None
+                await to_thread.run_sync(self._come_back, window.seat, place)
             number = window.calls.pop(ctx.request_id, 0)
             call = f"{window.seat.label}/{number}" if number else ""
             with visited_by(replace(window.sender, client=client.client_info.name if client else "", call=call)):
@@ -164,12 +167,13 @@ class SharedServer:
         """
         try:
             settings, differing = settings_of_client(self._app.settings, hello)
-            seat = Seat(self._app, settings, Path(hello["folder"]), session=hello["session"], differing=differing)
             try:
-                self._app.revision()
+                begun = self._app.revision()
             except StoreUnavailable:
                 self._at_loss()  # A fresh process may open them.
                 return None
+            folder, session = Path(hello["folder"]), hello["session"]
+            seat = Seat(self._app, settings, folder, session=session, differing=differing, begun=begun)
             return self._taken_in(connection, seat, cast("str | None", hello["place"]))
         except McpMemoryError as error:
             why = str(error)
@@ -190,11 +194,17 @@ class SharedServer:
                 return None
             window = self._windows[seat] = _Window(connection, seat, place)
         self._app.take_seat(seat)
-        if place is not None:
-            caller = self._app.caller(seat=seat)
-            with within(caller.scopes):
-                self._app.windows.come_back(caller, seat.session, place)
+        self._app.welcome(seat)
+        if seat.awaits_folder:
+            window.returns_to = place
+        elif place is not None:
+            self._come_back(seat, place)
         return window
+
+    def _come_back(self, seat: Seat, place: str) -> None:
+        caller = self._app.caller(seat=seat)
+        with within(caller.scopes):
+            self._app.windows.come_back(caller, seat.session, place)
 
     def _take_leave(self, window: _Window) -> None:
         with self._lock:
@@ -235,6 +245,8 @@ class _Window:
         self.connection = connection
         self.seat = seat
         self.place = place
+        self.returns_to: str | None = None
+        """The place to come back to once its client has said which folder is open: it is in that project's tasks."""
         self.sender = RequestSender(grant=None, session=seat.session, seat=seat)
         self.pending = PendingRequests()
         self.calls: dict[object, int] = {}

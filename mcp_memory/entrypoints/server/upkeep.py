@@ -83,9 +83,12 @@ class Upkeep:
         return False
 
 
-def upkeep_for(app: "App", settings: "Settings") -> Upkeep:
-    """Return the upkeep of a server: as often as the settings ask for, and when there is something to do."""
+def upkeep_for(app: "App", settings: "Settings", first: Callable[["App"], bool] = lambda app: False) -> Upkeep:
+    """Return the upkeep of a server: as often as the settings ask for, and when there is something to do.
+
+    `first` is a step that is taken before the others, until it has nothing to do.
+    """
     maintains = settings.maintain_minutes > 0
     minutes = [settings.maintain_minutes, settings.compaction_idle_minutes if settings.compaction != "off" else 0.0]
     seconds = 60 * min((each for each in minutes if each), default=DAY_MINUTES)
-    return Upkeep(lambda: app.keep_up(maintains=maintains), seconds, wake=app.stirred)
+    return Upkeep(lambda: first(app) or app.keep_up(maintains=maintains), seconds, wake=app.stirred)

@@ -135,7 +135,7 @@ def _check(name: str, grant: Grant) -> None:
     if grant.agent.startswith(OF_ISSUER):
         raise InvalidRequest(f"Names that begin with {OF_ISSUER} are those of an issuer's clients; choose another.")
     if not grant.namespaces:
-        raise InvalidRequest("Name at least one namespace; the first is the token's default.")
+        raise InvalidRequest("Name at least one project; the first is the token's default.")
     for what, value in (("name", name), ("agent", grant.agent), ("person", grant.person)):
         if "/" in value:  # It separates the parts of a scope.
             raise InvalidRequest(f"The {what} must not hold a slash; choose another.")

@@ -132,9 +132,7 @@ class Trust:
         """
         if revoked := self._folders.revoke(folder, self._clock()):
             return revoked
-        raise NotFound(
-            f"{folder} is not trusted with any namespace; `mcp-memory trust --list` shows which folders are."
-        )
+        raise NotFound(f"{folder} is not trusted with any project; `mcp-memory trust --list` shows which folders are.")
 
     def folders(self) -> Sequence[TrustedFolder]:
         """Return all trusted folders, by namespace. Raises StoreUnavailable."""

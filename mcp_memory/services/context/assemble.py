@@ -35,6 +35,7 @@ from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.context.shown_contexts import Built, FollowUps
+from mcp_memory.services.memory.follow_files import FROM_FILE
 from mcp_memory.services.retrieval.as_of import reader_at, then_at
 from mcp_memory.services.retrieval.event_types import of_event_types
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
@@ -253,6 +254,8 @@ class AssembleContext:
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         where = filtered_by(visible_to(self._records, caller), request)
+        if request.occasion != "call":  # Nobody asked, and the client loads these files itself.
+            where = replace(where, without_tags=frozenset({FROM_FILE}))
         return replace(
             of_event_types(where, request.event_types, self._filters),
             task_id=None,  # There it is the place that the context is for.

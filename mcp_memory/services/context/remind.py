@@ -29,6 +29,7 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.context.assemble import circumstances, told_place
 from mcp_memory.services.context.exclusions import given_at
+from mcp_memory.services.memory.follow_files import FROM_FILE
 from mcp_memory.services.memory.reindex import Reindex
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
@@ -221,7 +222,8 @@ class Remind:
         return is_true and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
 
     def _filter(self, known: Collection[str], stack: Stack, caller: Caller) -> RecordFilter:
-        return given_at(self._records, stack, caller, REMINDED_OF, known)
+        where = given_at(self._records, stack, caller, REMINDED_OF, known)
+        return replace(where, without_tags=frozenset({FROM_FILE}))
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], lines: _Lines, max_tokens: int, factor: ModelFactor

@@ -51,6 +51,22 @@ class Traces:
     left: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Records that an erasure takes along or cuts, before anything is changed.
+
+    `made` go as a whole: of them `same` say nothing else, the others were made from what goes. `others` have a piece of
+    the text, of which `kept` are as they will be without the quotation. `common` pieces are no quotation.
+    """
+
+    made: tuple[str, ...]
+    same: frozenset[str]
+    others: Sequence[Record]
+    kept: Sequence[Record]
+    pieces: Collection[Words]
+    common: frozenset[Words]
+
+
 def erase(
     found: Sequence[Record],
     caller: Caller,
@@ -59,6 +75,34 @@ def erase(
     transaction: Transaction,
 ) -> Traces:
     """Erase the records with all traces, and keep the marks by which their text is recognised when it comes again."""
+    reach = reach_of(found, caller, now, counter, transaction)
+    gone = (*(record.id for record in found), *reach.made)
+    for record_id in gone:
+        _unlink(record_id, now, transaction)
+    cut = [record for record in reach.kept if record.id not in gone]
+    for record in cut:
+        transaction.rewrite(record, found_entities(record.text, record.speaker, record.details))
+    cut_out = quoting(reach.pieces)
+    tasks = [_task_without(task, cut_out) for task in transaction.quoting_tasks(reach.pieces, caller.namespace)]
+    for task in tasks:
+        transaction.rewrite_task(task)
+    stating = transaction.strip_quotations(reach.pieces, caller.own_scopes, caller.namespace)
+    transaction.note_erased([record for record in found if not _is_account(record)], reach.common, now)
+    transaction.erase(gone)
+    still = finding(reach.common)
+    left = [each.id for each in reach.others if each.id not in gone and any(still(text) for text in texts_of(each))]
+    shorter = dict.fromkeys((*(each.id for each in (*cut, *tasks)), *(each for each in stating if each not in gone)))
+    return Traces(made=reach.made, cut=tuple(shorter), left=tuple(left[:MOST_LEFT]))
+
+
+def reach_of(
+    found: Sequence[Record],
+    caller: Caller,
+    now: Instant,
+    counter: TokenCounter,
+    transaction: Transaction,
+) -> Reach:
+    """Return what goes with these records once they are erased, and what only loses a quotation. It changes nothing."""
     given = tuple(record.id for record in found)
     scopes = caller.own_scopes
     made = _made_from(given, scopes, transaction)
@@ -69,29 +113,16 @@ def erase(
     common = _common(pieces, [each for each in others if each.id not in copies]) | said_often
     pieces -= common
     cut_out = quoting(pieces)
-    kept = list[Record]()
+    kept, same = list[Record](), set[str]()
     for record in others:
         rest = None if record.id in copies else _without(record, cut_out, now, counter)
         if rest is None:
+            same.add(record.id)
             made += [record.id, *_extracted_from((record.id,), transaction)]
         elif rest is not record:
             kept.append(rest)
-    gone = tuple(dict.fromkeys((*given, *made)))
-    for record_id in gone:
-        _unlink(record_id, now, transaction)
-    cut = [record for record in kept if record.id not in gone]
-    for record in cut:
-        transaction.rewrite(record, found_entities(record.text, record.speaker, record.details))
-    tasks = [_task_without(task, cut_out) for task in transaction.quoting_tasks(pieces, caller.namespace)]
-    for task in tasks:
-        transaction.rewrite_task(task)
-    stating = transaction.strip_quotations(pieces, scopes, caller.namespace)
-    transaction.note_erased(own, common, now)
-    transaction.erase(gone)
-    still = finding(common)
-    left = [each.id for each in others if each.id not in gone and any(still(text) for text in texts_of(each))]
-    shorter = dict.fromkeys((*(each.id for each in (*cut, *tasks)), *(each for each in stating if each not in gone)))
-    return Traces(made=gone[len(given) :], cut=tuple(shorter), left=tuple(left[:MOST_LEFT]))
+    gone = tuple(dict.fromkeys((*given, *made)))[len(given) :]
+    return Reach(made=gone, same=frozenset(same), others=others, kept=kept, pieces=pieces, common=common)
 
 
 def left_of(found: Iterable[Record], records: MemoryReader, caller: Caller) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import NOTED, promoted
 from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instant, Kind, Outcome, Record
-from mcp_memory.domain.model.scopes import scope_key
+from mcp_memory.domain.model.scopes import by_partition, scope_key
 from mcp_memory.domain.model.session_log import Pause, entry_of, in_order
 from mcp_memory.domain.model.tasks import DEAD_ENDS, branches_beside, path_to
 from mcp_memory.domain.model.versions import CONFIRMED
@@ -70,10 +70,11 @@ class Extractor:
         Raises StoreUnavailable; the batches before stay.
         """
         noted: list[str | None] = []
-        for begin in range(0, len(drafts), NOTED_AT_ONCE):
-            with self._records.write() as transaction:
-                now = self._clock()
-                noted += [self.store(draft, now, transaction) for draft in drafts[begin : begin + NOTED_AT_ONCE]]
+        for partition, some in by_partition(drafts, lambda draft: draft.source.scope).items():
+            for begin in range(0, len(some), NOTED_AT_ONCE):
+                with self._records.write(partition=partition) as transaction:
+                    now = self._clock()
+                    noted += [self.store(draft, now, transaction) for draft in some[begin : begin + NOTED_AT_ONCE]]
         return tuple(filter(None, noted))
 
     def drafts(self, log: Sequence[Record]) -> Iterator[LearntDraft]:
@@ -96,12 +97,13 @@ class Extractor:
         """Store what was learnt for all readers of the source; return its record's id.
 
         Returns None where it stored nothing: the readers know it, it or a sentence of it was corrected for them, or
-        the source was erased, retired, changed or failed since it was read. What only a branch knew leaves that branch
-        instead of being stored twice. What is noted is promoted where another session repeats it.
+        the source was erased, retired, changed, moved or failed since it was read. What only a branch knew leaves that
+        branch instead of being stored twice. What is noted is promoted where another session repeats it.
         Raises StoreUnavailable, with the remedy.
         """
         source = transaction.get(draft.source.id)
-        if source is None or source.text != draft.source.text or not _counts(source, transaction):
+        read = draft.source
+        if source is None or (source.text, source.scope) != (read.text, read.scope) or not _counts(source, transaction):
             return None
         told = draft.learnt.text
         if self._is_settled(told, source, transaction):

@@ -12,7 +12,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.shown import ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.erase import Traces, erase, left_of
+from mcp_memory.services.memory.erase import Reach, Traces, erase, left_of, reach_of
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 from mcp_memory.services.tasks.branch_visibility import require_own
 
@@ -25,8 +25,8 @@ class Forgotten:
     copies. `cut` are records and tasks that only quoted them, and lost the sentences; `left` still have a rare word of
     them, or words that many say. `purged` is True once the bytes are gone from the files too; until then other
     processes keep the files in use, and `Forget.finish` tries again. `copies` are the names of copies beside the
-    memory, from before a migration or a restore, that were deleted since they held an erased record. `change` numbers
-    the write, for an undo; 0 where there is none.
+    memory, from before a migration or a restore, that were deleted since they held an erased record. `unmoved` are
+    those of `done` that were so already. `change` numbers the write, for an undo; 0 where there is none.
     """
 
     done: tuple[str, ...]
@@ -36,6 +36,7 @@ class Forgotten:
     left: tuple[str, ...] = ()
     purged: bool = True
     copies: tuple[str, ...] = ()
+    unmoved: tuple[str, ...] = field(default=(), compare=False)
     change: int = field(default=0, compare=False)
 
     @property
@@ -85,6 +86,7 @@ class Forget:
                 [record for record in found if _is_due(record, mode)], version, caller, self._shown_texts, transaction
             )
             done = tuple(record.id for record in found)
+            unmoved = tuple(record.id for record in found if not _is_due(record, mode))
             traces = Traces(made=(), cut=())
             if mode == "erase":
                 traces = erase(found, caller, self._clock(), self._counter, transaction)
@@ -102,8 +104,22 @@ class Forget:
             left=_few(left_of(found, self._records, caller), traces.left) if is_erased else (),
             purged=copies is not None,
             copies=tuple(copies or ()),
+            unmoved=unmoved,
             change=change,
         )
+
+    def reach(self, record_ids: Sequence[str], caller: Caller) -> Reach:
+        """Return what would be erased with these records as things are; ids that do not exist here count for nothing.
+
+        It changes nothing, and is read inside a write, since an erasure reads there what it takes along.
+
+        Raises:
+            Conflict: a record belongs to a namespace that is only read here.
+            StoreUnavailable: nothing could be read.
+        """
+        with self._records.write(caller) as transaction:
+            found = [record for i in dict.fromkeys(record_ids) if (record := _own(i, caller, transaction))]
+            return reach_of(found, caller, self._clock(), self._counter, transaction)
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
         """Erase, or retire, what the caller's session has stored; return False where others have used it since.

@@ -11,12 +11,13 @@ from typing import Protocol
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
+from mcp_memory.domain.model.scopes import by_partition
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 
 STEP_RECORDS = 10
-"""Records of one step, which is one transaction: other processes wait for the write lock meanwhile."""
+"""Records of one step: other processes wait for the write lock meanwhile."""
 _MAY_BE_DUE: Sequence[tuple[Kind, int, tuple[Status, ...]]] = (
     ("episode", SUMMARIZED_DAYS, ("active", "summarized")),
     ("procedure", 0, stages("procedure")),
@@ -82,18 +83,20 @@ class Maintain:
         return done
 
     def step(self, *, patiently: bool = True) -> Maintained:
-        """Move on at most ten records, in one atomic write; do nothing where none is due.
+        """Move on at most ten records, in an atomic write for each partition; do nothing where none is due.
 
         Raises:
-            StoreBusy: not patient, and anybody else is writing; nothing was done.
-            StoreUnavailable: nothing was done; the message names the remedy.
+            StoreBusy: not patient, and somebody else is writing there; the partitions before are done.
+            StoreUnavailable: the partitions before are done; the message names the remedy.
         """
         now = self._clock()
         records = list(islice(self._due(now), STEP_RECORDS))
         if not records:
             return Maintained()
-        with self._records.write(patiently=patiently) as transaction:
-            done = sum((self._move(record, now, transaction) for record in records), Maintained())
+        done = Maintained()
+        for partition, some in by_partition(records, lambda record: record.scope).items():
+            with self._records.write(patiently=patiently, partition=partition) as transaction:
+                done += sum((self._move(record, now, transaction) for record in some), Maintained())
         _log.info("Maintained %s: %s", ", ".join(record.id for record in records), done)
         return done
 
@@ -109,7 +112,7 @@ class Maintain:
     def _move(self, due: Record, now: Instant, transaction: Transaction) -> Maintained:
         """Move the record on, unless it was erased or changed since it was read: the next step looks again."""
         record = transaction.get(due.id)
-        if record is None or record.text != due.text:
+        if record is None or (record.text, record.scope) != (due.text, due.scope):
             return Maintained()
         opened = max(record.accessed_at, due.accessed_at)  # See `to_maintain` about imported ones.
         moved = self._moved(replace(record, accessed_at=opened), now)

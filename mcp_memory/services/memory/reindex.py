@@ -67,18 +67,23 @@ class Reindex:
                 progress(done, max(total, done))
         return done
 
-    def catch_up(self, most: int | None = None) -> int:
+    def catch_up(self) -> int:
         """Embed up to a batch of records stored while the embedder was unreachable; return their number.
 
-        Embeds none where more than `most` wait. Raises StoreUnavailable where the embedder is still unreachable; the
-        records wait for the next call.
+        Raises StoreUnavailable where the embedder is still unreachable; the records wait for the next call.
         """
-        if most is not None and len(self._records.awaiting_vectors(most + 1)) > most:
-            return 0
         embedded = 0
         while not embedded and self._is_ours() and (batch := self._records.awaiting_vectors(REINDEXED_AT_ONCE)):
             embedded = self._embed(batch)  # What it refuses waits no longer.
         return embedded
+
+    def embed_few(self, scopes: Collection[str], most: int) -> int:
+        """Embed what waits in these scopes, unless more than `most` do; return their number. Raises as `catch_up` does.
+
+        What waits in others does not count: nobody's search depends on how much of theirs waits.
+        """
+        batch = self._records.awaiting_vectors_in(scopes, most + 1)
+        return self._embed(batch) if 0 < len(batch) <= most and self._is_ours() else 0
 
     def embed(self, record_ids: Collection[str]) -> int:
         """Embed those of the records that wait, and return their number. Raises as `catch_up` does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Literal
 
@@ -48,6 +48,7 @@ class Remembered:
 
     Of a text that was known, `added` names what the record had not said, and `kind` is the kind that it keeps where
     the item has another one. `forgotten` is the time at which the record, which is live again, had been forgotten.
+    `change` numbers the write for an undo, where one was asked for.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Remembered:
     added: tuple[str, ...] = ()
     kind: Kind | None = None
     forgotten: Instant | None = None
+    change: int = field(default=0, compare=False)
 
 
 class Remember:
@@ -91,7 +93,13 @@ class Remember:
         self._reviews = reviews
 
     def __call__(
-        self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
+        self,
+        items: Sequence[NewRecord],
+        caller: Caller,
+        *,
+        advise: bool = True,
+        embed: bool = True,
+        undoable: str = "",
     ) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
@@ -99,7 +107,8 @@ class Remember:
         log. What the agent was shown confirms nothing when it comes back. A corrected text does not return
         (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and embedded
         later; so is everything without `embed`. Without `advise` it skips near-duplicates and contradictions, which
-        cost a look at every vector for each item.
+        cost a look at every vector for each item. `undoable` is the reason of a write that an undo takes back as a
+        whole: it retires what was new.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -109,13 +118,16 @@ class Remember:
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
         drafts = self._prepare(items, caller, embed=embed)
-        with self._records.write(caller) as transaction:
+        with self._records.write(caller, undoable) as transaction:
             if named := [*dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)]:
                 hidden = hidden_branches(transaction, caller)
                 seen = [each for each in _visible(named, caller, transaction) if is_visible(each, caller, hidden)]
                 refuse_unseen(seen, None, caller, self._shown_texts, transaction)
             require_grounds([ground for draft in drafts for ground in draft.item.depends_on], caller, transaction)
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+            if undoable:
+                transaction.let_undo_retire()
+                stored = [replace(one, change=transaction.undoable) for one in stored]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
             # Near-duplicates and contradictions are advice: a search that fails does not undo an acknowledged write.

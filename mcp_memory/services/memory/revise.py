@@ -7,12 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mcp_memory.domain.memory.erased_text import texts_of
 from mcp_memory.domain.memory.redaction import clean_text, cleaned_words
 from mcp_memory.domain.model.field_marks import CallerWords, Replaces, marked, together
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
 from mcp_memory.domain.model.records import (
+    Details,
     Entity,
     Record,
+    checked_details,
     rewritten,
     searchable_text,
     with_validity,
@@ -61,9 +64,13 @@ class Revised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewText:
-    """A new text, with vectors and entities made before the write lock is taken."""
+    """The text and the details of a record whose words change, with vectors and entities.
+
+    They are made before the write lock is taken.
+    """
 
     text: str
+    details: Details
     vectors: Vectors
     found: tuple[Entity, ...]
 
@@ -136,11 +143,12 @@ class Revise:
         if not revision.is_evidence:
             refuse_unseen([record], revision.version, caller, self._shown_texts, transaction)
             refuse_unseen(replaced, None, caller, self._shown_texts, transaction)
-        if new and new.text == record.text:
+        if new and (new.text, new.details) == (record.text, record.details):
             new = None
-        if new and transaction.erased(dict.fromkeys((record.scope, *caller.scopes))).are_in(new.text):
+        is_said_anew = new is not None and new.text != record.text
+        if new and self._says_erased(replace(record, text=new.text, details=new.details), caller, transaction):
             raise Conflict("The text says what was erased here, for good; `remember` stores it with reassert=true.")
-        revised = self._revised(record, revision, new.text if new else None, caller)
+        revised = self._revised(record, revision, new, caller)
         if not replaced_values(record, revised):  # It only takes another one's place: an undo finds nothing changed.
             revised = replace(revised, updated_at=record.updated_at)
         _refuse_taking(record, revised, caller)
@@ -150,14 +158,14 @@ class Revise:
         reason = CONFIRMED if revision.is_evidence and not revision.reason else ""
         revised = transaction.update(revised, new.vectors if new else None, new.found if new else (), reason=reason)
         if revised.holds and _vouches(revision):
-            if new:
+            if is_said_anew:
                 drop_outdated(revised, transaction)
             transaction.vouch(revised.id)
         if revised.scope != record.scope and _narrows(revised, caller):
             self._hide_its_words(revised, caller, transaction)
         if revised.status == "inactive" and record.is_live and not record.superseded_by:
             reinstate(record.id, self._clock(), transaction)
-        return revised, [each.text for each in replaced] + ([record.text] if new else [])
+        return revised, [each.text for each in replaced] + ([record.text] if is_said_anew else [])
 
     def _with_conflicts(self, outcome: Revised, corrected: Sequence[str], caller: Caller) -> Revised:
         conflicts = self._near.conflicts(outcome.record, corrected, caller)
@@ -167,28 +175,39 @@ class Revise:
         return replace(outcome, conflicts=conflicts, review=review)
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
-        if revision.text is None:
+        if revision.text is None and revision.details is None:
             return None
-        text = self._clean(revision.text).strip()
-        if not text:
+        given = None if revision.text is None else self._clean(revision.text).strip()
+        if given == "":
             raise InvalidRequest("text is empty; use forget to remove a record.")
         record = self._records.get([revision.id], caller.scopes).get(revision.id)
-        speaker, details = (record.speaker, record.details) if record else (None, None)
-        vectors = embedded(self._embedder, searchable_text(text, speaker, details or {}))
-        return _NewText(text=text, vectors=vectors, found=found_entities(text, speaker, details))
+        if record is None:  # Nobody may change it, as `_change` says.
+            return None
+        text = record.text if given is None else given
+        said: Details = cleaned_words(revision.details or {}, self._clean)
+        details = checked_details(record.kind, {**record.details, **said}) if said else record.details
+        vectors = embedded(self._embedder, searchable_text(text, record.speaker, details))
+        found = found_entities(text, record.speaker, details)
+        return _NewText(text=text, details=details, vectors=vectors, found=found)
+
+    def _says_erased(self, record: Record, caller: Caller, transaction: Transaction) -> bool:
+        marks = transaction.erased(dict.fromkeys((record.scope, *caller.scopes)))
+        return any(marks.are_in(text) for text in texts_of(record))
 
     def _clean(self, text: str) -> str:
         return clean_text(text, self._redactor.redact).text
 
-    def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
+    def _revised(self, record: Record, revision: Revision, new: _NewText | None, caller: Caller) -> Record:
         now = self._clock()
         changed = replace(record, updated_at=now, accessed_at=now)
-        if text is not None:
-            changed = rewritten(promoted(changed), text, caller.agent)  # Who corrects it vouches for the new text.
+        if new:
+            changed = replace(changed, details=new.details)
+        if new and new.text != record.text:
+            changed = rewritten(promoted(changed), new.text, caller.agent)  # Who corrects it vouches for the new text.
         if revision.feedback:
             changed = after_feedback(changed, revision.feedback)
         changed = after_outcome(changed, revision.outcome)
-        if text is not None or revision.outcome:
+        if new or revision.outcome:
             changed = remeasured(changed, self._counter.count, self._counter.truncate)
         if revision.status:
             changed = moved_by_hand(changed, revision.status)

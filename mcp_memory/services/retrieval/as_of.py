@@ -45,7 +45,12 @@ class PastView:
 def then_at(at: Instant, where: RecordFilter, records: MemoryReader) -> PastView:
     """Return what of the records that pass was believed at that time; with inactive ones, whatever was stored."""
     whatever = replace(where, include_inactive=True, **tags_asked(()))
-    present = records.get(records.stored_by(whatever, at, changed=True), where.scopes)
+    records.ahead(
+        lambda: records.stored_by(whatever, at, changed=True), lambda: records.stored_by(where, at, changed=False)
+    )
+    changed = sorted(records.stored_by(whatever, at, changed=True))
+    records.ahead(lambda: records.get(changed, where.scopes), lambda: records.versions(changed))
+    present = records.get(changed, where.scopes)
     were = as_they_were(present, at, records)
     believed = {record_id: record for record_id, record in were.items() if _passes(record, where)}
     return PastView(

@@ -1,6 +1,6 @@
 """Ties: paths between two things that a query names, where no record reports on both."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log
@@ -19,6 +19,8 @@ from mcp_memory.ports.retrieval import FilterIndex, GraphNode, GraphStore, Keywo
 
 HOLDERS, LOOKED_UP = 12, 40
 """Records that are looked through for a rare name, and the names for which that is done."""
+Held = Callable[[str, Collection[str]], Collection[str]]
+"""Returns those of the records whose texts have a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,18 @@ class Tie:
     line: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenPath:
+    """A path by what is in memory, and by name the records whose texts may have it, too, and so lead to another one.
+
+    `looked_up` has all records with the words of a name, also those that the graph knows of.
+    """
+
+    path: Sequence[GraphNode]
+    holders: Mapping[str, Collection[str]]
+    looked_up: Mapping[str, Sequence[str]]
+
+
 class TieFinder:
     """Asks the graph for the tie of two things. Thread-safe."""
 
@@ -41,40 +55,88 @@ class TieFinder:
         self._filters = filters
         self._graph = graph
 
-    def __call__(self, query: Query, where: RecordFilter, background: Background, now: Instant) -> Tie | None:
+    def __call__(
+        self,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        now: Instant,
+        foreseen: ForeseenPath | None = None,
+    ) -> Tie | None:
         """Return the tie of two things that the query names by stored records that pass; None where there is none.
 
         A line of the log that asks for two things ties them to nothing.
         """
-        known = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
-        if len(known) < 2:
+        held = partial(self._held, where.scopes)
+        if foreseen and not any(held(key, ids) for key, ids in foreseen.holders.items()):
+            path = foreseen.path
+        else:
+            looked_up = foreseen.looked_up if foreseen else dict[str, Sequence[str]]()
+            path = self._path(query, where, background, held, {}, looked_up)
+        if not path:
             return None
+        through = [key for kind, key in path if kind == "record"]
+        self._records.ahead(
+            *(partial(self._records.links, each) for each in through),
+            lambda: self._records.get(through, where.scopes),
+        )
+        tie = in_words(path, self._records)
+        records = self._records.get(tie.records, where.scopes).values()
+        return tie if all(is_valid(each, now) for each in records) else None
+
+    def foreseen(self, query: Query, where: RecordFilter, background: Background) -> ForeseenPath:
+        """Return the path as it is unless a text has a name that the graph lacks there, and what to read for that."""
+        holders: dict[str, set[str]] = {}
+
+        def noted(key: str, record_ids: Collection[str]) -> Collection[str]:
+            holders.setdefault(key, set()).update(record_ids)
+            return ()
+
+        looked_up: dict[str, Sequence[str]] = {}
+        path = self._path(query, where, background, noted, looked_up, {})
+        return ForeseenPath(path=path, holders=holders, looked_up=looked_up)
+
+    def _path(
+        self,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        held: Held,
+        asked: dict[str, Sequence[str]],
+        known: Mapping[str, Sequence[str]],
+    ) -> Sequence[GraphNode]:
+        """Search for the path; `asked` gets the records with the words of each name, as far as they are not `known`."""
+        mentioned = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
+        if len(mentioned) < 2:
+            return ()
         written = {entity_key(each.name) for each in found_entities(query.text)}
-        named = [key for key, weight in known.items() if key in written or is_name(key, weight, background)]
+        named = [key for key, weight in mentioned.items() if key in written or is_name(key, weight, background)]
         kinds = (where.kinds or LASTING_KINDS) & LASTING_KINDS
         if len(named) < 2 or not kinds:
-            return None
+            return ()
         passing = self._filters.passing(replace(where, kinds=kinds, passing=None))
-        asked: dict[str, Sequence[str]] = {}
-        holders = partial(self._holders, where.scopes, passing, asked)
-        path = self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
-        tie = in_words(path, self._records) if path else None
-        records = self._records.get(tie.records, where.scopes).values() if tie else ()
-        return tie if all(is_valid(each, now) for each in records) else None
+        holders = partial(self._holders, where.scopes, passing, asked, known, held)
+        return self._graph.tie(named, where.scopes, where.hidden_branches, passing, where.exclude, holders)
 
     def _holders(
         self,
         scopes: Sequence[str],
         passing: RecordSet,
         asked: dict[str, Sequence[str]],
+        known: Mapping[str, Sequence[str]],
+        held: Held,
         key: str,
         near: Collection[GraphNode],
     ) -> Collection[str]:
         """Return the records, beside the near ones, whose texts have a name; of the first names of a question alone."""
         if key not in asked and len(asked) < LOOKED_UP:
-            asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing)
+            found = known.get(key)
+            asked[key] = self._keywords.holding(query_terms(key), scopes, HOLDERS, passing) if found is None else found
         others = [each for each in asked.get(key, ()) if ("record", each) not in near]
-        records = self._records.get(others, scopes).values() if others else ()
+        return held(key, others) if others else ()
+
+    def _held(self, scopes: Sequence[str], key: str, record_ids: Collection[str]) -> Collection[str]:
+        records = self._records.get(record_ids, scopes).values()
         return [each.id for each in records if has_name(entity_key(each.text), key)]
 
 

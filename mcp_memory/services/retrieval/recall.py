@@ -112,32 +112,35 @@ class Recall:
             raise InvalidRequest("valid_at needs a query: what was true then?")
         # Embedding takes long: before the snapshot.
         read = self._searcher.read(request.query) if request.query.strip() else None
-        with self._snapshots.snapshot(caller.scopes):
-            seen = newest_of(self._records.revisions(partitions_of(caller.scopes)))
-            if request.ids:
-                answer = self._open(request, caller, budget)
-            elif read is not None:
-                answer = self._search(read, request, caller, budget)
-            elif request.before is not None:
-                answer = self._newest(request.before, request, caller, budget)
-            else:
-                answer = self._list(request, caller, budget)
-        gave(() if is_account(request) else (each.id for each in answer.shown))
-        is_looking = request.only_looks or is_account(request) or request.as_of
-        shown = {} if is_looking else {each.id: each for each in answer.shown}
-        if shown:
-            # Either the words of the record alone or all that its line says may be stored again.
-            echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
-            with self._records.together():
+        with self._records.together():  # The end of what is read, and what is noted of it, are one journey.
+            with self._snapshots.snapshot(caller.scopes):
+                seen = newest_of(self._records.revisions(partitions_of(caller.scopes)))
+                answer = self._answer(read, request, caller, budget)
+            gave(() if is_account(request) else (each.id for each in answer.shown))
+            is_looking = request.only_looks or is_account(request) or request.as_of
+            shown = {} if is_looking else {each.id: each for each in answer.shown}
+            if shown:
+                # Either the words of the record alone or all that its line says may be stored again.
+                echoes = [(i, text) for i, each in shown.items() for text in {each.words or each.text, each.text}]
                 self._shown_texts.note(caller, echoes, seen)
                 self._records.touch([*shown], self._clock())
         return answer
+
+    def _answer(self, read: ParsedQuery | None, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        if request.ids:
+            return self._open(request, caller, budget)
+        if read is not None:
+            return self._search(read, request, caller, budget)
+        if request.before is not None:
+            return self._newest(request.before, request, caller, budget)
+        return self._list(request, caller, budget)
 
     def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         self._records.ahead(
             self._records.open_branches,
             lambda: self._records.places(caller),
+            lambda: self._records.tree_at(caller),
             lambda: self._records.tasks_near(caller.namespace, (), "open"),
             lambda: self._records.count_unembedded(RecordFilter(scopes=caller.scopes)),
         )
@@ -154,12 +157,13 @@ class Recall:
         relevant = (hit for hit in ranking.bearing if hit.id not in left_out)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
-        ids = [hit.id for hit in shown]
+        ids = [hit.id for hit in shown if not work or hit.id not in work.tasks]
         if not then:
             self._records.ahead(
                 lambda: self._records.get(ids, caller.scopes),
                 lambda: self._records.predecessors(ids, where),
                 lambda: self._searcher.unsettled(ids, where),
+                lambda: task_marks(self._records.get(ids, caller.scopes).values(), stack, caller, self._records),
             )
         records = self._reader(then).get(ids, caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)

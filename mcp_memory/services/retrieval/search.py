@@ -46,7 +46,7 @@ from mcp_memory.services.retrieval.as_of import PastView, earlier_scores, reader
 from mcp_memory.services.retrieval.asked_query import BEST_READ, asked_about
 from mcp_memory.services.retrieval.issue_threads import ThreadFinder
 from mcp_memory.services.retrieval.open_work import OpenWork, WorkFinder, answering, searched_text, with_work
-from mcp_memory.services.retrieval.paths_between_names import Tie, TieFinder, with_tie
+from mcp_memory.services.retrieval.paths_between_names import ForeseenPath, Tie, TieFinder, with_tie
 from mcp_memory.services.review.corrected_values import COMPARED_KINDS, Corrections
 
 CANDIDATES_PER_SOURCE = 60
@@ -200,8 +200,12 @@ class Searcher:
         if work:
             rankings, background = with_work(work, read.query, evidence.rankings, evidence.background)
             evidence = replace(evidence, rankings=rankings, background=background)
+        # A time asks for the state of it, and a goal leads through what is true now.
+        asks_threads = not (then or is_unasked or true_at is not None or read.query.span)
+        asks_ties = asks_threads and not is_goal
         by_task = _by_task(evidence.tasks, stack, len(evidence.kinds))
         restated: Mapping[str, str] = {}
+        foreseen: ForeseenPath | None = None
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -213,8 +217,11 @@ class Searcher:
         )
         if not then:
             hits = self._rank_successors(hits, evidence, where)
-            best = (hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS)
-            restated = self.restatements([*best], where)
+            compared = [hit.id for hit in hits[:CORRECTED_READ] if evidence.kinds.get(hit.id) in COMPARED_KINDS]
+            best = [hit.id for hit in hits[:BEST_READ] if hit.id in evidence.kinds]
+            path = partial(self._ties.foreseen, read.query, where, evidence.background) if asks_ties else None
+            foreseen = self._read_best(best, compared, where, path)
+            restated = self.restatements(compared, where)
             hits = below_successors(hits, restated, is_replaced=False) if restated else hits
         hits = faded(hits, evidence.past)
         hits, repeated = self._behind_memory(hits, evidence, where, read.query.known)
@@ -243,13 +250,9 @@ class Searcher:
             chances=chances(hits, asked),
             restated=restated,
         )
-        if then or is_unasked:
-            return ranking
-        if read.query.span is None and true_at is None:  # A time asks for the state of it.
+        if asks_threads:
             ranking = self._with_threads(ranking, evidence, where)
-            if not is_goal:  # It leads through what is true now.
-                ranking = self._with_tie(ranking, read.query, where, evidence.background)
-        return ranking
+        return self._with_tie(ranking, read.query, where, evidence.background, foreseen) if asks_ties else ranking
 
     def unsettled(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map records that contradict another one which the reader sees, and that nobody settled, to their marks."""
@@ -270,11 +273,18 @@ class Searcher:
             newest=threads.newest,
         )
 
-    def _with_tie(self, ranking: Ranking, query: Query, where: RecordFilter, background: Background) -> Ranking:
+    def _with_tie(
+        self,
+        ranking: Ranking,
+        query: Query,
+        where: RecordFilter,
+        background: Background,
+        foreseen: ForeseenPath | None,
+    ) -> Ranking:
         """Add how two things that the query names are tied, with its records, as likely as the best of the others."""
         tie: Tie | None = None
         with suppress(StoreUnavailable):  # It only adds to what was found.
-            tie = self._ties(query, where, background, self._clock()) if ranking.bearing else None
+            tie = self._ties(query, where, background, self._clock(), foreseen) if ranking.bearing else None
         if tie is None:
             return ranking
         likely = dict.fromkeys(tie.records, max(ranking.chances.values(), default=0.0))
@@ -290,8 +300,8 @@ class Searcher:
     ) -> Mapping[str, str]:
         """Return the texts of the best hits by id, best first, as they were then."""
         ids = [hit.id for hit in hits[:BEST_READ]]
-        records = reader_at(self._records, then).get(ids, where.scopes)
         tasks: Mapping[str, Task] = work.tasks if work else {}
+        records = reader_at(self._records, then).get([each for each in ids if each not in tasks], where.scopes)
         texts = {each: searched_text(tasks[each]) for each in ids if each in tasks}
         texts |= {each: record.searchable_text for each, record in records.items()}
         return {each: texts[each] for each in ids if each in texts}
@@ -598,7 +608,7 @@ class Searcher:
     def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
         """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
         known = {hit.id for hit in hits}
-        successors = self._records.successors(evidence.superseded)
+        successors = self._successors(evidence.superseded, where.scopes)
         if not successors:
             return hits
         allowed = known | self._allowed(set(successors.values()) - known, where)
@@ -608,6 +618,47 @@ class Searcher:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
+
+    def _successors(self, record_ids: Collection[str], scopes: Sequence[str]) -> Mapping[str, str]:
+        """Follow each chain of corrections to its end, in memory as far as it stays in these scopes."""
+        newer: dict[str, str | None] = {}
+        unread = set(record_ids)
+        while unread:
+            outlines = self._filters.outlines(unread, scopes)
+            if len(outlines) < len(unread):
+                return self._records.successors(record_ids)
+            newer |= {record_id: each.superseded_by for record_id, each in outlines.items()}
+            unread = {each for each in newer.values() if each}.difference(newer)
+        ends: dict[str, str] = {}
+        for record_id in record_ids:
+            following = newer[record_id]
+            for _ in newer:  # No chain is longer, even if it were a circle.
+                if following:
+                    ends[record_id] = following
+                    following = newer[following]
+        return ends
+
+    def _read_best(
+        self,
+        best: Sequence[str],
+        compared: Sequence[str],
+        where: RecordFilter,
+        path: Callable[[], ForeseenPath] | None,
+    ) -> ForeseenPath | None:
+        """Read the best records where they are far, with what is asked of others next, in one journey."""
+        wanted: dict[str, None] = dict.fromkeys(best)
+        foreseen: list[ForeseenPath] = []
+
+        def read() -> None:
+            with suppress(StoreUnavailable):  # It only adds to what was found.
+                foreseen.extend([path()] if path else ())
+            for each in foreseen:
+                wanted.update(dict.fromkeys(sorted(set[str]().union(*each.holders.values()))))
+            self._records.get(wanted, where.scopes)
+
+        if self._records.ahead(read, lambda: self.restatements(compared, where)):
+            self._records.get(wanted, where.scopes)
+        return foreseen[0] if foreseen else None
 
     def restatements(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, str]:
         """Map those of the records that say again, in other words, what was corrected, to the correction."""

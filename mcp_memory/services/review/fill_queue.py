@@ -5,13 +5,15 @@ Also guidance whose files and versions the log shows to be gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 
 from mcp_memory.domain.memory.grounds import GUIDANCE, overtaken, pins, read
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import LOG_KINDS, Json, Kind
-from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter, by_partition
 from mcp_memory.domain.sessions.shell_commands import paths_retired
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.words import query_terms
@@ -73,24 +75,29 @@ class FillQueue:
             doubted = self._reviews.doubted(looked_at, changes[-1].change) if changes else ()
             try:
                 by_scope = groupby(changes, lambda change: change.scope)
-                found = [each for scope, some in by_scope for each in self._compared(scope, some)]
+                found = [(scope, each) for scope, some in by_scope for each in self._compared(scope, some)]
             except EmbedderMismatch:  # Until a reindex, nothing can be compared.
                 return False
             if len(changes) < LOOKED_AT:  # Else more follow at once, and this looks at every noted record.
                 found += self._used()
-            outdated = [each for change in changes for each in self._outdated(change)]
-        guidance: list[Found] = [("guidance", (i,), IS_GONE.format(i, thing, done)) for i, thing, done in outdated]
-        found += guidance
-        if found or doubted:
-            now = self._clock()
-            with self._records.write() as transaction:
-                for record_id, _, done in outdated:
-                    transaction.depend(record_id, [done], found=True, changed=True)
-                for each in [*found, *(_dependents(*each, transaction) for each in doubted)]:
-                    enqueue(*each, now, transaction)
+            outdated = [(change.scope, each) for change in changes for each in self._outdated(change)]
+        due = [
+            *((scope, partial(_same, each)) for scope, each in found),
+            *((scope, partial(_guidance, *each)) for scope, each in outdated),
+            *((scope, partial(_dependents, *each)) for scope, *each in doubted),
+        ]
+        self._put(due)
         if changes:
             self._reviews.note_looked_at(changes[-1].change)
         return len(changes) == LOOKED_AT
+
+    def _put(self, due: Iterable[tuple[str, Callable[[Transaction], Found]]]) -> None:
+        """Let what was found in each scope wait, in one write for each partition."""
+        for partition, some in by_partition(due, itemgetter(0)).items():
+            now = self._clock()
+            with self._records.write(partition=partition) as transaction:
+                for _, found_in in some:
+                    enqueue(*found_in(transaction), now, transaction)
 
     def _compared(self, scope: str, changes: Iterable[RecordChange]) -> Iterator[Found]:
         """Yield the groups of these changes of a scope with what is near them."""
@@ -123,16 +130,28 @@ class FillQueue:
             if is_older and (thing := overtaken(read(guidance.text), gone, pinned)):
                 yield guidance.id, thing, change.id
 
-    def _used(self) -> list[Found]:
-        """Return the noted records that were opened repeatedly, and that nobody has looked at."""
+    def _used(self) -> list[tuple[str, Found]]:
+        """Return the noted records that were opened repeatedly and that nobody has looked at, with their scopes."""
         noted = [r for kind in _NOTED_KINDS for r in self._records.to_maintain(kind, (NOTED,), self._clock())]
         used = [record for record in noted if record.counters.accessed >= LEAST_OPENED]
         known = self._reviews.reviewed([record.id for record in used], "noted")
-        return [("noted", (r.id,), WORTH_KEEPING.format(r.counters.accessed)) for r in used if r.id not in known]
+        return [
+            (r.scope, ("noted", (r.id,), WORTH_KEEPING.format(r.counters.accessed))) for r in used if r.id not in known
+        ]
 
 
 def _is_known(change: RecordChange) -> bool:
     return change.is_live and change.kind not in LOG_KINDS and not change.superseded_by and not change.noted_in
+
+
+def _same(found: Found, _: Transaction) -> Found:
+    return found
+
+
+def _guidance(record_id: str, thing: str, done: str, transaction: Transaction) -> Found:
+    """Let guidance stand on the command that did away with a thing it names."""
+    transaction.depend(record_id, [done], found=True, changed=True)
+    return "guidance", (record_id,), IS_GONE.format(record_id, thing, done)
 
 
 def _dependents(ground_id: str, record_ids: Sequence[str], transaction: Transaction) -> Found:

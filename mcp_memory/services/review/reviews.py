@@ -113,7 +113,7 @@ class Reviews:
     def queue(self, found: Sequence[Found | None], caller: Caller) -> list[str]:
         """Let groups wait; return the id of each, "" for none and for one that this session was offered already."""
         now = self._clock()
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             put = [enqueue(*each, now, transaction) if each else None for each in found]
         return [each.id if each and self._offers(each, caller) else "" for each in put]
 

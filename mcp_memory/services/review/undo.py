@@ -44,7 +44,8 @@ class Undo:
 
         Contexts give again what the write excluded, and exclude again what it included.
 
-        What a write added stays: records, confirmations, counts; but not a group that waits because of its words.
+        What a write added stays: records, confirmations, counts; but not a group that waits because of its words, nor
+        the records of a write that lets an undo retire them (`RecordWriter.let_undo_retire`).
         Both writes stay in the history of this memory, and neither is exported.
 
         Raises:
@@ -128,8 +129,10 @@ def _refusal(record_id: str, versions: Sequence[Version], caller: Caller, reader
     if any("normal_hash" in each.before and "text" not in each.before for each in versions):
         return f"The earlier words of record {record_id} are gone: it has moved to other readers since."
     touched = {name for each in versions for name in each.before} - {"updated_at"}
+    # What an undo retires, it retires at whichever stage it is by now; only what somebody said of it since counts.
+    retires = touched == {"status"} and versions[0].before["status"] == "retired"
     for each in _later(record_id, versions, reader):
-        if each.reason != CONFIRMED or touched & each.before.keys():
+        if each.takes_back if retires else each.reason != CONFIRMED or touched & each.before.keys():
             by = author(each.agent, caller) or "you"
             since = f"by {by} on {iso_day(each.at)} (change {each.write})"
             return f"Record {record_id} was changed since, {since}; undo that first."

@@ -126,7 +126,7 @@ class SessionAccounts:
         return SessionAccount(log=log, client="".join(clients), steps=_steps(compactions, shares))
 
     def recent(self, caller: Caller, limit: int) -> Sequence[RecentSession]:
-        """Return the sessions that stored the newest records that the caller sees, the latest first."""
+        """Return the sessions in which the records that the caller sees happened last, the latest first."""
         with self._records.snapshot():
             where = visible_to(self._records, caller)
             return [

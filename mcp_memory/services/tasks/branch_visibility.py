@@ -47,10 +47,11 @@ def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) ->
 def standing(records: TaskReader, caller: Caller, task_id: str | None = None) -> Stack:
     """Return the same stack without news. Raises NotFound for an unknown task."""
     places = records.places(caller)
-    place = recorded_place(places, caller) if task_id is None else task_id
-    tasks = records.tasks_near(caller.namespace, [place], "trees") if place else ()
     if task_id is not None:
+        tasks = records.tasks_near(caller.namespace, [task_id], "trees")
         require_task(task_id, tasks)
+    else:
+        tasks = records.tree_at(caller) if recorded_place(places, caller) else ()
     branches = records.open_branches()
     hiding = records.tasks_near(caller.namespace, branches) if branches else ()
     return stack_at(task_id or place_of(places, caller, tasks), with_changes(tasks, hiding))

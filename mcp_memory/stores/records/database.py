@@ -89,8 +89,23 @@ class Write(Connection, Protocol):
         """Give no number up to this one any more. Only for a write that nobody else writes beside."""
         ...
 
+    def together(self) -> AbstractContextManager[object]:
+        """Make one journey of the statements inside, where the database is far; their results come at its end."""
+        ...
+
     def hold(self, partition: str) -> bool:
         """Keep others from writing this partition too; return True where what was read of it may have changed."""
+        ...
+
+    def holds(self, partition: str) -> bool:
+        """Return True where others are kept from writing this partition."""
+        ...
+
+    def hold_grounds(self) -> bool:
+        """Keep others from changing the grounds that lie in another partition; hold each partition before.
+
+        Returns True where what was read of it may have changed.
+        """
         ...
 
 
@@ -124,10 +139,10 @@ class DatabaseSnapshot:
             _snapshot.reset(token)
         self.database.verify()
 
-    def close(self) -> None:
-        """Release the snapshot, once nothing reads it any more."""
+    def close(self, *, at_once: bool = True) -> None:
+        """Release the snapshot, once nothing reads it any more; see `Snapshot.close`."""
         with self.turn:
-            self.database.release(self.connection)
+            self.database.release(self.connection, at_once=at_once)
 
 
 class Database(ABC):
@@ -184,11 +199,12 @@ class Database(ABC):
         Where it is far, it has what the queries find with the same journey.
         """
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:  # noqa: B027 - a file is near
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Only within a snapshot: later reads of the same have their rows.
+        Only within a snapshot: later reads of the same have their rows. Return False where it is near.
         """
+        return False
 
     def note(
         self,
@@ -223,8 +239,8 @@ class Database(ABC):
         return True
 
     @abstractmethod
-    def release(self, connection: Any) -> None:
-        """Return a connection that was pinned; its transaction ends."""
+    def release(self, connection: Any, *, at_once: bool = True) -> None:
+        """Return a connection that was pinned; its transaction ends, with what is noted together unless `at_once`."""
 
     @abstractmethod
     def verify(self) -> None:

@@ -27,6 +27,7 @@ from mcp_memory.stores.records.database import (
     Query,
 )
 from mcp_memory.stores.records.postgres_connection import (
+    WRITING,
     PostgresConnection,
     PostgresWrite,
     adapt,
@@ -39,7 +40,7 @@ from mcp_memory.stores.records.postgres_journeys import (
     WholeQuery,
     begun_with,
     found_at_once,
-    noted_at_once,
+    note_at_once,
 )
 from mcp_memory.stores.records.walls_postgres import check_walls, place_of, raise_walls
 
@@ -52,16 +53,26 @@ _NEWEST = (
     "SELECT s.oldest, p.newest, p.last_write FROM schema AS s"
     " LEFT JOIN (SELECT newest, last_write FROM partitions ORDER BY newest DESC LIMIT 1) AS p ON TRUE"
 )
-# A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`.
+# A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`. The
+# lag that PostgreSQL measures stands still while a standby does not answer, or has stopped to replay.
 _GAUGES = """
 SELECT
     (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()) AS oldest_transaction_seconds,
-    (SELECT count(*) FROM pg_stat_replication WHERE state IS NOT NULL) AS standbys,
-    (SELECT coalesce(max(extract(epoch FROM replay_lag)), 0) FROM pg_stat_replication) AS replica_lag_seconds
+    count(*) AS standbys,
+    coalesce(max(behind), 0) AS replica_lag_bytes,
+    coalesce(max(greatest(extract(epoch FROM replay_lag), CASE WHEN behind > 0 THEN silent END)), 0)
+        AS replica_lag_seconds
+FROM (
+    SELECT replay_lag, extract(epoch FROM clock_timestamp() - reply_time) AS silent, pg_wal_lsn_diff(
+        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, replay_lsn
+    ) AS behind
+    FROM pg_stat_replication WHERE state IS NOT NULL
+) AS each
 """
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
+_BUSY = "The memory store is busy with other servers; call again in a few seconds."
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, PoolTimeout)
 _Got = TypeVar("_Got")
@@ -126,7 +137,7 @@ class PostgresDatabase(Database):
             row = connection.execute(_GAUGES.encode()).fetchone()
         told = {name: float(value) for name, value in dict(row or {}).items()}
         if not told["standbys"]:
-            del told["replica_lag_seconds"]
+            del told["replica_lag_seconds"], told["replica_lag_bytes"]
         return told
 
     def engine(self) -> str:
@@ -183,13 +194,14 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> None:
-        if self._upkeep_role:  # Each statement stands within walls of its own.
-            return
+    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
         snapshot = self.pinned()
-        if snapshot is not None and len(asked := self._foresight.of(reads)) > 1:
+        if snapshot is None or self._upkeep_role:  # Each statement stands within walls of its own.
+            return False
+        if len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
                 snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
+        return True
 
     def note(
         self,
@@ -210,24 +222,30 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def together(self) -> Generator[None]:
-        gathered: list[Noting] = []
-        self._own.gathered = gathered
+        gathered, ended = list[Noting](), list[psycopg.Connection[Any]]()
+        self._own.gathered, self._own.ended = gathered, ended
         try:
             yield
         finally:
-            self._own.gathered = None
+            self._own.gathered = self._own.ended = None
+            kept = ended.pop() if gathered and ended else None
+            for connection in ended:
+                self._return(connection)
             if gathered:
-                self._note(gathered)
+                self._note(gathered, kept)
 
-    def _note(self, gathered: Sequence[Noting]) -> None:
+    def _note(self, left: list[Noting], ended: psycopg.Connection[Any] | None = None) -> None:
+        """Run what was gathered, over the connection of a snapshot that has ended but for its transaction, if any."""
         try:
-            with _translated(), self._lent() as connection:
-                noted_at_once(connection, gathered)
+            with _translated(), self._lent(ended) as connection:
+                note_at_once(connection, left)
         except StoreUnavailable as error:
-            for each in gathered:  # Which of them was the first to fail is not told.
+            for each in left:
                 each.failed(error)
 
     def pin(self, *foreseen: Query) -> DatabaseSnapshot:
+        while ended := getattr(self._own, "ended", None):  # Nobody who waits for a connection keeps one.
+            self._return(ended.pop())
         asked = [WholeQuery.of(*query, {}) for query in foreseen]
         return _again(lambda: self._pin(asked), READ_PATIENCE_SECONDS)
 
@@ -248,8 +266,12 @@ class PostgresDatabase(Database):
         with self.read() as connection:
             return _has_mark(connection.raw, mark)
 
-    def release(self, connection: PostgresConnection) -> None:
-        self._return(connection.raw)
+    def release(self, connection: PostgresConnection, *, at_once: bool = True) -> None:
+        ended: list[psycopg.Connection[Any]] | None = getattr(self._own, "ended", None)
+        if at_once or ended is None:
+            self._return(connection.raw)
+        else:
+            ended.append(connection.raw)
 
     def verify(self) -> None:
         """Nothing: a transaction that was not sound has failed."""
@@ -273,8 +295,23 @@ class PostgresDatabase(Database):
             self._return(write.raw)
 
     def settled(self) -> int:
-        with self.write(durable=False) as write:  # Nobody else writes, so that no lower number is on its way.
-            return only_value(write.raw.execute("SELECT last_value FROM changes"))
+        newest, before = self._numbers_on_their_way()
+        deadline = time.monotonic() + WRITE_PATIENCE_SECONDS
+        while before & self._numbers_on_their_way()[1]:  # Whoever began since has higher numbers alone.
+            if time.monotonic() > deadline:
+                raise StoreBusy(_BUSY)
+            time.sleep(_PAUSE_SECONDS)
+        return newest
+
+    def _numbers_on_their_way(self) -> tuple[int, frozenset[str]]:
+        """Return the newest number that any write has taken, and then the transactions that write."""
+
+        def ask() -> tuple[int, frozenset[str]]:
+            with self._lent() as connection:
+                newest = only_value(connection.execute("SELECT last_value FROM changes"))
+                return newest, frozenset(row[0] for row in connection.execute(WRITING.encode()))
+
+        return _again(ask, READ_PATIENCE_SECONDS)
 
     def close(self) -> None:
         self._pool.close()
@@ -319,8 +356,8 @@ class PostgresDatabase(Database):
         return _again(self._pool.getconn, patience)
 
     @contextmanager
-    def _lent(self) -> Generator[psycopg.Connection[Any]]:
-        connection = self._borrow()
+    def _lent(self, ended: psycopg.Connection[Any] | None = None) -> Generator[psycopg.Connection[Any]]:
+        connection = ended or self._borrow()
         try:
             yield connection
         finally:
@@ -381,7 +418,7 @@ def _translated() -> Generator[None]:
 
 def _told(error: Exception) -> StoreUnavailable:
     if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
-        return StoreBusy("The memory store is busy with other servers; call again in a few seconds.")
+        return StoreBusy(_BUSY)
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")
     if isinstance(error, _LOST):

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -65,8 +65,17 @@ class SqliteConnection(sqlite3.Connection):
     def skip_changes(self, newest: int) -> None:
         self.change = max(self.change, newest)
 
+    def together(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
     def hold(self, partition: str) -> bool:
         return False  # The write lock is that of the whole file.
+
+    def holds(self, partition: str) -> bool:
+        return True
+
+    def hold_grounds(self) -> bool:
+        return False
 
     def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> sqlite3.Cursor:
         with traced("sql", name):  # It ends with the first row, where PostgreSQL's ends with the last.
@@ -423,7 +432,7 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    def release(self, connection: SqliteConnection) -> None:
+    def release(self, connection: SqliteConnection, *, at_once: bool = True) -> None:
         """Return a connection to the pool; an open transaction ends."""
         try:
             if connection.in_transaction:

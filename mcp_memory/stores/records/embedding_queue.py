@@ -36,10 +36,15 @@ class SqlEmbeddingQueue:
         asked = {"ids": json.dumps([*among]), "limit": limit}
         return _texts(self._database.rows("awaiting_vectors_among", asked))
 
+    def awaiting_vectors_in(self, scopes: Collection[str], limit: int) -> Sequence[tuple[str, int, str]]:
+        asked = {"scopes": json.dumps([*scopes]), "limit": limit}
+        return _texts(self._database.rows("awaiting_vectors_in", asked))
+
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
-        scopes = json.dumps(where.scopes) if where else None
-        hidden = json.dumps(sorted(where.hidden_branches) if where else [])
-        return self._database.rows("count_awaiting", {"scopes": scopes, "hidden": hidden})[0][0]
+        if where is None:
+            return self._database.rows("count_awaiting")[0][0]
+        asked = {"scopes": json.dumps(where.scopes), "hidden": json.dumps(sorted(where.hidden_branches))}
+        return self._database.rows("count_awaiting_in", asked)[0][0]
 
     def add_vectors(self, embedder: str, vectors: MadeVectors) -> None:
         for partition, some in self._parted(vectors).items():

@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg
@@ -14,12 +14,12 @@ from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
-from psycopg.types.string import StrDumper
+from psycopg.types.string import StrDumper, StrDumperUnknown
 
 from mcp_memory.ports.changes import Columns
 from mcp_memory.ports.tracing import traced
-from mcp_memory.stores.records.database import NO_PARTITION, Parameters
-from mcp_memory.stores.records.postgres_journeys import given
+from mcp_memory.stores.records.database import NO_PARTITION, Parameters, Row
+from mcp_memory.stores.records.postgres_journeys import ArrayLiteral, given
 from mcp_memory.stores.records.sql_files import postgres_statement
 from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
 
@@ -27,10 +27,18 @@ MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 """The time that marks of commits are kept, and the share of writes that delete older ones."""
 NUMBERS_AT_ONCE, MOST_NUMBERS = 8, 1_024
 """Change numbers that a write takes with its first journey, and with each further one as many as it has, to a bound."""
+_TAKING = "SELECT nextval('changes') FROM generate_series(1, {})"
 IDLE_SECONDS = 60
 """A server that stops amid a write, as a frozen machine does, keeps others waiting for so long."""
 _WRITES = 0x6D636D6D
 """The advisory lock of writes: each shares it, but for one of all partitions, which excludes the others."""
+WRITING = (
+    "SELECT l.virtualtransaction FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database"  # noqa: S608
+    f" WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = {_WRITES} AND l.granted"
+)
+"""Finds the transactions that hold it."""
+_GROUNDS = 0x6D636D67
+"""The advisory lock of grounds in other partitions, whose rows the writes of two partitions change."""
 
 
 class PostgresConnection:
@@ -94,7 +102,8 @@ class PostgresConnection:
 class PostgresWrite(PostgresConnection):
     """Implements `Write`. Its locks are the transaction's, so that none outlives it, whatever dies.
 
-    A namespace is locked first and a person after it, so that no two writes wait for each other.
+    A namespace is locked first, a person after it, and the grounds between partitions last, so that no two writes wait
+    for each other.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], partition: str | None, upkeep_role: str = "") -> None:
@@ -102,6 +111,7 @@ class PostgresWrite(PostgresConnection):
         self.mark = secrets.token_hex(16)
         self._partition = partition
         self._held = {partition}
+        self._holds_grounds = partition is None
         self._numbers: list[int] = []
         self._taken = self._first = 0
 
@@ -115,27 +125,46 @@ class PostgresWrite(PostgresConnection):
             f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}",
             f"SELECT pg_advisory_xact_lock{shared}({_WRITES})",
             *(self._locking(self._partition) if self._partition else ()),
+            *([_TAKING.format(NUMBERS_AT_ONCE)] if self._partition != NO_PARTITION else ()),
             "SELECT oldest FROM schema",
         ]
-        return self._last(steps)
+        *_, taken, (oldest,) = self._found(steps)
+        if self._partition != NO_PARTITION:
+            self._keep(taken)
+        return oldest[0]
+
+    def together(self) -> AbstractContextManager[object]:
+        return self.raw.pipeline()
 
     def hold(self, partition: str) -> bool:
-        if partition in self._held or None in self._held:
+        if self.holds(partition):
             return False
-        self._last([*self._locking(partition), "SELECT 1"])
+        self._found(self._locking(partition))
         self._held.add(partition)
         self._numbers.clear()  # Others have had higher ones there.
         return True
 
+    def holds(self, partition: str) -> bool:
+        return partition in self._held or None in self._held
+
+    def hold_grounds(self) -> bool:
+        if self._holds_grounds:
+            return False
+        self.raw.execute(f"SELECT pg_advisory_xact_lock({_GROUNDS})".encode())
+        self._holds_grounds = True
+        return True
+
     @property
     def first_change(self) -> int:
-        if not self._first:
+        if not self._numbers and not self._first:
             self._take()
+        self._first = self._first or self._numbers[0]
         return self._first
 
     def next_change(self) -> int:
         if not self._numbers:
             self._take()
+        self._first = self._first or self._numbers[0]
         return self._numbers.pop(0)
 
     def skip_changes(self, newest: int) -> None:
@@ -159,11 +188,11 @@ class PostgresWrite(PostgresConnection):
     def _take(self) -> None:
         """Take further numbers, under the locks that are held: each is higher than any that was committed there."""
         assert self._partition != NO_PARTITION, "Such a write changes nothing that indexes follow."
-        more = min(max(self._taken, NUMBERS_AT_ONCE), MOST_NUMBERS)
-        rows = self.raw.execute("SELECT nextval('changes') FROM generate_series(1, %s)", (more,)).fetchall()
-        self._numbers = sorted(row[0] for row in rows)
-        self._taken += more
-        self._first = self._first or self._numbers[0]
+        self._keep(self.raw.execute(_TAKING.format(min(max(self._taken, 1), MOST_NUMBERS)).encode()).fetchall())
+
+    def _keep(self, taken: Sequence[Row]) -> None:
+        self._numbers = sorted(row[0] for row in taken)
+        self._taken += len(taken)
 
     def _locking(self, partition: str) -> tuple[str, str]:
         name = sql.Literal(partition).as_string(self.raw)
@@ -173,14 +202,14 @@ class PostgresWrite(PostgresConnection):
             f"SELECT 1 FROM partitions WHERE name = {name} FOR UPDATE",  # noqa: S608
         )
 
-    def _last(self, steps: list[str]) -> int:
-        """Run statements in one journey; return the only value of the last."""
+    def _found(self, steps: Sequence[str]) -> Sequence[Sequence[Row]]:
+        """Run statements in one journey; return the rows of each."""
         cursor = self.raw.execute("; ".join(steps).encode())
-        while cursor.nextset():
-            pass
-        row = cursor.fetchone()
-        assert row is not None, "The last one finds a row."
-        return row[0]
+        found = list[Sequence[Row]]()
+        while True:
+            found.append(cursor.fetchall() if cursor.description else ())
+            if not cursor.nextset():
+                return found
 
 
 def only_value(found: psycopg.Cursor[Any]) -> Any:
@@ -252,5 +281,6 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     """Make a connection take and give values as SQLite does: flags are 0 and 1, and sums are numbers."""
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_dumper(bool, _FlagDumper)
+    connection.adapters.register_dumper(ArrayLiteral, StrDumperUnknown)  # Of the type that the statement names.
     connection.adapters.register_loader("numeric", _SumLoader)
     connection.adapters.register_loader("numeric", _BinarySumLoader)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import sql
+from psycopg import generators, sql
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.records.database import Parameters
@@ -17,6 +20,16 @@ from mcp_memory.stores.records.sql_files import postgres_statement
 
 NOTING_MILLISECONDS = 1
 """The longest wait for a lock of a write that may be lost."""
+_LIST = "list_"
+"""Names of lists begin so in a statement of PostgreSQL's."""
+# e.g. "= ANY (%(list_scopes)s::text[])", and "= ANY (%s::text[])"
+_NAMED, _MARK = re.compile(r"%\((\w+)\)s"), re.compile(r"%s(::\w+\[\])?")
+
+
+class ArrayLiteral(str):
+    """An array as PostgreSQL writes it, e.g. `{"a", "b"}`: a JSON list in other brackets, half the cost of a list."""
+
+    __slots__ = ()
 
 
 class Foreseen(Exception):
@@ -87,10 +100,34 @@ class Foresight(threading.local):
 
 
 def given(sql: str, parameters: Parameters) -> Parameters:
-    """Return the parameters by the names of numbered placeholders, e.g. `p4` for `?4`."""
-    if "%(p1)s" in sql and not isinstance(parameters, Mapping):
-        return {f"p{place}": value for place, value in enumerate(parameters, start=1)}
-    return parameters
+    """Return the parameters as a statement of PostgreSQL's takes them: lists, which are JSON, as arrays.
+
+    Numbered placeholders have names, e.g. `p4` for `?4`.
+    """
+    is_named, lists = _placeholders(sql)
+    if not isinstance(parameters, Mapping):
+        if not is_named:
+            pairs = zip(parameters, lists, strict=True) if lists else ()
+            return [_array(value) if is_list else value for value, is_list in pairs] or parameters
+        parameters = {f"p{place}": value for place, value in enumerate(parameters, start=1)}
+    arrays = {name: _array(parameters[name.removeprefix(_LIST)]) for name in lists}
+    return {**parameters, **arrays} if arrays else parameters
+
+
+@lru_cache(maxsize=1_024)
+def _placeholders(sql: str) -> tuple[bool, Sequence[str]]:
+    """Return whether placeholders have names, and the names of lists; else a text for each, "" for what is no list."""
+    if named := _NAMED.findall(sql):
+        return True, sorted({name for name in named if name.startswith(_LIST)})
+    marks = _MARK.findall(sql)
+    return False, marks if any(marks) else ()
+
+
+def _array(value: object) -> ArrayLiteral | Sequence[object]:
+    text = "[]" if value is None else str(value)
+    if "\\" in text:  # Only escapes differ, e.g. "\\u00e9".
+        return json.loads(text)
+    return ArrayLiteral(f"{{{text[1:-1]}}}")
 
 
 def found_at_once(connection: psycopg.Connection[Any], asked: Iterable[WholeQuery]) -> dict[object, list[Any]]:
@@ -112,9 +149,22 @@ def begun_with(
     return first, _taken(cursor, asked)
 
 
-def noted_at_once(connection: psycopg.Connection[Any], gathered: Iterable[Noting]) -> None:
-    """Run each in a transaction of its own, one after the other until one fails; none waits for the disk."""
-    connection.execute("; ".join(step for each in gathered for step in each.steps(connection)).encode())
+def note_at_once(connection: psycopg.Connection[Any], left: list[Noting]) -> None:
+    """Run each in a transaction of its own, one after the other until one fails; take out of the list what is stored.
+
+    None waits for the disk. A transaction that the connection is still in, which has only read, ends first.
+    Raises psycopg's errors.
+    """
+    is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    steps = [] if is_idle else ["ROLLBACK"]
+    steps += (step for each in left for step in each.steps(connection))
+    with connection.lock:  # `execute` would tell of the failure alone, and not of what was stored before it.
+        connection.pgconn.send_query("; ".join(steps).encode())
+        results = connection.wait(generators.execute(connection.pgconn))
+    del left[: sum(result.command_status == b"COMMIT" for result in results)]
+    for result in results:
+        if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(result)
 
 
 def _taken(cursor: psycopg.Cursor[Any], queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:

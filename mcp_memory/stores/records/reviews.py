@@ -40,12 +40,15 @@ class SqlReviews:
         return frozenset(row[0] for row in self._database.rows("reviewed", asked))
 
     def contradicting(self, record_ids: Collection[str]) -> Sequence[tuple[str, str]]:
+        if not record_ids:
+            return []
         rows = self._database.rows("contradicting", (json.dumps(list(record_ids)),))
         return [(one, other) for one, other in rows]
 
-    def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
+    def doubted(self, since: int, until: int) -> Sequence[tuple[str, str, Sequence[str]]]:
         rows = self._database.rows("newly_doubted", {"since": since, "until": until})
-        return [(ground, [row[2] for row in some]) for (ground, _), some in groupby(rows, key=itemgetter(0, 1))]
+        groups = groupby(rows, key=itemgetter(0, 1))
+        return [(scope, ground, [row[2] for row in some]) for (ground, scope), some in groups]
 
     def looked_at(self) -> int:
         with self._database.read() as connection:

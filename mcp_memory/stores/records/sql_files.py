@@ -32,9 +32,14 @@ _RULES = (
     # The bytes of a text, e.g. "length(CAST(r.text AS BLOB))".
     (re.compile(r"length\(CAST\(((?:[^()]|\([^()]*\))*) AS BLOB\)\)"), r"octet_length(\1)"),
     # Lists as arrays, which the planner looks into, e.g. "r.scope IN (SELECT value FROM json_each(:scopes))".
-    (re.compile(r"\bNOT IN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"<> ALL (json_texts(\1))"),
-    (re.compile(r"\bIN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"= ANY (json_texts(\1))"),
-    (re.compile(r"\bIN \(SELECT CAST\(value AS INTEGER\) FROM json_each\((:\w+|\?)\)\)"), r"= ANY (json_integers(\1))"),
+    (re.compile(r"\bNOT IN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"<> ALL (\1::text[])"),
+    (re.compile(r"\bIN \(SELECT value FROM json_each\((:\w+|\?\d*)\)\)"), r"= ANY (\1::text[])"),
+    (re.compile(r"\bIN \(SELECT CAST\(value AS INTEGER\) FROM json_each\((:\w+|\?)\)\)"), r"= ANY (\1::bigint[])"),
+    # Ids that are joined, e.g. "FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value".
+    (re.compile(r"\bjson_each\((:ids|\?)\) AS (\w+)\b"), r"unnest(\1::text[]) AS \2 (value)"),
+    # A list has a name of its own, as the same parameter may be read as JSON, too. E.g. ":scopes::text[]".
+    (re.compile(r":(\w+)(?=::(?:text|bigint)\[\])"), r":list_\1"),
+    (re.compile(r"\?(\d+)(?=::(?:text|bigint)\[\])"), r":list_p\1"),
     # The newest by scope alone, e.g. "ORDER BY r.row DESC LIMIT 10": by the key of rows PostgreSQL would pass by all
     # that others have stored since, for it takes a scope's rows to lie evenly among the others.
     (re.compile(r"\br\.row DESC(\s+LIMIT\b)"), r"(r.row + 0) DESC\1"),

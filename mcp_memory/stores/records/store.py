@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +56,13 @@ from mcp_memory.stores.records.write_checks import note_call, refuse_beyond_quot
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.leases import SqlLeases
+    from mcp_memory.stores.records.pushed_vectors import PushedVectors
     from mcp_memory.stores.records.shown import SqlShown
     from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
-"""Newest records among which the latest sessions are found."""
+"""Records of a scope, those that happened last, among which the latest sessions are found."""
 FOOTING_LOOKED_AT = 1_000
 """Grounds or dependents of one record that are looked at to show some of them."""
 STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
@@ -104,10 +106,17 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
 
     @contextmanager
     def write(
-        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True, alone: bool = False
+        self,
+        by: Caller | None = None,
+        reason: str = "",
+        *,
+        patiently: bool = True,
+        alone: bool = False,
+        partition: str | None = None,
     ) -> Generator[SqlTransaction]:
         patience = WRITE_PATIENCE_SECONDS if patiently else 0
-        partition = None if by is None or alone else self._partition_of(by)
+        if by:
+            partition = None if alone else self._partition_of(by)
         with self._database.write(patience, partition=partition) as connection:
             refuse_renamed(connection, by)
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
@@ -131,8 +140,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def pin(self, partitions: Collection[str] = ()) -> DatabaseSnapshot:
         return self._database.pin(*([("revisions", _named(partitions))] if partitions else []))
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
-        self._database.read_ahead(reads)
+    def ahead(self, *reads: Callable[[], object]) -> bool:
+        return self._database.read_ahead(reads)
 
     def snapshot(self) -> AbstractContextManager[int]:
         return self._database.snapshot()
@@ -191,6 +200,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         parts = [where] if is_narrow else [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
         if order in ("occurred", "important") and not is_narrow:
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
+        self.ahead(*(partial(self._first_ids, part, order, limit, is_narrow) for part in parts))
         found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
@@ -229,6 +239,8 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
     def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        if not record_ids:
+            return {}
         rows = self._database.matching("predecessors", where, ids=json.dumps(list(record_ids)))
         return {str(old.superseded_by): old for old in map(record_from_row, rows)}  # The newest comes last.
 
@@ -302,6 +314,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             return versions_of_write(connection, write)
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        self.ahead(lambda: self._rows("entities_of", (record_id,)), lambda: self._rows("relations_of", (record_id,)))
         mentioned = self._rows("entities_of", (record_id,))
         related = self._rows("relations_of", (record_id,))
         return [_entity(*row) for row in mentioned], [_relation(*row) for row in related]
@@ -343,6 +356,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
         return [task_from_row(row) for row in self._rows(f"tasks_{extent}", asked)]
+
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
+        return [task_from_row(row) for row in self._rows("tree_at", asked)]
 
     def open_branches(self) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("open_branches"))
@@ -406,6 +423,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         """Return what one server at a time does, in the same database; None for a file, which has one owner."""
         return None
 
+    def pushed_vectors(self) -> PushedVectors | None:
+        """Return the vectors of large scopes, in the same database; None where it has no pgvector."""
+        return None
+
     def session_logs(self) -> SqlSessionLogs:
         """Return the logs of sessions in the same database."""
         return SqlSessionLogs(self._database)
@@ -462,7 +483,11 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         """Give each record that holds its changed grounds; nearly free where none has changed."""
         read = list(records)
         changed: dict[str, list[ChangedGround]] = {}
-        for start, ground, at in self._changed_grounds(asked):
+        found = self._changed_grounds(asked)
+        hidden = json.dumps([row["ground"] for row in found if row["is_hidden"]])
+        # What is erased is told, and what is another scope's is not.
+        others = {row["id"] for row in self._rows("present", (hidden,))} if hidden != "[]" else frozenset[str]()
+        for start, ground, at, _ in (row for row in found if row["ground"] not in others):
             changed.setdefault(start, []).append(ChangedGround(id=ground, at=at))
         if not changed:
             return read

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from mcp_memory.domain.model.scopes import Caller, partition_of
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.ports.indexes import Finding
-from mcp_memory.ports.text import Clock, Vectors
+from mcp_memory.ports.text import Clock
+from mcp_memory.stores.records.database import NO_PARTITION
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.embedding_queue import MadeVectors
 from mcp_memory.stores.records.erasures import REWRITTEN_ROWS, UNPURGED
 from mcp_memory.stores.records.leases import SqlLeases
+from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.server_postgres import dump, examine
 from mcp_memory.stores.records.shown import SqlShown
 from mcp_memory.stores.records.store import SqlRecordStore
@@ -66,13 +67,8 @@ class PostgresRecordStore(SqlRecordStore):
     def _parted(self, vectors: MadeVectors) -> Mapping[str | None, MadeVectors]:
         if not self._knows_embedder():
             return {None: vectors}
-        rows = self._rows("scopes_of", {"ids": json.dumps([record_id for record_id, _ in vectors])})
-        scopes: Mapping[str, str] = {row["id"]: row["scope"] for row in rows}
-        parts: dict[str | None, dict[tuple[str, int], Vectors | None]] = {}
-        for key, made in vectors.items():
-            if scope := scopes.get(key[0]):  # Else it was erased meanwhile.
-                parts.setdefault(partition_of(scope), {})[key] = made
-        return parts
+        parts = self._by_partition([record_id for record_id, _ in vectors])
+        return {name: {key: made for key, made in vectors.items() if key[0] in ids} for name, ids in parts.items()}
 
     def _knows_embedder(self) -> bool:
         self._has_embedder = self._has_embedder or bool(self._rows("get_meta", ("embedder",)))
@@ -90,6 +86,9 @@ class PostgresRecordStore(SqlRecordStore):
     def leases(self) -> SqlLeases:
         return self._leases
 
+    def pushed_vectors(self) -> PushedVectors:
+        return PushedVectors(self._database, self._direct_url)
+
     def purge(self, *, patiently: bool = True) -> Sequence[str]:
         """Do nothing more: no table has what was erased.
 
@@ -97,7 +96,7 @@ class PostgresRecordStore(SqlRecordStore):
         """
         pending = self._noted(UNPURGED)
         if pending is not None:
-            with self._database.write() as connection:
+            with self._database.write(partition=NO_PARTITION) as connection:  # An erasure waits for it, and it for one.
                 done = [(UNPURGED, pending), (REWRITTEN_ROWS, self._noted(REWRITTEN_ROWS) or "[]")]
                 connection.run_each("drop_meta", done)
         return ()

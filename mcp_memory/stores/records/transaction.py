@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
 from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.graph import aliases_of
-from mcp_memory.domain.model.ids import make_id
-from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.records import Details, Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller, partition_of, scope_key
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
@@ -80,6 +81,13 @@ class SqlTransaction(SqlErasures):
         self.made[made] = None
         return made
 
+    def let_undo_retire(self) -> None:
+        for record_id in [each for each in self.made if each.startswith(RECORD)]:
+            if made := self.get(record_id):
+                before: Details = {"status": "retired", "updated_at": made.updated_at}
+                # Of no session, as it takes back nothing that somebody said: nobody has to see it first.
+                self._add_version(record_id, self._next_change(), before, session_id="")
+
     def erased(self, scopes: Iterable[str]) -> ErasedMarks:
         asked = tuple(scopes)
         if asked not in self._marks:
@@ -125,6 +133,7 @@ class SqlTransaction(SqlErasures):
 
     def mark_undone(self, write: int) -> None:
         self._run("mark_undone", {"write": write, "by": self.number})
+        self._hold_grounds([None])  # Of whatever it changed.
         for name in ("take_in_ground", "take_back_ground", "take_back_vouching"):
             self._run(name, (write,))
         for name in ("take_back_exclusion", "take_back_inclusion"):
@@ -163,17 +172,19 @@ class SqlTransaction(SqlErasures):
     ) -> None:
         self._hold([record.scope])
         change = self._next_change()
-        self._run("insert_record", record_to_columns(record, change))
         self._tally.note_insert(record, change)
-        self._run("put_tags", (record.id,))
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        self._put_vectors(record.id, vectors, is_new=True)
+        with self._db.together():
+            self._run("insert_record", record_to_columns(record, change))
+            if record.tags:
+                self._run("put_tags", (record.id,))
+            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+            self._put_vectors(record.id, vectors, is_new=True)
+            if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
+                self._met.add(met)
+                at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent}
+                self._run("meet_session", {**at, "at": self._clock()})
         entities = tuple(entities)
         self._add_found(record, entities, self._link(record, entities, relations))
-        if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
-            self._met.add(met)
-            at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
-            self._run("meet_session", at)
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
@@ -188,9 +199,7 @@ class SqlTransaction(SqlErasures):
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
-        self._run("update_record", record_to_columns(record, change))
-        self._run("drop_tags", (record.id,))
-        self._run("put_tags", (record.id,))
+        self._put(record, change)
         self._take_mentions_along(record)
         self._note_ground(record.id, change)
         return record
@@ -201,12 +210,16 @@ class SqlTransaction(SqlErasures):
         change = self._next_change()
         if old := self._at_present(record):
             self._tally.note_update(self._db, old, record, change)
-        self._run("update_record", record_to_columns(record, change))
-        self._run("drop_tags", (record.id,))
-        self._run("put_tags", (record.id,))
+        self._put(record, change)
         self.index_anew(record)
         self._find_anew(record, found)
         self._note_rewritten(record.id)
+
+    def _put(self, record: Record, change: int) -> None:
+        with self._db.together():
+            self._run("update_record", record_to_columns(record, change))
+            self._run("drop_tags", (record.id,))
+            self._run("put_tags", (record.id,))
 
     def index_anew(self, record: Record) -> None:
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
@@ -227,14 +240,16 @@ class SqlTransaction(SqlErasures):
             self._depend(record_id, ground_id, found=found, changed=changed)
 
     def grounds(self, record_id: str) -> Mapping[str, bool]:
-        return {row["ground_id"]: bool(row["found"]) for row in self._run("grounds_of", (record_id,))}
+        rows = self._run("grounds_of", (record_id,))
+        return {row["ground_id"]: bool(row["found"]) for row in rows if not row["dropped"]}
 
     def drop_ground(self, record_id: str, ground_id: str) -> None:
+        self._grounds_to_change(record_id)
         self._next_change()
         self._run("drop_ground", {"record_id": record_id, "ground_id": ground_id, "write": self.number})
 
     def vouch(self, record_id: str) -> None:
-        if not (grounds := self.grounds(record_id)):
+        if not (grounds := self._grounds_to_change(record_id)):
             return
         self._next_change()
         self._run("vouch", {"id": record_id, "write": self.number})
@@ -276,8 +291,9 @@ class SqlTransaction(SqlErasures):
     def put_review(self, review: Review) -> None:
         change = self._next_change()
         put_review(self._db, review)
-        if self._namespace is None:  # Who reads the group's records reads it as well.
-            for row in self._run("scopes_of", {"ids": json.dumps(review.record_ids)}).fetchall():
+        # Who reads the group's records reads it as well, but for those of another project that it inherits.
+        for row in self._run("scopes_of", {"ids": json.dumps(review.record_ids)}).fetchall():
+            if self._db.holds(partition_of(row["scope"])):
                 self._tally.note(row["scope"], change)
 
     def drop_review(self, review_id: str) -> None:
@@ -314,6 +330,10 @@ class SqlTransaction(SqlErasures):
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
         return [task_from_row(row) for row in self._run(f"tasks_{extent}", asked)]
 
+    def tree_at(self, caller: Caller) -> Sequence[Task]:
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
+        return [task_from_row(row) for row in self._run("tree_at", asked)]
+
     def open_branches(self) -> frozenset[str]:
         return frozenset(row["id"] for row in self._run("open_branches", ()))
 
@@ -339,32 +359,61 @@ class SqlTransaction(SqlErasures):
         if before:
             if "text" in before:
                 before["normal_hash"] = normal_hash(old.text)
-            version = Version(
-                **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
-                before=before, undone=0,
-            )  # fmt: skip
-            self._run("add_version", version_to_columns(record.id, version))
+            self._add_version(record.id, change, before, reason=reason or self._reason)
             record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
             self._run("part_line", {"id": record.id})
         return record
 
+    def _add_version(self, record_id: str, change: int, before: Details, **told: str) -> None:
+        by = {**self._by, "reason": self._reason, **told}
+        version = Version(**by, change=change, write=self.number, at=self._clock(), before=before, undone=0)
+        self._run("add_version", version_to_columns(record_id, version))
+
     def _depend(
         self, record_id: str, ground_id: str, *, found: bool, changed: bool = False, vouched_before: int | None = None
     ) -> None:
         link = {"record_id": record_id, "ground_id": ground_id, "found": found, "vouched_before": vouched_before}
         link |= {"write": self.number, "change": self._next_change()}
-        if now := self._run("ground_state", {"id": ground_id}).fetchone():
+        if (now := self._ground(ground_id)) and self._hold_grounds([now["scope"]]):
+            now = self._ground(ground_id)
+        if now:
             # One that no longer holds when it is named is to be checked at once; not one that failed, which is known.
             seen = "" if now["is_over"] or changed else now["state"]
             self._run("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
 
     def _note_ground(self, ground_id: str, change: int) -> None:
         """Tell the records that stand on this record or task that it changed, if they would care."""
-        if self._run("is_ground", (ground_id,)).fetchone():
-            now = self._run("ground_state", {"id": ground_id}).fetchone()
-            self._run("note_ground", {"id": ground_id, "state": now["state"], "change": change, "at": self._clock()})
+        if scopes := [row["scope"] for row in self._run("scopes_standing_on", (ground_id,))]:
+            self._hold_grounds(scopes)
+            state = self._ground(ground_id)["state"]
+            self._run("note_ground", {"id": ground_id, "state": state, "change": change, "at": self._clock()})
+
+    def _ground(self, ground_id: str) -> Any:
+        return self._run("ground_state", {"id": ground_id}).fetchone()
+
+    def _grounds_to_change(self, record_id: str) -> Mapping[str, bool]:
+        """Return the grounds of a record, once nobody else can change their states."""
+        rows = self._run("grounds_of", (record_id,)).fetchall()
+        self._hold_grounds(row["scope"] for row in rows)
+        return {row["ground_id"]: bool(row["found"]) for row in rows if not row["dropped"]}
+
+    def _hold_grounds(self, scopes: Iterable[str | None]) -> bool:
+        """Let no other write change grounds between partitions, where one of these scopes is in one that is not held.
+
+        Such a row is changed by two: the write of the dependent record, and that of the ground. None is an unknown
+        scope. Returns True where what was read of it may have changed.
+        """
+        partitions = {scope and partition_of(scope) for scope in scopes}
+
+        def are_held() -> bool:
+            return all(name is not None and self._db.holds(name) for name in partitions)
+
+        if are_held():
+            return False
+        is_new = self._person is not None and self._db.hold(partition_of(self._person))
+        return (not are_held() and self._db.hold_grounds()) or is_new
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None, *, is_new: bool = False) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""

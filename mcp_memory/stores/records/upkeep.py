@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
+from mcp_memory.domain.model.scopes import by_partition, partition_of
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.ports.indexes import Finding
-from mcp_memory.stores.records.database import Database, Row, meta
+from mcp_memory.stores.records.database import NO_PARTITION, Database, Row, meta
 from mcp_memory.stores.records.erasures import UNPURGED
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.sql_files import MIGRATED
@@ -63,18 +65,24 @@ class SqlUpkeep(ABC):
         if stale := _stale(rows):
             self.renew_terms(stale)
         is_left = len(rows) == limit
-        with self._database.write() as connection:
+        with self._database.write(partition=NO_PARTITION) as connection:
             noted = f"{TERMS_VERSION} to {rows[-1]['row']}" if is_left else TERMS_VERSION
             connection.run("put_meta", (TERMS, noted))
         return is_left
 
     def renew_terms(self, record_ids: Sequence[str]) -> None:
-        with self._database.write() as connection:
-            for row in connection.run("records_of", (json.dumps(record_ids),)).fetchall():
-                record = record_from_row(row)
-                terms = {"id": record.id, "terms": packed_terms(record.indexed_text)}
-                connection.run("put_terms", terms)
-            advance(connection, record_ids)
+        for partition, ids in self._by_partition(record_ids).items():
+            with self._database.write(partition=partition) as connection:
+                rows = connection.run("records_of", (json.dumps(ids),)).fetchall()
+                here = [each for each in map(record_from_row, rows) if connection.holds(partition_of(each.scope))]
+                for record in here:
+                    connection.run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+                advance(connection, [record.id for record in here])
+
+    def _by_partition(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """Return the records by their partitions, in the order given; those that were erased are left out."""
+        rows = self._database.rows("scopes_of", {"ids": json.dumps(record_ids)})
+        return {name: [row["id"] for row in some] for name, some in by_partition(rows, itemgetter("scope")).items()}
 
     def count_orphans(self) -> int:
         return self._database.rows("count_orphans")[0][0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.health_figures import Assembled, Band, Figure, Judged, Tally, figures
+from mcp_memory.domain.model.health_figures import LEAST_FACTS, Assembled, Band, Figure, Judged, Tally, figures
 
 NOTHING = Assembled(
     contexts=0, strategies={}, picked={}, relevance=None, utilisation=None, follow_ups=0, rebuilt=0, cold_build_ms=None
@@ -73,4 +73,5 @@ def test_shares_are_shares(a: int, b: int, c: int, d: int, e: int, f: int) -> No
     values = {figure.name: figure.value for figure in figures(assembled, tally, ())}
     for name, part, rest in (("refresh_rate", a, b), ("fact_confirmation_rate", c, d), ("used_share", e, f)):
         share = values[name]
-        assert share is None if part + rest == 0 else share == part / (part + rest)
+        least = LEAST_FACTS if name == "fact_confirmation_rate" else 1
+        assert share is None if part + rest < least else share == part / (part + rest)

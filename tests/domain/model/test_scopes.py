@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.model.scopes import USER_SCOPE, Caller, RecordFilter, scope_key, tags_asked
+from mcp_memory.domain.model.scopes import USER_SCOPE, Caller, RecordFilter, by_partition, scope_key, tags_asked
 
 CALLER = Caller(namespace="shop", agent="ada", session_id="s1", inherited=("base",))
 
@@ -28,6 +28,14 @@ def test_scope_keys_of_different_readers_differ() -> None:
     assert len(set(keys)) == len(keys)
     assert scope_key("user", "other", "bob") == USER_SCOPE
     assert scope_key("user", "other", "bob", "eve") == scope_key("user", "shop", "ada", "eve")
+
+
+def test_a_partition_has_the_shared_and_the_private_scopes_of_a_namespace() -> None:
+    scopes = ("shared/shop", "user/eve", "private/ada/shop", "shared/base", USER_SCOPE)
+    assert by_partition(scopes, str) == {
+        "namespace/shop": ["shared/shop", "private/ada/shop"], "user/eve": ["user/eve"],
+        "namespace/base": ["shared/base"], USER_SCOPE: [USER_SCOPE],
+    }  # fmt: skip
 
 
 def test_a_caller_who_works_for_somebody_reads_that_persons_records_in_place_of_the_owners() -> None:

@@ -17,6 +17,7 @@ from mcp_memory.domain.model.tasks import (
     path_to,
     stack_at,
     with_changes,
+    worked_on_by,
 )
 
 MakeTask = Callable[..., Task]
@@ -76,6 +77,16 @@ def test_a_parent_that_is_missing_or_circular_ends_the_path(make_task: MakeTask)
     circle = [make_task("t000001", parent_id="t000002"), make_task("t000002", parent_id="t000001")]
     assert [task.id for task in path_to("t000001", circle)] == ["t000002", "t000001"]
     assert {task.id for task in descendants("t000001", circle)} == {"t000002"}
+
+
+def test_an_agent_works_on_the_innermost_of_its_active_tasks(make_task: MakeTask) -> None:
+    """T1.1: on the latest of several, and on none where it finished them all."""
+    root = make_task("t000001", agent="ann")
+    inner = make_task("t000002", root, agent="ann", updated_at=5.0)
+    latest = make_task("t000003", root, agent="ann", updated_at=9.0)
+    done = make_task("t000004", root, agent="bob", status="complete")
+    tasks = [root, inner, latest, done]
+    assert (worked_on_by("ann", tasks), worked_on_by("bob", tasks)) == (latest, None)
 
 
 def test_roots_are_not_siblings(make_task: MakeTask) -> None:

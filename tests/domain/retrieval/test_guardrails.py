@@ -8,7 +8,15 @@ import pytest
 
 from mcp_memory.domain.model.lifecycle import after_feedback, denies
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.retrieval.guardrails import MOST_CHARACTERS, ToolCall, commands_of, forbidden_in, is_met, meeting
+from mcp_memory.domain.retrieval.guardrails import (
+    MOST_CHARACTERS,
+    ToolCall,
+    commands_of,
+    forbidden_in,
+    has_form,
+    is_met,
+    meeting,
+)
 
 MakeRecord = Callable[..., Record]
 
@@ -19,6 +27,22 @@ def shell(command: str) -> ToolCall:
 
 def on(tool: str, path: str) -> ToolCall:
     return ToolCall.of(tool, {"file_path": path, "content": "rm -rf /mnt/share", "limit": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "details", "has"),
+    [
+        ("Keep out.", {}, False),
+        ("Keep out.", {"deny": "rm -rf build"}, False),
+        ("Keep out.", {"pattern": "rm -rf build"}, True),
+        ("Keep out.", {"trigger": "force push"}, True),
+        ("Never use `git add .`", {"trigger": "push"}, False),
+        ("Never use `git add .`", {}, True),
+    ],
+)
+def test_a_guardrail_without_a_form_meets_no_call(text: str, details: dict[str, Any], has: bool) -> None:
+    """U4.1: by a pattern, two words of a trigger, or what its text forbids."""
+    assert has_form(text, details) is has
 
 
 @pytest.mark.parametrize(

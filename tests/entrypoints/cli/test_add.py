@@ -66,7 +66,7 @@ def test_a_dash_reads_standard_input(run: "Run") -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--kind", "rumour"), "`kind` must be one of"),
+        (("--kind", "rumour"), "There is no kind 'rumour'; the kinds are fact"),
         (("--importance", "11"), "`importance` must be at most 10"),
         (("--details", "{"), "--details is not JSON"),
         (("--details", "[]"), "`details` must be an object"),
@@ -91,3 +91,26 @@ def test_what_never_ends_is_not_added(run: "Run") -> None:
     refused = CliRunner().invoke(command_line, ["add", "-"], input=b"x" * 4_000_001)
     assert refused.exit_code == 1
     assert refused.stderr == "mcp-memory: Standard input holds more than 1,000,000 characters; add it in parts.\n"
+
+
+def test_a_guardrail_that_cannot_act_is_named_and_given_a_form(run: "Run") -> None:
+    """U4.1: a detail that nothing reads is no form; --deny is one, beside the other details."""
+    made = run("add", "Leave the build folder alone.", "--kind", "guardrail", "--details", '{"deny": "rm -rf build"}')
+    some_id = made.out.strip()
+    form = f"`mcp-memory edit {some_id} --deny 'rm -rf build/*'` gives it a form to deny"
+    assert made.err == f"mcp-memory: Agents are told it, but it stops no call; {form}.\n"
+    edited = run("edit", some_id, "--deny", "rm -rf build/*", "--details", '{"reason": "CI owns it"}', "--json").json
+    asked = {"deny": "rm -rf build", "reason": "CI owns it", "pattern": ["rm -rf build/*"], "action": "block"}
+    assert edited["details"] == asked
+    told = run("add", "Push to no release.", "--kind", "guardrail", "--deny", "git push origin release*")
+    assert (told.code, told.err) == (0, "")
+    for refused in (run("add", "A fact.", "--deny", "rm"), run("edit", some_id, "--details", "[]")):
+        assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+
+
+def test_what_a_new_record_may_replace_is_named(run: "Run") -> None:
+    """R4: for people on stderr; --json has it by the names that agents know."""
+    old = run("add", "The exporter listens on port 9000.").out.strip()
+    new = run("add", "The exporter listens on port 9001.")
+    replaces = f"`mcp-memory supersede {old} {new.out.strip()}` has this replace it"
+    assert new.err == f"mcp-memory: Near it: {old}; {replaces}.\n"

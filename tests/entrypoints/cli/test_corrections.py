@@ -9,6 +9,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.requests import PushRequest
 from mcp_memory.entrypoints.commands.console import Terminal, at, require_yes
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.context.assemble import ContextRequest
@@ -76,6 +77,8 @@ def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, 
     assert found(memory) == [OLD]
     assert "takes it back" in run("forget", record_id).out
     assert run("restore", record_id, "--json").json["restored"] == [record_id]
+    assert run("restore", record_id).out == f"{record_id} is not retired.\n"
+    assert run("restore", record_id, "--json").json == {"restored": []}
     assert found(memory) == [OLD]
     assert run("forget", record_id, "r00000z", "--erase").code != 0
     assert "r00000z" in run("forget", "r00000z").err
@@ -124,6 +127,25 @@ def test_projects_sessions_and_contexts_are_listed(run: "Run", memory: App, reco
     assert listed["id"] in run("contexts").out
 
 
+def test_the_block_that_would_be_given_is_shown_and_kept_nowhere(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1: as the agent would read it in its task, whose window this is not; --why tells more beside it."""
+    memory.remember([NewRecord(text="Paint the shed green.")], memory.caller())
+    memory.tasks.push(PushRequest(goal="Move the exporter"), memory.caller())
+    asked = ("context", "which port has the exporter?", "--max-tokens", "300")
+    shown = run(*asked, "--json").json
+    assert OLD in shown["block"]
+    assert "Move the exporter" in shown["block"]
+    assert shown["token_count"] <= 300
+    assert run(*asked).out.splitlines()[1:] == shown["block"].splitlines()[1:]
+    why = run(*asked, "--why").out
+    [line] = [each for each in why.splitlines() if each.strip().startswith("recall, ")]
+    assert ", score 0." in line
+    assert " = relevance 0." in line
+    assert "below the relevance floor. Paint the shed green." in why
+    assert run("contexts", "--json").json == []
+    assert run("show", record_id, "--json").json["counters"]["accessed"] == 0
+
+
 def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None:
     """U2.1."""
     assert "No project holds a record yet." in run("projects").out
@@ -146,5 +168,12 @@ def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypa
     with at(answering("YES\n")):
         require_yes("Erase it for good?")
     assert screen.getvalue() == "Erase it for good? [y/N] " * 4
+    memory.feed([NewRecord(kind="message", role="user", text=OLD)], memory.caller())
+    [said] = memory.logs.said(memory.caller())
+    with at(answering("n\n")):
+        assert run("forget", record_id, "--erase").code == 1
+    told = f"mcp-memory: With {record_id} goes {said.id} (says the same).\nErase {record_id} for good? [y/N] "
+    assert screen.getvalue().endswith(f"{told}mcp-memory: Nothing was changed.\n")
+    assert found(memory) == [OLD]
     assert run("forget", record_id, "--erase", "--yes").code == 0
     assert found(memory) == []

@@ -28,7 +28,7 @@ from mcp_memory.settings import Settings, load_settings
 from mcp_memory.wiring import restore_backup
 from tests.embedders import HashingEmbedder
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
-from tests.forked import ForkedProcess
+from tests.forked import ForkedProcess, run_forked
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -281,7 +281,7 @@ def test_a_backup_is_restored_beside_what_a_killed_server_left(tmp_path: Path) -
         "app.remember([NewRecord(text='After.')], app.caller()); os._exit(9)"
     )
     copy = tmp_path / "copy.db"
-    killed = subprocess.run([sys.executable, "-c", code, str(settings.data_dir), str(copy)], check=False)
+    killed = run_forked(str(settings.data_dir), str(copy), code=code)
     assert killed.returncode == 9
     assert (settings.data_dir / "memory.db-wal").exists()
     (settings.data_dir / NOTES_FOLDER).mkdir()

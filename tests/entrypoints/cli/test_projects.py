@@ -36,7 +36,9 @@ def test_projects_are_listed_with_the_folders_they_are_in(run: "Run", settings: 
     assert run("projects", "--json").json == [{**shown, "gone": False}]
     folder.rename(tmp_path / "work" / "renamed")
     assert run("projects", "--json").json == [{**shown, "gone": True}]
-    assert name in run("projects").out
+    printed = run("projects").out
+    assert name in printed
+    assert printed.startswith("Project ")
 
 
 def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:

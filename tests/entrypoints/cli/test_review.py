@@ -51,7 +51,9 @@ def test_groups_are_shown_settled_and_undone(run: "Run", pair: list[str]) -> Non
     [
         (["review", "settle", "g00zzzz", "unrelated"], "No group 'g00zzzz' to review"),
         (["review", "settle", "g00zzzz", "both"], "There is no way 'both'; the ways are merge, supersedes, both-true"),
-        (["undo", "99999"], "Change 99999 replaced nothing that you may restore."),
+        (["undo", "99999"], "There is no change 99999."),
+        (["undo", "1"], "Change 1 replaced nothing that you may restore."),
+        (["undo"], "Say which change: what changed something named its number"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(run: "Run", memory: App, arguments: list[str], says: str) -> None:

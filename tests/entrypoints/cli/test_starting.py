@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,20 +73,23 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert heavy & set(ran.stderr.decode().split()) == set()
 
 
-@pytest.mark.parametrize("command", [["serve"], []])
-async def test_serve_answers_a_client_over_stdio(tmp_path: Path, command: list[str]) -> None:
+async def test_serve_answers_a_client_over_stdio(tmp_path: Path) -> None:
     """S7.1; serving is also what options without a command mean."""
     settings = {
         "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
         "MCP_MEMORY_IDLE_MINUTES": "0",
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    arguments = ["-m", "mcp_memory", *command, "--data-dir", str(tmp_path / "data"), "--namespace", "chosen"]
-    async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=settings)) as client:
-        [content] = (await client.read_resource("memory://status")).contents
-    status = json.loads(content.model_dump()["text"])
-    assert status["namespace"] == "chosen"
-    assert status["store"]["path"] == str(tmp_path / "data" / "memory.db")
+    options = ["--data-dir", str(tmp_path / "data"), "--namespace", "chosen"]
+    async with AsyncExitStack() as connections:  # So that the second finds the owner that the first one started.
+        for command in (["serve"], []):
+            arguments = ["-m", "mcp_memory", *command, *options]
+            server = StdioServerParameters(command=sys.executable, args=arguments, env=settings)
+            client = await connections.enter_async_context(Client(server))
+            [content] = (await client.read_resource("memory://status")).contents
+            status = json.loads(content.model_dump()["text"])
+            assert status["namespace"] == "chosen"
+            assert status["store"]["path"] == str(tmp_path / "data" / "memory.db")
 
 
 @pytest.mark.parametrize("command", [["serve"], ["status", "--json"], ["list"]])

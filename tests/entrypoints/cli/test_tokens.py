@@ -79,7 +79,7 @@ def test_each_token_is_one_line_on_a_narrow_screen(run: "Run", monkeypatch: pyte
     run("tokens", "revoke", "laptop")
     run(*add, "ann-coder", "--days", "30")
     heading, revoked, valid = run("tokens", "list").out.splitlines()
-    assert heading.split() == ["Name", "State", "Right", "Agent", "Namespaces"]
+    assert heading.split() == ["Name", "State", "Right", "Agent", "Projects"]
     assert re.fullmatch(r"laptop  revoked \d{4}-\d\d-\d\d   write  ann-coder  github.com/acme/shop", revoked)
     assert re.fullmatch(r"laptop  valid to \d{4}-\d\d-\d\d  write  ann-coder  github.com/acme/shop", valid)
     monkeypatch.setenv("COLUMNS", "20")

@@ -59,7 +59,7 @@ def test_revoke_takes_a_folder_by_its_path_though_it_is_gone(run: "Run", shop: P
     assert run("trust", "--revoke", str(copy)).out.startswith(f"{copy} no longer uses the memory of {NAME}")
     ran = run("trust", "--revoke", str(copy))
     assert (ran.code, ran.out) == (1, "")
-    assert "is not trusted with any namespace" in ran.err
+    assert "is not trusted with any project" in ran.err
     assert not [each for each in run("doctor", "--json").json if each["part"] == "trust"]
     inside = shop / "src"
     inside.mkdir()
@@ -103,7 +103,7 @@ def test_a_namespace_that_settings_name_wins(run: "Run", shop: Path, tmp_path: P
     """X2.1: and the command says so."""
     copy = clone(tmp_path / "copy")
     assert (
-        "The settings name another namespace, mine, which takes precedence"
+        "The settings name another project, mine, which takes precedence"
         in run("--namespace", "mine", "trust", str(copy)).out
     )
 

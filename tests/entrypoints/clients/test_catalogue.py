@@ -24,6 +24,7 @@ OWN_FILES = {
     "gemini-cli": (".gemini/settings.json",) * 3,
     "zed": (".config/zed/settings.json", ".config/zed/settings.json", f"{ROAMING}/Zed/settings.json"),
     "cline": (".cline/data/settings/cline_mcp_settings.json",) * 3,
+    "opencode": (".config/opencode/opencode.json",) * 3,
 }
 PROJECT_FILES = {
     "claude-code": ".mcp.json",
@@ -32,6 +33,7 @@ PROJECT_FILES = {
     "codex": ".codex/config.toml",
     "gemini-cli": ".gemini/settings.json",
     "zed": ".zed/settings.json",
+    "opencode": "opencode.json",
 }
 
 
@@ -106,7 +108,7 @@ def test_a_project_has_a_file_of_its_own_where_the_client_reads_one(
 
 def test_an_unknown_client_is_answered_with_the_known_ones() -> None:
     """S7.1."""
-    with pytest.raises(NotFound, match=r"No client 'emacs'; name one of claude-code, .*, cline\."):
+    with pytest.raises(NotFound, match=r"No client 'emacs'; name one of claude-code, .*, opencode\."):
         client_named("emacs")
 
 

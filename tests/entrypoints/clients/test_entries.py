@@ -23,6 +23,7 @@ from mcp_memory.entrypoints.clients.entries import is_ours, merged, running_comm
         ["uvx", "mcp-memory-stack"],
         ["uvx", "--from", "mcp-memory-stack", "python", "-I", "-m", "mcp_memory"],
         ["mcp-memory-stack"],
+        ["uvx", "mcp-memory-stack-core==0.1.0"],
         ["uv", "run", "--with", "mcp_memory_stack[openai]", "x"],
         ["uvx", "mcp-memory@latest"],
         ["/bin/uv", "run", "--with", "mcp-memory[openai]==0.1.0", "x"],
@@ -94,12 +95,20 @@ def test_a_package_that_was_installed_for_one_user_is_found_again(monkeypatch: p
 
 
 def test_from_the_cache_of_uvx_it_is_uvx_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S7.1, U3.1: that path is gone when the cache is cleaned; uvx makes it again, under our name on the index."""
+    """S7.1, U3.1: that path is gone when the cache is cleaned; uvx makes it again, of what it was asked for.
+
+    That is a name on the index, or the file or folder from which it was installed.
+    """
+    described = tmp_path / "mcp_memory_stack-9.dist-info"
+    described.mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     python = program(tmp_path / "archive-v0" / "x" / "bin", "python")
     uvx = program(tmp_path / "bin", "uvx")
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("PATH", str(uvx.parent))
-    expected = ("--from", "mcp-memory-stack", "python", "-I", "-m", "mcp_memory")
-    assert running_command() == (str(uvx), *expected)
+    start = ("python", "-I", "-m", "mcp_memory")
+    assert running_command() == (str(uvx), "--from", "mcp-memory-stack", *start)
+    (described / "direct_url.json").write_text('{"url": "file:///x/mcp_memory_stack-9.whl", "archive_info": {}}')
+    assert running_command() == (str(uvx), "--from", "file:///x/mcp_memory_stack-9.whl", *start)
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     assert running_command() == (str(python), "-I", "-m", "mcp_memory")

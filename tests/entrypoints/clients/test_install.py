@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mcp_memory
+from mcp_memory.entrypoints.clients import entries
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client
 from mcp_memory.entrypoints.clients.entries import Wanted, plan_install, plan_uninstall
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tests.entrypoints.clients.conftest import Computer, Run
 
 PROGRAM = ("/opt/bin/mcp-memory",)
+TOLD = {"MCP_MEMORY_NAMESPACE": "default", "MCP_MEMORY_ROOTS": "true"}
+"""Variables of an entry whose client says which folder is open; without one, its work is the one of all places."""
 
 
 def load(client: Client, text: str) -> Any:
@@ -36,10 +39,11 @@ def test_every_client_gets_an_entry_in_its_own_form(client: Client, of_project: 
     wanted = Wanted(start=PROGRAM, variables={"MCP_MEMORY_AGENT": "a"}, project=of_project)
     change = plan_install(client, wanted, computer())
     entry = load(client, change.text)[client.key]["memory"]
-    assert entry["command"] == PROGRAM[0]
-    assert entry["args"] == []
-    assert entry["env"] == {"MCP_MEMORY_AGENT": "a"}
-    assert entry.get("type") == ("stdio" if client.name in ("claude-code", "vscode") else None)
+    assert entries.command_of(entry) == PROGRAM
+    assert entry.get("args", []) == []
+    assert entry["environment" if client.name == "opencode" else "env"] == {"MCP_MEMORY_AGENT": "a"}
+    types = {"claude-code": "stdio", "vscode": "stdio", "opencode": "local"}
+    assert entry.get("type") == types.get(client.name)
     assert entry.get("cwd") == ("${workspaceFolder}" if client.name == "vscode" and of_project else None)
     assert entry == change.entry
     change.found.path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,12 +66,12 @@ def test_the_file_is_merged_and_the_former_one_kept(run: "Run", home: Path) -> N
     assert Path(kept.removeprefix("The former file is ").removesuffix(".")).read_text("utf-8") == before
     assert rest == [
         "Switch the server on in Cursor's settings, under MCP.",
-        "All work in Cursor shares one memory, `default`; --namespace gives it another.",
+        "With `mcp-memory install cursor --hooks` Cursor loads its memory by itself; --dry-run shows it first.",
     ]
     after = json.loads(path.read_text("utf-8"))
     assert list(after) == ["mcpServers", "z", "a"]
     env = after["mcpServers"]["memory"]["env"]
-    assert env == {"MCP_MEMORY_AGENT": "critic", "MCP_MEMORY_NAMESPACE": "default"}
+    assert env == {"MCP_MEMORY_AGENT": "critic", **TOLD}
     files = sorted(path.parent.iterdir())
     assert run("install", "cursor", "--agent", "critic").out.startswith("Nothing to change: 'memory' is up to date")
     assert sorted(path.parent.iterdir()) == files
@@ -131,8 +135,37 @@ def test_servers_that_start_anywhere_share_one_memory_by_name(run: "Run", home: 
     assert environment("--url", url) == {"MCP_MEMORY_URL": url}
     assert environment() == {"MCP_MEMORY_URL": url}
     path.unlink()
-    assert environment() == {"MCP_MEMORY_NAMESPACE": "default"}
+    assert environment() == TOLD
+    assert environment("--namespace", "work") == {"MCP_MEMORY_NAMESPACE": "work"}
+    path.write_text(path.read_text("utf-8").replace('"work"', '"default"'), "utf-8")
+    assert environment() == TOLD, "as an earlier version wrote it"
     assert "env" not in json.loads(run("install", "claude-code", "--json").out)["entry"]
+
+
+NO_FOLDER = {"claude-desktop", "windsurf", "cline"}
+"""Clients that tell no server which folder is open, and have no file of a project: docs/clients.md names them."""
+
+
+@pytest.mark.parametrize(("client", "of_project"), EVERY_FILE, ids=lambda value: getattr(value, "name", str(value)))
+def test_all_clients_of_a_project_meet_in_its_memory(run: "Run", client: Client, of_project: bool, home: Path) -> None:
+    """The folder leads there where the client tells it; else the entry names it. Where neither can be, it is said."""
+    where = ("--data-dir", str(home.parent / "data"), "install", client.name, *["--project"] * of_project)
+    dry = json.loads(run(*where, "--dry-run", "--json").out)
+    assert dry["diff"]
+    ran = json.loads(run(*where, "--json").out)
+    assert ran["entry"] == dry["entry"]
+    entry = load(client, Path(ran["path"]).read_text("utf-8"))[client.key]["memory"]
+    assert entry == ran["entry"]
+    given = entries.variables_of(entry).items()
+    chosen = {name: value for name, value in given if name != "MCP_MEMORY_DATA_DIR"}
+    if client.starts_in_project or "cwd" in entry:
+        assert chosen == {}, "the folder decides"
+    elif of_project:
+        assert chosen == {"MCP_MEMORY_NAMESPACE": "example.org/team/shop"}
+    else:
+        assert chosen == ({"MCP_MEMORY_NAMESPACE": "default"} if client.name in NO_FOLDER else TOLD)
+    is_said = any("tells no server which folder is open" in step for step in ran["next"])
+    assert is_said == (client.name in NO_FOLDER)
 
 
 def test_a_projects_entry_names_no_memory_that_the_project_was_not_given(
@@ -248,6 +281,8 @@ def test_a_file_that_cannot_be_edited_is_left_alone(
     assert ran.err.startswith(f"mcp-memory: {path} was left alone: ")
     assert snippet in ran.err
     assert '"command": ' in ran.err or "command = " in ran.err
+    leads = {"cursor": "ROOTS", "windsurf": '"MCP_MEMORY_NAMESPACE": "default"'}.get(client, "mcp_memory")
+    assert leads in ran.err, "what is pasted leads to the same memory"
     if "mcp_servers" not in content:
         assert run("uninstall", client).err.startswith(f"mcp-memory: {path} was left alone: ")
     assert path.read_text("utf-8") == content

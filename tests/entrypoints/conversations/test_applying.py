@@ -107,7 +107,7 @@ def test_a_message_that_was_corrected_is_left_out_for_the_block_that_covers_it(a
     assert shown(applied) == sorted((entry.kind, entry.text) for entry in log.entries)
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(turns=TURNS, window=st.sampled_from([1_000, 2_500]), options=OPTIONS, data=st.data())
 @pytest.mark.parametrize("name", OTHER_FORMS)
 def test_what_is_applied_is_the_log_and_valid_in_the_form_that_came(
@@ -264,7 +264,7 @@ def test_messages_that_the_answer_is_not_about_are_refused() -> None:
 def _anthropic(*, results_first: bool) -> list[dict[str, Any]]:
     """A turn of many calls; beside the last results stands what the user said meanwhile."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
-    for number in range(40):
+    for number in range(16):
         call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"command": f"cat {number}.py"}}
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"line {number} of the file\n" * 40}
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
@@ -276,7 +276,7 @@ def _anthropic(*, results_first: bool) -> list[dict[str, Any]]:
 
 def _openai(*, results_first: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
-    for number in range(40):
+    for number in range(16):
         function = {"name": "bash", "arguments": f'{{"command":"cat {number}.py"}}'}
         call = {"id": f"c{number}", "type": "function", "function": function}
         messages += [
@@ -289,7 +289,7 @@ def _openai(*, results_first: bool) -> list[dict[str, Any]]:
 
 def _responses(*, results_first: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Work until it is done."}]
-    for number in range(40):
+    for number in range(16):
         call = {"call_id": f"c{number}", "name": "bash", "arguments": f'{{"command":"cat {number}.py"}}'}
         output = {"call_id": f"c{number}", "output": f"line {number} of the file\n" * 40}
         messages += [{"type": "function_call", **call}, {"type": "function_call_output", **output}]
@@ -322,7 +322,7 @@ async def test_a_text_beside_the_last_results_leaves_a_valid_list(
     """E2.5, D11.1, P1.1: in every form, wherever the text stood; what comes back is known when it is sent again."""
     make, broken = FORMS[form]
     given = make(results_first=results_first)
-    arguments = {"session_id": f"{form}{next(_sessions)}", "window": 4_000, "max_tokens": 1_000_000, **options}
+    arguments = {"session_id": f"{form}{next(_sessions)}", "window": 1_600, "max_tokens": 1_000_000, **options}
     answer: dict[str, Any] = {}
     async with Client(build_server(app)) as client:
         for _ in range(2):

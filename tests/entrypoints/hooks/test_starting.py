@@ -9,8 +9,8 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.hooks.client_events import CLAUDE_CODE
 from mcp_memory.entrypoints.hooks.events import MOST_OUTPUT_CHARACTERS
-from mcp_memory.entrypoints.hooks.hook_call import CLIENT
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from mcp_memory.settings import load_settings
@@ -134,7 +134,7 @@ def test_what_a_compaction_of_the_log_put_together_is_named_too(
         transcript.say("user", f"Question {number}: which port does service {number} listen on, and why that one?")
         transcript.say("assistant", f"Service {number} listens on port {5_000 + number}. " + "It was free. " * 40)
     run_hook("Stop")
-    caller = memory.caller("0a1b2c3d-0000-4000-8000-000000000001", CLIENT)
+    caller = memory.caller("0a1b2c3d-0000-4000-8000-000000000001", CLAUDE_CODE)
     memory.compact(CompactRequest(window=4_000, force=True, summarizer="extractive"), caller)
     summaries = [each.entry.id for each in memory.logs.stand_ins(caller) if each.entry.form == "summary"]
     assert summaries

@@ -2,10 +2,12 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,8 +15,9 @@ import pytest
 
 from mcp_memory.bridge import private_sockets
 from mcp_memory.bridge.door import REFUSED, Door, greet
-from mcp_memory.entrypoints.host import clients
+from mcp_memory.entrypoints.host import clients, holding
 from mcp_memory.entrypoints.host.clients import Clients
+from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -73,6 +76,43 @@ def test_a_command_beyond_those_at_work_is_refused_in_time(
         assert at_work.acquire(timeout=PATIENCE_SECONDS)
         may_end.release(2)
         assert [each.result() for each in (*first, third)] == [b"0\n"] * 3
+
+
+@pytest.mark.parametrize(("is_told", "code"), [(False, b"0\n"), (True, b"130\n")])
+def test_a_command_of_another_is_interrupted_where_its_host_was_told_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool, code: bytes
+) -> None:
+    """It is finished where the host has just done its own: a short one may hold the memory when a long one comes."""
+    at_work, may_end, should_end = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def perform(_app: "App", connection: socket.socket, _hello: object, interrupted: threading.Event) -> None:
+        with connection:
+            at_work.release()
+            while not (interrupted.is_set() or may_end.wait(0.01)):
+                pass
+            connection.sendall(b"130\n" if interrupted.is_set() else b"0\n")
+
+    def ask() -> bytes:
+        with greet(str(tmp_path / "data"), "command", {}) as client:
+            client.settimeout(PATIENCE_SECONDS)
+            return client.recv(1_000)
+
+    def look(seconds: float) -> None:  # By now, whom the end interrupts is interrupted.
+        may_end.set()
+        time.sleep(seconds)
+
+    monkeypatch.setattr(holding, "BRIEF_SECONDS", 0.0)
+    monkeypatch.setattr(clients, "COMMAND_SECONDS", 0.0)
+    monkeypatch.setattr(clients, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
+    door = Door.claim(str(tmp_path / "data"))
+    settings = load_settings(data_dir=tmp_path / "data", namespace="test")
+    with ThreadPoolExecutor(1) as asking:
+        with holding.held(settings, door, perform, should_end):
+            asked = asking.submit(ask)
+            assert at_work.acquire(timeout=PATIENCE_SECONDS)
+            if is_told:
+                should_end.set()
+        assert asked.result(PATIENCE_SECONDS) == code
 
 
 def test_an_owner_that_cannot_load_what_serves_windows_ends(

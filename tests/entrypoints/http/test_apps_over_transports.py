@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,11 @@ async def test_over_http(server: HttpServer, era: str) -> None:
         assert not any(tool.meta for tool in (await other.list_tools()).tools)
 
 
-@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("attached", [False, True])
-async def test_over_standard_streams(server: HttpServer, tmp_path: Path, era: str, attached: bool) -> None:
+async def test_over_standard_streams(server: HttpServer, tmp_path: Path, attached: bool) -> None:
     """U4.2: with a memory of its own, or with that of a server."""
     environment = environment_of(tmp_path / "data", **({"MCP_MEMORY_URL": server.url} if attached else {}))
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era, extensions=[DRAWS]) as client:
-        await check(client)
+    async with AsyncExitStack() as connections:
+        for era in ERAS:
+            await check(await connections.enter_async_context(Client(command, mode=era, extensions=[DRAWS])))

@@ -23,6 +23,7 @@ from tests.entrypoints.http.conftest import (
 )
 from tests.forked import run_forked
 
+WIPE = "rm -rf /mnt/share"
 PORT = "The staging database listens on port 6543."
 ASKED = "On which port does the staging database listen?"
 PATIENT = """\
@@ -50,7 +51,7 @@ class Laptop:
         with self.transcript.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def hook(self, name: str, code: str = PATIENT, **payload: str) -> tuple[str, str]:
+    def hook(self, name: str, code: str = PATIENT, **payload: Any) -> tuple[str, str]:
         """What a hook prints, and what it complains of."""
         told = {
             "session_id": "s",
@@ -100,6 +101,27 @@ async def test_a_session_is_given_what_its_token_may_read_once(server: HttpServe
     laptop.hook("SessionStart", source="clear", session_id="another")
     laptop.environment["MCP_MEMORY_TOKEN"] = make_token(server.data_dir, "stranger", "elsewhere")
     assert laptop.hook("UserPromptSubmit", prompt=ASKED, session_id="third") == ("", "")
+
+
+async def test_a_guardrail_of_the_server_holds_a_call_on_the_clients_machine(
+    server: HttpServer, laptop: Laptop
+) -> None:
+    """U4.1, L3.1: of the arguments, what the call runs is sent, and what it writes is not."""
+    rule = {"pattern": WIPE, "reason": "It holds the backups.", "action": "block"}
+    async with connected(server.url, laptop.environment["MCP_MEMORY_TOKEN"]) as client:
+        told = {"text": "Never wipe the share.", "kind": "censor", "details": rule}
+        assert not (await client.call_tool("remember", told)).is_error
+    wipe: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": WIPE}}
+    denied, complaint = laptop.hook("PreToolUse", **wipe)
+    assert complaint == ""
+    answer = json.loads(denied)["hookSpecificOutput"]
+    assert (answer["hookEventName"], answer["permissionDecision"]) == ("PreToolUse", "deny")
+    assert "It holds the backups." in answer["permissionDecisionReason"]
+    written = {"file_path": "notes.md", "content": WIPE}
+    for tool, arguments in (("Bash", {"command": "ls /mnt/share"}), ("Write", written)):
+        assert laptop.hook("PreToolUse", tool_name=tool, tool_input=arguments) == ("", "")
+    laptop.environment["MCP_MEMORY_HOOK_GUARDRAILS"] = "false"
+    assert laptop.hook("PreToolUse", **wipe) == ("", "")
 
 
 async def test_a_hook_stands_in_the_task_of_its_agents_one_live_window(server: HttpServer, laptop: Laptop) -> None:

@@ -59,7 +59,7 @@ def test_a_token_is_made_its_secret_shown_once_and_it_is_revoked(memory: App) ->
     [
         ({"right": "all"}, "Choose what the token may do"),
         ({"agent": "ann"}, "the name of this machine"),
-        ({"namespaces": " \n"}, "Name at least one namespace"),
+        ({"namespaces": " \n"}, "Name at least one project"),
         ({"name": "a/b"}, "must not hold a slash"),
         ({"days": "0"}, "valid for 1 to"),
         ({"days": "000012345678"}, "valid for 1 to"),

@@ -36,7 +36,7 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
         )
     first = memory.assemble_context(ContextRequest(query="the plan", max_tokens=8_000), caller).report.id
     memory.assemble_context(ContextRequest(query="cranes", max_tokens=500, previous=first), caller)
-    memory.remember([NewRecord(text="The bank is closed.")], caller)
+    memory.remember([NewRecord(text=f"The bank number {n} is closed.") for n in range(10)], caller)
     words = words_of(asked(memory, show_health))
     for figure in (
         r"relevant\. Aim: above 60 %", r"use \d+ % of their budget on average\. Aim: 50 % to 90 %",

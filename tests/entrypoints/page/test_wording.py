@@ -32,7 +32,7 @@ def memory(tmp_path: Path) -> Iterator[App]:
         ("below the relevance floor", "it bears too little on the question"),
         ("says the same as r00001a", "it says the same as r00001a, which weighed more"),
         ("superseded by r00001a", "r00001a holds in its place"),
-        ("no tool_results under this strategy", "this strategy gives nothing of the kind tool_result"),
+        ("no tool_results under this strategy", "this strategy gives nothing of the kind tool result"),
         ("of a later version", "of a later version"),
     ],
 )

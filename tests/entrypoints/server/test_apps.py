@@ -13,6 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import TextResourceContents
 
 from mcp_memory.entrypoints.server.mcp_server import APPS, build_server
+from mcp_memory.entrypoints.server.resources import SKILL_URI as SKILL
+from mcp_memory.entrypoints.server.resources import SKILLS
 from tests.entrypoints.http.conftest import ERAS
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ async def test_a_client_that_draws_apps_finds_and_reads_them(server: MCPServer, 
             "pop_task": {"ui": {"resourceUri": TASKS}},
         }
         resources = {str(each.uri): each for each in (await client.list_resources()).resources}
-        assert set(resources) == {"memory://status", "memory://tasks", "memory://review", CONTEXT, TASKS}
+        assert set(resources) == {"memory://status", "memory://tasks", "memory://review", SKILL, CONTEXT, TASKS}
         for uri in (CONTEXT, TASKS):
             [document] = (await client.read_resource(uri)).contents
             assert isinstance(document, TextResourceContents)
@@ -107,7 +109,7 @@ async def test_for_any_other_client_nothing_differs(
 async def test_the_server_says_that_it_has_apps(server: MCPServer) -> None:
     """U4.2: in the era whose answers have a place for it; the library leaves it out of the older ones."""
     async with Client(server) as client:
-        assert client.server_capabilities.extensions == {APPS: {}}
+        assert client.server_capabilities.extensions == {APPS: {}, SKILLS: {}}
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -54,6 +54,7 @@ async def test_a_client_learns_who_serves_and_what_for(server: MCPServer, era: s
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
         assert {str(one.uri) for one in (await client.list_resources()).resources} == {
             "memory://status",
+            "skill://memory/SKILL.md",
             "memory://tasks",
             "memory://review",
         }

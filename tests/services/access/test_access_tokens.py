@@ -92,7 +92,7 @@ def test_a_token_ends_when_it_expires_or_is_revoked(app: App, clock: Clock) -> N
         ("a", replace(GRANT, person="a/b"), "The person must not hold a slash"),
         ("a", replace(GRANT, agent=" ", person="p"), "The agent must be"),
         ("a", replace(GRANT, namespaces=("x" * 201,)), "The namespace must be"),
-        ("a", replace(GRANT, namespaces=()), "Name at least one namespace"),
+        ("a", replace(GRANT, namespaces=()), "Name at least one project"),
     ],
 )
 def test_a_token_has_names_that_can_be_told_apart(app: App, name: str, grant: Grant, why: str) -> None:

@@ -89,8 +89,10 @@ def test_the_accounts_of_a_session_go_with_what_was_said_before_them(app: App) -
     said = [each.id for each in app.logs.said(me)]
     assert app.forget([account], "erase", me).cut == ()
     again = app.remember([summary], me)[0].id
+    reach = app.erasure_reach(said[:1], me)
     gone = app.forget(said[:1], "erase", me)
-    assert again in gone.extracted
+    assert (reach.made, reach.same) == (gone.extracted, frozenset())
+    assert again in reach.made
     assert [each.id for each in app.logs.said(me)] == said[1:]
     assert app.checkpoints.latest(me) is None
 
@@ -177,7 +179,10 @@ def test_exact_copies_of_what_was_stored_go_however_often_it_is_quoted(app: App,
     fact = remember(SAID)
     notes = [remember(f"Note {each}: {SAID} Filed.").id for each in range(MOST_LASTING + 1)]
     app.feed([message(SAID)], app.caller("work"))
+    revision, reach = app.revision(), app.erasure_reach([fact.id, "r00zzzz"], app.caller())
+    assert app.revision() == revision
     forgotten = app.forget([fact.id], "erase", app.caller())
+    assert reach.same == set(forgotten.extracted)
     assert SAID not in texts(app)
     assert forgotten.left == tuple(notes)
 

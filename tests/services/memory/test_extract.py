@@ -165,12 +165,16 @@ def test_vectors_come_later(app: App, sessions: Sessions) -> None:
     assert app.reindex.catch_up() == 1
 
 
-def test_what_was_extracted_was_stored_in_no_session(app: App, sessions: Sessions, remember: RememberOne) -> None:
+def test_what_was_extracted_was_stored_in_no_session(
+    app: App, sessions: Sessions, remember: RememberOne, clock: "Clock"
+) -> None:
     """A2.1, C9.1: an old session is not the latest for being compacted, nor has the memory grown."""
     sessions.mended(app.caller("old"))
+    clock.advance(hours=1)
     remember("Hello.", caller=app.caller("new"), kind="message", role="user")
     where = RecordFilter(scopes=app.caller().scopes)
     before = app.records.tally(where, 0.0).stored
+    clock.advance(hours=1)
     sessions.extract(app.caller("old"))
     assert app.records.recent_sessions(where, 6)[0] == "new"
     assert app.records.tally(where, 0.0).stored == before

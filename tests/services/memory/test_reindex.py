@@ -224,12 +224,15 @@ def test_what_changed_behind_the_latest_batch_is_embedded_too(
 
 
 def test_of_many_that_wait_none_is_embedded_in_passing(app: App, embedder: Choosy, remember: RememberOne) -> None:
-    """S2.2: a call that stores one record does not pay for them; upkeep does."""
+    """S2.2: a call that stores one record does not pay for them; upkeep does. What waits elsewhere does not count."""
     embedder.is_away = True
     for number in range(4):
         remember(f"note {number}")
+    app.remember([NewRecord(text="a note of another")], replace(app.caller(), agent="zoe", namespace="elsewhere"))
     embedder.is_away = False
-    assert (app.reindex.catch_up(3), app.reindex.catch_up(4)) == (0, 4)
+    scopes = app.caller().scopes
+    assert (app.reindex.embed_few(scopes, 3), app.reindex.embed_few(scopes, 4)) == (0, 4)
+    assert texts_waiting(app, embedder) == ["a note of another"]
 
 
 def test_named_ones_are_embedded_before_what_waits_longer(app: App, embedder: Choosy, remember: RememberOne) -> None:

@@ -9,7 +9,6 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.context.rendering import record_body
 from mcp_memory.domain.model.records import LOG_KINDS, Entity, Json, Kind, NewRecord, Record, Relation
-from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -409,9 +408,9 @@ def test_a_record_erased_between_reading_and_writing_is_not_stored_anew_unless_i
     other = open_memory()
     write = app.records.write
 
-    def erase_first(by: Caller) -> object:
+    def erase_first(*given: Any, **named: Any) -> object:
         other.forget([fact.id], "erase", other.caller())
-        return write(by)
+        return write(*given, **named)
 
     monkeypatch.setattr(app.records, "write", erase_first)
     with pytest.raises(Conflict, match="erased here"):

@@ -367,3 +367,25 @@ def test_several_records_are_revised_in_one_write_or_none(app: App, remember: Re
     assert app.revise.together([], app.caller()) == 0
     app.undo(change, app.caller())
     assert not any(stored(app, each).pinned for each in ids)
+
+
+def test_details_are_set_beside_those_that_it_has(app: App, remember: RememberOne) -> None:
+    """R8: they are found, hold no secret, and the text is no correction of itself."""
+    one = remember("Leave the build folder alone.", kind="censor", details={"reason": "CI owns it"})
+    revised = app.revise.advised(
+        Revision(id=one.id, details={"pattern": TOKEN, "asked_as": "Where does the zonk live?"}), app.caller()
+    )
+    assert revised.record.details["reason"] == "CI owns it"
+    assert TOKEN not in str(revised.record.details)
+    assert (revised.record.text, revised.conflicts) == ("Leave the build folder alone.", ())
+    assert found(app, "where does the zonk live?") == ["Leave the build folder alone. Because: CI owns it"]
+    app.undo(revised.change, app.caller())
+    assert dict(stored(app, one.id).details) == {"reason": "CI owns it"}
+    gone = remember("The safe of the harbour office opens with 4711.")
+    app.forget([gone.id], "erase", app.caller())
+    with pytest.raises(Conflict, match="erased"):
+        revise(app, one.id, details={"reason": "The safe of the harbour office opens with 4711."})
+    with pytest.raises(InvalidRequest, match=r"details\.pattern"):
+        revise(app, one.id, details={"pattern": 3})
+    with pytest.raises(NotFound):
+        revise(app, "r00zzzz", details={"reason": "None."})

@@ -98,6 +98,16 @@ def test_no_supposed_contradiction_reorders(app: App, remember: RememberOne) -> 
     assert recall(app, "How does Nordwind pay within 30 days?").results[0]["id"] == asked.id
 
 
+def test_a_successor_that_its_agent_took_back_is_shown_to_nobody_else(app: App, remember: RememberOne) -> None:
+    """C8.1, S5.1: the chain of corrections leads out of the reader's scopes."""
+    old = remember("The gateway listens on port 8080.")
+    new = remember("The gateway listens on port 9090.", supersedes=(old.id,))
+    app.revise(Revision(id=new.id, visibility="private"), app.caller())
+    other = replace(app.caller(), agent="somebody else")
+    found = app.recall(RecallRequest(query="which port does the gateway listen on"), other).results
+    assert [each["id"] for each in found] == [old.id]
+
+
 def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(app: App, remember: RememberOne) -> None:
     """R8: also down a chain, and where the search alone would not have found the new value."""
     first = remember("The staging database is called penguin.")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.health_figures import LEAST_FACTS
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
@@ -65,6 +66,7 @@ def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clo
     clock.advance(days=8)
     assert remember("The port of the database is 5432.", app.caller("later")).id == old.id
     remember("Invoices are due in May.")
+    app.remember([NewRecord(text=f"Crate {n} holds pears.") for n in range(LEAST_FACTS - 2)], app.caller())
     decision = remember("Use Postgres.", kind="decision", confidence=0.9)
     app.revise(Revision(id=decision.id, outcome="failure", feedback="ignored"), app.caller())
     app.revise(Revision(id=old.id, feedback="used"), app.caller())
@@ -74,8 +76,8 @@ def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clo
     assert figures["budget_utilisation"] == (context.report.metadata["utilisation"], "below")
     assert figures["used_share"] == (0.5, "inside")
     assert isinstance(figures["cold_build_ms"][0], float)
-    assert figures["growth_7_days"] == (2, None)
-    assert figures["fact_confirmation_rate"] == (0.5, "inside")
+    assert figures["growth_7_days"] == (LEAST_FACTS, None)
+    assert figures["fact_confirmation_rate"] == (0.1, "below")
     assert figures["brier_score"] == (0.81, "above")
     health: Any = show_status(app.status(app.caller()))["health"]
     assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}

@@ -29,6 +29,7 @@ from mcp_memory.stores.records.data_folder import linux_mounts, network_file_sys
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_sqlite import IDLE_READERS, SqliteDatabase
 from mcp_memory.stores.records.schema_sqlite import migrations
+from mcp_memory.stores.records.store import _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.forked import ForkedProcess
 
@@ -526,3 +527,20 @@ def test_a_listing_looks_for_the_lines_of_a_session_once(
     assert len(where.scopes) > 1
     assert list(app.records.list_ids(where, order, 5)) == [each.id for each in reversed(made)]
     assert len([sql for sql in asked if ":session_id" in sql]) == 1
+
+
+def test_the_rows_of_a_partition_are_read_once(tmp_path: Path) -> None:
+    """M5.1: they lie far apart; of nine statements that load its indexes one needs more than the index by partition."""
+    names = ("index_scopes", "index_partition_vectors", "index_terms", "index_places", "index_mentions",
+             "index_aliases", "index_relations", "index_columns")  # fmt: skip
+    database = SqliteDatabase(tmp_path)
+    visiting: list[str] = []
+    with database.read() as connection:
+        for name in names:
+            sql = sql_files.statement(name, **_OF_PARTITION)
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", dict.fromkeys(re.findall(r":(\w+)", sql)))
+            steps = [str(row["detail"]) for row in plan]
+            assert [step for step in steps if "SEARCH r USING" in step and "INDEX records_by_partition" in step], name
+            visiting += [name] * (not any("COVERING INDEX records_by_partition" in step for step in steps))
+    database.close()
+    assert visiting == ["index_columns"]

@@ -330,7 +330,9 @@ def test_records_of_the_fifteenth_schema_go_on_waiting_for_their_vectors(
         connection.execute("DELETE FROM vectors WHERE row = 2")
         connection.execute("INSERT INTO meta VALUES ('unembedded', '2')")
         connection.commit()
-    memory = open_memory()
+        kept = connection.execute("SELECT * FROM vectors ORDER BY row").fetchall()
+        memory = open_memory()
+        assert connection.execute("SELECT * FROM vectors ORDER BY row").fetchall() == kept
     assert [record_id for record_id, _, _ in memory.records.awaiting_vectors(9)] == [ids[1]]
     assert (memory.reindex.catch_up(), memory.records.count_unembedded()) == (1, 0)
     assert memory.records.defects() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -13,12 +13,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from mcp_memory.app import App
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, partitions_of
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.stores.records.database import NO_PARTITION
+from mcp_memory.stores.records.postgres_connection import PostgresWrite
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from tests.conftest import Clock
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.index_rows import rows
 from tests.postgres import new_database
@@ -26,6 +30,7 @@ from tests.postgres import new_database
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 ONE, TWO, THREE = (Caller(namespace=name, agent="ann", session_id="s1") for name in ("one", "two", "three"))
 CALLERS = ONE, TWO, THREE
+TURNS = 20
 
 
 def insert(transaction: Transaction, caller: Caller, text: str, *, user: bool = False) -> Record:
@@ -80,6 +85,10 @@ def test_a_write_excludes_those_of_its_partition_and_those_of_all(servers: Seque
         assert [refused(other, caller) for caller in (ONE, TWO, None)] == [True, True, True]
     with mine.write(ONE, alone=True):
         assert refused(other, TWO)
+    with mine.write(partition="namespace/one") as transaction:
+        insert(transaction, ONE, "of upkeep")
+        put(other, TWO, "beside upkeep")
+        assert [refused(other, caller) for caller in (ONE, TWO, None)] == [True, False, True]
 
 
 def test_a_person_is_locked_once_a_write_comes_to_it(servers: Sequence[PostgresRecordStore]) -> None:
@@ -106,6 +115,69 @@ def _append(store: PostgresRecordStore, caller: Caller, record_id: str) -> str:
         record = transaction.get(record_id)
         assert record is not None
         return transaction.update(replace(record, text=f"{record.text} and more")).text
+
+
+def test_writes_that_tell_each_others_partitions_of_a_change_never_wait_in_a_circle(
+    servers: Sequence[PostgresRecordStore],
+) -> None:
+    """Each project has a note that stands on one of the other, and confirms it right after it changed its own."""
+    grounds = [put(servers[0], caller, "ground") for caller in (ONE, TWO)]
+    standing = [put(servers[0], caller, "note") for caller in (ONE, TWO)]
+    for caller, note, ground in zip((ONE, TWO), standing, reversed(grounds), strict=True):
+        with servers[0].write(caller) as transaction:
+            transaction.depend(note.id, [ground.id])
+    with ThreadPoolExecutor(2) as pool:
+        each_of = zip(servers, (ONE, TWO), grounds, standing, strict=True)
+        for writing in [pool.submit(_change_and_confirm, *each) for each in each_of]:
+            writing.result(120)
+    scopes = [scope for caller in (ONE, TWO) for scope in caller.own_scopes]
+    notes = servers[0].get([note.id for note in standing], scopes)
+    assert servers[0].get([each.id for each in grounds], scopes)[grounds[0].id].text == f"ground {TURNS - 1}"
+    assert sum(bool(note.check) for note in notes.values()) <= 1  # Whoever came last confirmed its note.
+
+
+def _change_and_confirm(store: PostgresRecordStore, caller: Caller, ground: Record, note: Record) -> None:
+    for turn in range(TURNS):
+        text = f"ground {turn}"
+        with store.write(caller) as transaction:
+            transaction.update(replace(ground, text=text))
+            transaction.vouch(note.id)
+
+
+def test_upkeep_takes_no_more_than_its_partition(
+    open_memory: Callable[..., App], address: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 113: nor does what a call leaves to be looked at; so no project waits for another's."""
+    app = open_memory(folder=None, namespace="one", database_url=address)
+    me, locked = app.caller(), list[str | None]()
+    texts = [f"The database listens on port {port}." for port in (5432, 5433)]
+    first, *_ = app.remember([NewRecord(text=text) for text in texts], me, advise=False)
+    said = NewRecord(text="4. Errors and fixes:\n- **Port taken**: 8443 was in use, now 8444", kind="summary")
+    stored = app.remember([said, NewRecord(text="A day went by.", kind="episode")], me, embed=False)
+    with app.records.write(me, alone=True) as transaction:
+        transaction.erase([stored[1].id])
+    app.remember([NewRecord(text="Another day went by.", kind="episode")], me)
+    clock.advance(days=31)
+    begin = PostgresWrite.begin
+
+    def noting(self: PostgresWrite, seconds: float, *, durable: bool) -> int:
+        locked.append(self._partition)  # pyright: ignore[reportPrivateUsage]
+        return begin(self, seconds, durable=durable)
+
+    monkeypatch.setattr(PostgresWrite, "begin", noting)
+    assert app.maintain.step(patiently=False).summarized == 1
+    assert app.extracting.note(
+        [*app.extracting.drafts_of_summary(app.inspect.seen_of([stored[0].id], me)[stored[0].id])]
+    )
+    assert app.reindex.catch_up()
+    while app.fill_queue.step():
+        pass
+    assert app.remember([NewRecord(text="The database listens on port 5434.")], me)[0].review
+    (group,) = app.reviews.waiting(me)
+    assert {first.id} < {*group.review.record_ids}
+    app.records.purge()
+    assert not app.records.is_purge_pending()
+    assert {"namespace/one"} < {*locked} <= {"namespace/one", NO_PARTITION}
 
 
 def test_whoever_follows_a_partition_misses_nothing(servers: Sequence[PostgresRecordStore], address: str) -> None:
@@ -185,10 +257,11 @@ def test_upkeep_looks_no_further_than_every_write_has_come(servers: Sequence[Pos
     with ThreadPoolExecutor(1) as pool:
         with mine.write(ONE) as transaction:
             low = insert(transaction, ONE, "low")
-            put(other, TWO, "high")
+            high = put(other, TWO, "high")
             settling = pool.submit(other.settled)
             with pytest.raises(TimeoutError):
                 settling.result(0.3)
+            later = put(other, THREE, "later")  # Nobody waits for it.
         settled = settling.result(20)
-    assert settled >= max(change.change for change in other.changes(0))
-    assert low.id in {change.id for change in other.changes(0)}
+    changes = {change.id: change.change for change in other.changes(0)}
+    assert changes[low.id] < changes[high.id] <= settled < changes[later.id]

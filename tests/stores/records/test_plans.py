@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +16,24 @@ import psycopg
 import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.ports.walls import within
 from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
+from mcp_memory.stores.records.postgres_journeys import given as with_lists
+from mcp_memory.stores.records.pushed_vectors import DEEP
 from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from mcp_memory.stores.records.walls_postgres import STAND, place_of
 from mcp_memory.stores.records.where_clause import where_clauses
-from tests.postgres import new_database
+from tests.postgres import EXPANDED, expand, has_pgvector, require_pgvector, walled_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 
 LARGE, SMALL, SCOPES = 1_500, 20, 275
 """Records of the one large scope, of each small one, and how many small ones there are."""
 ALL = LARGE + SMALL * SCOPES
+DIMENSIONS = 100
 MOST_OF_SMALL, MOST_OF_LARGE = 10 * SMALL, 3 * LARGE
 """Rows that a part of a plan may read for a scope. A scope's rows may be in a dozen tables, but not all of a table."""
 OF_ALL: Mapping[str, str] = {
@@ -50,7 +58,10 @@ OF_ALL: Mapping[str, str] = {
     "an import has filled the empty memory": "fill_partitions",
     "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
     "one short row for each partition": "progress touch_all_partitions list_quotas",
+    "`doctor` compares what is pushed, and drops it": "compare_pushed drop_pushed_scopes drop_all_pushed",
+    "a record has several rows among what is pushed": "count_pushed drop_pushed_vectors",
     "few groups wait for a review": "waiting_reviews settled_reviews",
+    "few records wait for their vectors": "count_awaiting_in awaiting_vectors_in",
 }
 """Statements that read more than a scope, by the reason."""
 VALUES_OF_COLUMNS = {
@@ -61,12 +72,16 @@ VALUES_OF_COLUMNS = {
     "vouched": "write",
 }
 """The parameter that stands for a column where a statement numbers its parameters."""
+_TYPED = ("nearest_pushed", "compare_pushed")
+"""Statements with a type of pgvector's."""
 _FOLLOWS = re.compile(r"\{(changed|of_changed|of_scopes)\}")  # What an index follows: the memory, or a partition.
 _MARK = re.compile(r"%(\(\w+\))?s")
 _OLD = re.compile(r"\b(id|entity|source|target|namespace) = %\((?:old|new)\)s")
 _OF_OLD = {"namespace": "namespace"}
 _OWN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "fill_partitions": lambda _: {"last_write": "w"},
+    "nearest_pushed": lambda _: {"vector": str([0.1] * DIMENSIONS)},
+    "push_more": lambda given: {"after": given["row"]},
     "keep_shown_texts": lambda given: {"revision": given["change"], "shown": '[["r1", "d1"]]'},
     "prune_shown_contexts": lambda _: {"until": 0.0},
     "prune_shown_texts": lambda _: {"until": 0.0},
@@ -103,25 +118,70 @@ def values(namespace: str, first: int) -> dict[str, Any]:
 
 
 @cache
-def database() -> str:
-    url = new_database()
+def database() -> Mapping[str, str]:
+    """The addresses of one filled memory, whose owner no wall holds, and its role for upkeep."""
+    walled = walled_database()
+    opened(walled).close()
+    if EXPANDED in os.environ:
+        expand(walled["owner_url"])
     sql = Path(__file__).with_name("many_scopes.sql").read_text("utf-8")
     for name, value in (("large", LARGE), ("small", SMALL), ("all", ALL)):
         sql = sql.replace(f":{name}", str(value))
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(walled["owner_url"], autocommit=True) as connection:
         connection.execute(sql.encode())
-    return url
+    if has_pgvector():
+        push(walled["owner_url"])
+    return walled
+
+
+def opened(walled: Mapping[str, str]) -> PostgresDatabase:
+    return PostgresDatabase(walled["database_url"], walled["migrate_url"], walled["upkeep_role"])
+
+
+@pytest.fixture(params=["", "memory_upkeep"], ids=["without walls", "within walls"])
+def role(request: pytest.FixtureRequest) -> str:
+    """The role for upkeep, where walls stand."""
+    return request.param
+
+
+def push(url: str) -> None:
+    """Push a small scope, and so many vectors of the large one that an index pays."""
+    with closing(PostgresRecordStore(url, "model")) as records:
+        records.pushed_vectors().fill(f"shared/small{SCOPES // 2}", "model", lambda: False)
+    made = f"(SELECT array_agg(random() - 0.5) FROM generate_series(1, {DIMENSIONS} + 0 * r.row + 0 * place))"
+    with psycopg.connect(url, autocommit=True) as connection:
+        index = connection.execute("SELECT pg_get_indexdef('pushed_vectors_near'::regclass)").fetchone()
+        assert index is not None
+        connection.execute("DROP INDEX pushed_vectors_near")
+        # A page holds as few as it would of 1,500 dimensions, whose index would take long to make.
+        connection.execute("ALTER TABLE pushed_vectors SET (fillfactor = 10)")
+        connection.execute("INSERT INTO pushed_scopes VALUES ('shared/large', 'model', TRUE)")
+        connection.execute(
+            f"INSERT INTO pushed_vectors (row, place, scope, vector) SELECT r.row, place, r.scope, {made}"
+            " FROM records AS r, generate_series(1, 2) AS place WHERE r.scope = 'shared/large'".encode()
+        )
+        connection.execute(index[0])
+        connection.execute("VACUUM ANALYZE pushed_vectors")
 
 
 @pytest.fixture
-def connection() -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database(), autocommit=True, prepare_threshold=None) as opened:
+def connection(role: str) -> Iterator[psycopg.Connection[Any]]:
+    url = database()["database_url" if role else "owner_url"]
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None) as opened:
         # As on a disk without moving parts: by default a small table is read as a whole rather than by its index.
         opened.execute("SET random_page_cost = 1.1")
         yield opened
 
 
-def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def stand(connection: psycopg.Connection[Any], name: str, given: Mapping[str, Any], role: str) -> None:
+    """Let the transaction stand where a server lets this statement stand, within the scopes that are asked for."""
+    with within(tuple(json.loads(given["scopes"]))):
+        place = place_of(name.partition(" ")[0], role) if role else None
+    if place:
+        connection.execute(STAND, place)
+
+
+def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, Parameters]]:
     """Each statement that reads a table, as it is run for this scope: name, text and parameters."""
     parts, filtered = where_clauses(RecordFilter(scopes=tuple(json.loads(given["scopes"]))))
     parts = {**parts, "columns": "r.id, r.text"}
@@ -132,6 +192,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
         plain, every = sql_files.postgres_statement(name), {**(of_one if name == "list_ids" else parts), **parted}
         if parted is _OF_PARTITION and (name == "index_erasures" or not _FOLLOWS.search(plain)):
             continue
+        if name in _TYPED and not has_pgvector():
+            continue
         # An index begins with all of a partition; of a fifth of the memory it may read all.
         since = {"since": 0} if parted is _OF_PARTITION and not is_large else {}
         sql = sql_files.postgres_statement(name, tuple(every.items()))
@@ -140,10 +202,11 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 lambda found: f"{found[1]} = %({_OF_OLD.get(found[1], 'entity')})s", _MARK.sub(_by_column, sql)
             )
             if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
-                named = named.replace("%(ids)s", "%(replaced)s")
-            wanted = {each[1:-1] for each in _MARK.findall(named)}
+                named = named.replace("%(list_ids)s", "%(list_replaced)s")
+            wanted = {each[1:-1].removeprefix("list_") for each in _MARK.findall(named)}
             known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
-            yield f"{name} of a partition" if since else name, named, {each: known.get(each) for each in wanted}
+            asked = with_lists(named, {each: known.get(each) for each in wanted})
+            yield f"{name} of a partition" if since else name, named, asked
 
 
 def _by_column(mark: re.Match[str]) -> str:
@@ -151,7 +214,9 @@ def _by_column(mark: re.Match[str]) -> str:
     before = mark.string[: mark.start()]
     if mark[1]:
         return mark[0]
-    if before.endswith(("json_each(", "json_texts(", "json_integers(")):
+    if mark.string.startswith("::", mark.end()):
+        return "%(list_ids)s"
+    if before.endswith("json_each("):
         return "%(ids)s"
     if before.endswith("LIMIT "):
         return "%(limit)s"
@@ -171,7 +236,7 @@ def rows_read(node: Mapping[str, Any], tables: Mapping[str, float], *, is_run: b
         yield from rows_read(below, tables, is_run=is_run)
 
 
-def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most: int) -> list[str]:
+def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most: int, role: str) -> list[str]:
     """Statements that read more rows than that, with the part of the plan that does."""
     tables = dict(connection.execute("SELECT relname, reltuples FROM pg_class WHERE relkind = 'r'").fetchall())
     exceptions = set(" ".join(OF_ALL.values()).split())
@@ -179,7 +244,9 @@ def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most
     for name, sql, parameters in statements(given):
         is_run = re.match(r"(?i)\s*(SELECT|WITH)", sql) is not None
         how = "ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON" if is_run else "FORMAT JSON"
-        row = connection.execute(f"EXPLAIN ({how}) {sql}".encode(), parameters, binary=True).fetchone()
+        with connection.transaction():
+            stand(connection, name, given, role)
+            row = connection.execute(f"EXPLAIN ({how}) {sql}".encode(), parameters, binary=True).fetchone()
         assert row is not None
         read, where = max(rows_read(row[0][0]["Plan"], tables, is_run=is_run), default=(0.0, ""))
         if read > most and name not in exceptions:
@@ -187,34 +254,81 @@ def too_much(connection: psycopg.Connection[Any], given: Mapping[str, Any], most
     return found
 
 
-def test_a_statement_reads_what_its_small_scope_holds(connection: psycopg.Connection[Any]) -> None:
-    """M1.4: of joins, too; a scope is as quick beside a large one and hundreds of others as alone."""
+def test_a_statement_reads_what_its_small_scope_holds(connection: psycopg.Connection[Any], role: str) -> None:
+    """M1.4, M4.2: of joins, too; a scope is as quick beside a large one and hundreds of others as alone."""
     given = values(f"small{SCOPES // 2}", LARGE + SMALL * (SCOPES // 2) + 1)
-    assert too_much(connection, given, MOST_OF_SMALL) == []
+    assert too_much(connection, given, MOST_OF_SMALL, role) == []
 
 
-def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connection[Any]) -> None:
-    """M1.4: its rows are the oldest, and what others have stored since is not read to find its newest."""
-    assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE) == []
+def test_a_statement_reads_what_its_large_scope_holds(connection: psycopg.Connection[Any], role: str) -> None:
+    """M1.4, M4.2: its rows are the oldest, and what others have stored since is not read to find its newest."""
+    assert too_much(connection, values("large", LARGE // 2), MOST_OF_LARGE, role) == []
+
+
+def searches(namespace: str, first: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Each statement that looks for something in scopes, as it is run for this one."""
+    for name, sql, parameters in statements(values(namespace, first)):
+        assert isinstance(parameters, Mapping)  # Each is named above.
+        if (
+            name != "push_more"
+            and re.match(r"(?i)\s*(SELECT|WITH)", sql)
+            and {"scope", "scopes", "list_scopes"} & parameters.keys()
+        ):
+            yield name, sql, parameters
+
+
+def shape(node: Mapping[str, Any]) -> Any:
+    """A plan without its figures: they follow the statistics, which the database renews by itself."""
+    return node["Node Type"], node.get("Index Name"), [shape(below) for below in node.get("Plans", ())]
 
 
 def test_the_hundredth_run_is_planned_as_the_first() -> None:
-    """M1.4: a statement that PostgreSQL had prepared would by then have one plan for all scopes."""
-    with closing(PostgresDatabase(database())) as memory, memory.read() as connection:
+    """M1.4, M4.2: a statement that PostgreSQL had prepared would by then have one plan for all scopes.
 
-        def plan(namespace: str) -> Any:
-            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/{namespace}", "user")))
-            counted = sql_files.postgres_statement("count_kinds", tuple(parts.items()))
-            row = connection.raw.execute(
-                f"EXPLAIN (FORMAT JSON) {counted}".encode(), parameters, binary=True
-            ).fetchone()
-            assert row is not None
-            return row[0]
+    Over a connection of a server's own, each run within the walls of its scope.
+    """
+    role = database()["upkeep_role"]
+    with closing(opened(database())) as memory, memory.read() as lent:
+        connection = lent.raw
 
-        first = plan("small1"), plan("large")
+        def plans(namespace: str, first: int) -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for name, sql, parameters in searches(namespace, first):
+                stand(connection, name, values(namespace, first), role)
+                row = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), parameters, binary=True).fetchone()
+                assert row is not None
+                found[name] = shape(row[0][0]["Plan"])
+            return found
+
+        small, large = ("small1", LARGE + SMALL + 1), ("large", LARGE // 2)
+        before = plans(*small), plans(*large)
+        asked = [(f"small{number}", LARGE + SMALL * number + 1) for number in range(10)]
+        runs = [[each[1:] for each in searches(*here)] for here in asked]
         for number in range(100):
-            parts, parameters = where_clauses(RecordFilter(scopes=(f"shared/small{number}", "user")))
-            connection.run("count_kinds", parameters, **parts).fetchall()
-        assert (plan("small1"), plan("large")) == first
-        assert first[0] != first[1]
-        assert connection.raw.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+            stand(connection, "get_records", values(*asked[number % 10]), role)
+            with connection.pipeline():  # All within: what a server runs beyond is planned for the same scope.
+                for sql, parameters in runs[number % 10]:
+                    connection.execute(sql.encode(), parameters, binary=True)
+        assert (plans(*small), plans(*large)) == before
+        assert len(before[0]) > 30
+        assert before[0]["count_matching"] != before[1]["count_matching"]
+        assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+
+
+def test_candidates_come_by_the_rows_of_a_small_scope_and_by_the_index_of_a_large_one(
+    connection: psycopg.Connection[Any], role: str
+) -> None:
+    """M1.4: one index for all; a policy hides the scope from the planner, and the statement names it."""
+    require_pgvector()
+    sql = sql_files.postgres_statement("nearest_pushed")
+    indexes: dict[str, set[str]] = {}
+    for namespace in ("large", f"small{SCOPES // 2}"):
+        given = values(namespace, 1)
+        with connection.transaction():
+            stand(connection, "nearest_pushed", given, role)
+            connection.execute(DEEP)
+            asked = with_lists(sql, {**given, "vector": str([0.1] * DIMENSIONS)})
+            row = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), asked, binary=True).fetchone()
+        assert row is not None
+        indexes[namespace] = {*re.findall(r"pushed_vectors_\w+", json.dumps(row[0]))}
+    assert [*indexes.values()] == [{"pushed_vectors_near"}, {"pushed_vectors_by_scope"}]

@@ -95,7 +95,6 @@ UPDATE mentions SET properties = :properties WHERE entity = :entity AND record_i
 DELETE FROM aliases WHERE entity = :entity AND record_id = :record_id;
 
 -- name: saying
--- beyond: what is erased is erased wherever it was taken up.
 -- Records that have a word, by its letters alone.
 SELECT r.id FROM records AS r
 WHERE r.scope IN (SELECT value FROM json_each(:scopes)) AND instr(lower(r.text), :word) > 0 ORDER BY r.row LIMIT :limit;

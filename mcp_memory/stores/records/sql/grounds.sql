@@ -14,13 +14,16 @@ SELECT
         ELSE r.normal_hash
     END AS state,
     r.updated_at AS at,
-    r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over
+    r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over,
+    r.scope
 FROM records AS r WHERE r.id = :id
 UNION ALL
-SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, FALSE FROM tasks WHERE id = :id;
+SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, FALSE, 'shared/' || namespace
+FROM tasks WHERE id = :id;
 
--- name: is_ground
-SELECT 1 FROM grounds WHERE ground_id = ? LIMIT 1;
+-- name: scopes_standing_on
+-- beyond: no word, and a change is told to all that stand on it.
+SELECT DISTINCT r.scope FROM grounds AS g JOIN records AS r ON r.id = g.record_id WHERE g.ground_id = ?;
 
 -- name: add_ground
 INSERT INTO grounds (record_id, ground_id, found, vouched, vouched_before, seen, state, change, changed_at)
@@ -29,7 +32,10 @@ WHERE :ground_id <> :record_id AND EXISTS (SELECT 1 FROM records WHERE id = :rec
 ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(grounds.found, excluded.found), dropped = 0;
 
 -- name: grounds_of
-SELECT ground_id, found FROM grounds WHERE record_id = ? AND dropped = 0 ORDER BY ground_id;
+-- With those that were dropped, and the scope of each where it is known: an erased one has none.
+SELECT g.ground_id, g.found, g.dropped, coalesce(r.scope, 'shared/' || t.namespace) AS scope
+FROM grounds AS g LEFT JOIN records AS r ON r.id = g.ground_id LEFT JOIN tasks AS t ON t.id = g.ground_id
+WHERE g.record_id = ? ORDER BY g.ground_id;
 
 -- name: grounds_shown
 -- Tasks of other namespaces stay out, with those records that do not pass. `total` counts all that may be shown.
@@ -86,9 +92,9 @@ WHERE ground_id IN (SELECT :id UNION ALL SELECT id FROM records WHERE task_id = 
 UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE ground_id = :id AND state <> 'past';
 
 -- name: changed_grounds
--- beyond: what is hidden would look as if it were erased.
 -- Of each of the records the grounds that changed since anybody vouched for what stands on them, the latest first:
--- a path from record to ground counts where the change came after all that was vouched for on the way.
+-- a path from record to ground counts where the change came after all that was vouched for on the way. One that is hidden
+-- is erased, or another scope's.
 WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
     SELECT g.record_id, g.ground_id, g.vouched, 1, g.seen <> g.state, g.change, g.changed_at
     FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND g.dropped = 0
@@ -99,10 +105,10 @@ WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
     WHERE p.steps < :most_steps
     LIMIT :most_paths
 )
-SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+SELECT p.start, p.ground, max(p.at) AS at, r.id IS NULL AS is_hidden
+FROM path AS p LEFT JOIN records AS r ON r.id = p.ground AND r.scope IN (SELECT value FROM json_each(:scopes))
 WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
-    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-GROUP BY p.start, p.ground
+GROUP BY p.start, p.ground, r.id
 ORDER BY p.start, max(p.change) DESC;
 -- postgres
 WITH RECURSIVE paths (start, ground, vouched, steps, is_changed, change, at) AS (
@@ -114,8 +120,8 @@ WITH RECURSIVE paths (start, ground, vouched, steps, is_changed, change, at) AS 
     FROM paths AS p JOIN grounds AS g ON g.record_id = p.ground AND g.dropped = 0
     WHERE p.steps < :most_steps
 ), path AS (SELECT * FROM paths LIMIT :most_paths)
-SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+SELECT p.start, p.ground, max(p.at) AS at, r.id IS NULL AS is_hidden
+FROM path AS p LEFT JOIN records AS r ON r.id = p.ground AND r.scope IN (SELECT value FROM json_each(:scopes))
 WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
-    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-GROUP BY p.start, p.ground
+GROUP BY p.start, p.ground, r.id
 ORDER BY p.start, max(p.change) DESC;

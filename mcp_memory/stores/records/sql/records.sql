@@ -192,6 +192,20 @@ SELECT r.id FROM records AS r WHERE {where};
 -- name: count_matching
 SELECT count(*) FROM records AS r WHERE {where};
 
+-- name: awaiting_vectors_in
+SELECT r.change, {columns} FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
+WHERE r.scope IN (SELECT value FROM json_each(:scopes)) ORDER BY u.row LIMIT :limit;
+
+-- name: count_awaiting_in
+-- What waits for its vectors in these scopes, without branches that are hidden.
+SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
+WHERE r.scope IN (SELECT value FROM json_each(:scopes))
+    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)));
+
+-- name: present
+-- beyond: that it is there, and not where.
+SELECT id FROM records WHERE id IN (SELECT value FROM json_each(?));
+
 -- name: shared_namespaces
 -- beyond: names alone, of which a caller knows some.
 SELECT DISTINCT namespace FROM records
@@ -209,18 +223,20 @@ ORDER BY {order} LIMIT :limit;
 SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHERE s.session_id = ?;
 
 -- name: recent_sessions
--- beyond: names of sessions alone; what they stored is found within the walls.
--- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
--- what was extracted from old episodes and messages.
-WITH stored (row) AS (
-    SELECT s.row FROM records AS s NOT INDEXED
-    WHERE NOT EXISTS (
-        SELECT 1 FROM records AS e
-        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event', 'summary')
-    )
-    ORDER BY s.row DESC LIMIT :look_back
+-- A bounded look back over what happened last in each scope: what others store in theirs changes nothing. What was
+-- extracted from old episodes and messages happened when they did.
+SELECT r.session_id FROM json_each(:scopes) AS c
+CROSS JOIN records AS r ON r.row IN (
+    SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 )
-SELECT r.session_id FROM stored CROSS JOIN records AS r ON r.row = stored.row WHERE {where} ORDER BY r.row DESC;
+WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+-- postgres
+SELECT r.session_id FROM json_each(:scopes) AS c
+CROSS JOIN LATERAL (
+    SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
+) AS latest
+JOIN records AS r ON r.row = latest.row
+WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
 
 -- name: best_of_sessions
 -- Summaries come first; one session's rows are next to each other, the best first.

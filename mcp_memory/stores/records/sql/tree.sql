@@ -48,6 +48,21 @@ WITH RECURSIVE
     )
 SELECT t.* FROM tree CROSS JOIN tasks AS t ON t.id = tree.id ORDER BY t.id;
 
+-- name: tree_at
+-- The same of the task at a place.
+WITH RECURSIVE
+    above (id, parent_id) AS (
+        SELECT id, parent_id FROM tasks WHERE namespace = :namespace AND id = (
+            SELECT task_id FROM places WHERE namespace = :namespace AND agent = :agent AND session_id = :place
+        )
+        UNION SELECT t.id, t.parent_id FROM above CROSS JOIN tasks AS t ON t.id = above.parent_id
+    ),
+    tree (id) AS (
+        SELECT id FROM above WHERE parent_id IS NULL
+        UNION SELECT t.id FROM tree CROSS JOIN tasks AS t ON t.parent_id = tree.id
+    )
+SELECT t.* FROM tree CROSS JOIN tasks AS t ON t.id = tree.id ORDER BY t.id;
+
 -- name: tasks_without_result
 -- Finished ones with a result that no record tells. One that was retired tells it where it is of this end of the task:
 -- when a task is reopened, the record of its earlier end is retired.

@@ -55,10 +55,7 @@ ORDER BY n.row DESC LIMIT 1;
 SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;
 
 -- name: count_awaiting
--- In all scopes, or in those named; without branches that are hidden.
-SELECT count(*) FROM unembedded AS u CROSS JOIN records AS r ON r.row = u.row
-WHERE (CAST(:scopes AS TEXT) IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
-    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)));
+SELECT count(*) FROM unembedded;
 
 -- name: count_refused
 SELECT count(*) FROM vectors WHERE embedder = ? AND windows = 0;

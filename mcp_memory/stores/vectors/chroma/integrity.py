@@ -64,12 +64,13 @@ class ChromaExaminer:
     def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.revision()
         examine = self._examine_server if self._place.is_shared else self._examine_directory
-        finding = examine(repair=repair)
+        lacks = self._place.lacks_chroma
+        finding = None if lacks else examine(repair=repair)
         state = self._folder.state if finding is not None and finding.state == "ok" else None
         scopes = [*self._exact.scopes()]
         applied = dict.fromkeys(scopes, state.applied if state else 0)
         says = account(self._exact, self._place, scopes, "elsewhere", applied=applied)
-        yield Finding(part="index", state="ok", says=says)
+        yield Finding(part="index", state="wrong" if lacks and self._place.mode != "off" else "ok", says=says)
         if finding is not None:
             yield finding
 

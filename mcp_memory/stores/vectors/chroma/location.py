@@ -25,7 +25,7 @@ class IndexFailure(StoreUnavailable):
         self.keep = keep
 
 
-Mode = Literal["off", "embedded", "http", "cloud"]
+Mode = Literal["off", "embedded", "http", "cloud", "pgvector"]
 FORMAT = 2
 """Increase it with any change that makes earlier indexes useless: names, keys, parameters of the collections."""
 LEAST_VECTORS = 20_000
@@ -53,7 +53,7 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlace:
-    """The place of an index: none, a directory, or a server.
+    """The place of an index: none, a directory, a server, or the database that holds the memory.
 
     `root` holds the directory and its lock. Where no tenant or database is named, Chroma's own defaults hold.
     """
@@ -72,19 +72,26 @@ class IndexPlace:
     """The number of writes after which Chroma saves its graph to disk."""
     least_vectors: int = 0
     """The live vectors of a scope from which Chroma answers; 0 from the first record."""
+    lacks_chroma: bool = False
+    """True where Chroma is not installed, so that nothing but the exact search can answer."""
 
     @classmethod
     def named(cls, store: str, **where: Any) -> IndexPlace:
         """Return the place that the setting `semantic_store` names; `where` are the other fields.
 
-        What is named answers from the first record, `auto` by the scope's size, a number says that size.
+        What is named answers from the first record, `auto` and `pgvector` by the scope's size, a number says that size.
+        Where Chroma is not installed, `auto` and a number mean the exact search.
         """
+        if store.startswith("pgvector"):
+            return cls(mode="pgvector", least_vectors=int(store.partition(":")[2] or LEAST_VECTORS), **where)
         if "://" in store:
             return cls(mode="http", url=store, **where)
         if store == "cloud":
             return cls(mode="cloud", **where)
         if store in ("chroma", "exact"):
             return cls(mode="embedded" if store == "chroma" else "off", **where)
+        if where.get("lacks_chroma"):
+            return cls(mode="off", **where)
         return cls(mode="embedded", least_vectors=LEAST_VECTORS if store == "auto" else int(store), **where)
 
     @property

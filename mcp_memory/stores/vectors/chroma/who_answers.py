@@ -10,7 +10,15 @@ from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 MOST_PENDING = 2_000
 """The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
-_NAMES: Mapping[Mode, str] = {"embedded": "Chroma", "http": "Chroma on its server", "cloud": "Chroma Cloud"}
+LACKS_CHROMA = (
+    "Chroma is not installed: install mcp-memory-stack, which brings it, or set MCP_MEMORY_SEMANTIC_STORE to exact"
+)
+_NAMES: Mapping[Mode, str] = {
+    "embedded": "Chroma",
+    "http": "Chroma on its server",
+    "cloud": "Chroma Cloud",
+    "pgvector": "pgvector",
+}
 Stage = Literal["open", "building", "failed", "idle", "elsewhere"]
 """The index's stage: this process may ask it, fills it, cannot use it, closed it, or leaves it to servers."""
 
@@ -32,7 +40,9 @@ def account(
     sizes = {scope: exact.size(scope) for scope in dict.fromkeys(scopes)}
     exactly = f"exact search over {_counted(sum(sizes.values()))}"
     if place.mode == "off":
-        return f"{exactly}, as the settings say"
+        return f"{exactly}, as {'Chroma is not installed' if place.lacks_chroma else 'the settings say'}"
+    if place.lacks_chroma:
+        return f"{exactly}, as {LACKS_CHROMA}"
     name = _NAMES[place.mode]
     large = [scope for scope, size in sizes.items() if size >= place.least_vectors]
     if not large:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from mcp_memory.isolated_python import environment_for_child, isolated_command
+from mcp_memory.shielded_chroma import is_installed
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 
 Fields = Mapping[str, Any]
@@ -67,7 +68,9 @@ class ChromaProcess:
     """Implements `Link` with a child process, which ends when its input does, however this process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Start it in this folder, the memory's own. Raises IndexFailure where no process can be started."""
+        """Start it in this folder, the memory's own. Raises IndexFailure where no process can hold Chroma."""
+        if not is_installed():
+            raise IndexFailure("Chroma is not installed.", keep=True)
         try:
             self._process = self._started(folder)
         except OSError as error:

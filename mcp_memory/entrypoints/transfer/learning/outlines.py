@@ -1,0 +1,172 @@
+"""Reads a document's headings, and the paragraphs and items of a list below each. Markdown and reStructuredText.
+
+Only the forms count, never a word: what is no heading, item or paragraph, such as code and tables, is left out.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+BOLD_LEVEL: Final = 90
+"""The level of a line in bold that stands alone, below that of every heading."""
+# "## Removed", "### ⚠ BREAKING CHANGES ##"
+_MARKED = re.compile(r"(#{1,6})[ \t]+(\S.*)")
+# "**Deprecations**:", "__Removed__", "**Removed:**"
+_BOLD = re.compile(r"(?:\*\*|__)([^*_]{2,100}?):?(?:\*\*|__):?")
+# "-------------" below a title
+_RULE = re.compile(r"([=\-~^\"'+*#.`:_])\1{2,}")
+# "- ", "* ", "1. "
+_ITEM = re.compile(r"[ \t]*(?:([-*+•])|\d{1,3}[.)])[ \t]+(\S.*)")
+_FENCE = re.compile(r"[ \t]{0,12}(?:```|~~~)")
+_UNDERLINES: Final = "=-"
+"""The signs that underline a heading in Markdown; in reStructuredText it is any sign."""
+# '[text](target "title")', "[text][name]"
+_LINK = re.compile(r"\[([^\[\]]{1,300})\](?:\([^()]{0,500}\)|\[[^\[\]]{0,100}\])")
+_IMAGE = re.compile(r"!\[[^\[\]]{0,300}\]\([^()]{0,500}\)")  # "![alt](target)"
+# "[1.2.0]: https://…", ".. _target:", "<!-- a remark"
+_TARGET = re.compile(r"\[[^\[\]]+\]:\s|\.\. |<!--")
+# ":ref:`words <target>`", ":issue:`123`", "`words <https://…>`__"
+_ROLE = re.compile(r":([\w-]{1,30}):`([^`<>]{1,200}?)\s?(?:<[^<>`]{0,300}>)?`")
+_RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s?<[^<>`\s]{1,300}>`__?")
+_NUMBERED: Final = frozenset({"issue", "pr", "pull", "gh", "bug"})
+
+
+class ListItem(NamedTuple):
+    """An item of a list with its line from 1, and its sign, "" for a number; what is nested stands behind it."""
+
+    line: int
+    sign: str
+    text: str
+
+
+@dataclass(slots=True)
+class Outlined:
+    """A heading with the text below it until the next one: its level, 1 the highest, and its line, from 1.
+
+    All before the first heading has the level 0 and no title.
+    """
+
+    level: int
+    title: str
+    line: int
+    paragraphs: list[str] = field(default_factory=list[str])
+    items: list[ListItem] = field(default_factory=list[ListItem])
+    told: list["str | ListItem"] = field(default_factory=list["str | ListItem"])
+    """Paragraphs and items in their order; "" marks code or a table, which is left out."""
+
+
+def outline(text: str) -> list[Outlined]:
+    """Return the headings of a document in order."""
+    lines = text.split("\n")
+    reader = _Reader(is_markdown=any(map(_MARKED.fullmatch, lines)))
+    for number, line in enumerate(lines, 1):
+        following = lines[number] if number < len(lines) else ""
+        reader.read(number, line, following)
+    return reader.ended()
+
+
+def plain(text: str) -> str:
+    """Return a line of prose without images, the targets of links and the marks of roles; code keeps its marks."""
+    text = _ROLE.sub(_role, text)
+    text = _RST_LINK.sub(r"\1", text)
+    text = _LINK.sub(r"\1", _IMAGE.sub("", text))
+    return " ".join(text.replace("``", "`").split())
+
+
+def _role(match: re.Match[str]) -> str:
+    return f"#{match[2]}" if match[1] in _NUMBERED else match[2]
+
+
+class _Reader:
+    """Reads line by line. `_levels` are the signs of reStructuredText's rules in the order of their first use."""
+
+    def __init__(self, *, is_markdown: bool) -> None:
+        self._is_markdown = is_markdown
+        self._parts = [Outlined(0, "", 0)]
+        self._paragraph: list[str] = []
+        self._item: tuple[ListItem, int, list[str]] | None = None
+        """The item that is open, its indent, and what is read of it and of the items inside."""
+        self._is_behind_blank = False
+        self._is_code = False
+        self._is_rule_due = False
+        self._levels: list[str] = []
+
+    def ended(self) -> list[Outlined]:
+        self._end()
+        return self._parts
+
+    def read(self, number: int, line: str, following: str) -> None:
+        is_rule = self._is_rule_due or (
+            not self._is_markdown and _RULE.fullmatch(line.rstrip()) and not self._paragraph
+        )
+        self._is_rule_due = False
+        if is_rule:
+            return
+        if _FENCE.match(line):
+            self._is_code = not self._is_code
+            self._end()
+            self._parts[-1].told.append("")
+        elif self._is_code:
+            return
+        elif heading := self._heading(line, following):
+            self._end()
+            self._parts.append(Outlined(*heading, number))
+        elif not line.strip():
+            self._end_paragraph()
+            self._is_behind_blank = True
+        else:
+            self._read_prose(number, line)
+            self._is_behind_blank = False
+
+    def _heading(self, line: str, following: str) -> tuple[int, str] | None:
+        """Return level and title of a line that is a heading."""
+        said = line.strip()
+        if marked := _MARKED.fullmatch(line.rstrip()):
+            title, _, closing = marked[2].rpartition(" ")
+            return len(marked[1]), plain(title if title and not closing.strip("#") else marked[2])
+        rule = _RULE.fullmatch(following.rstrip())
+        if rule and self._is_markdown and rule[1] not in _UNDERLINES:
+            rule = None
+        if rule and said and not line[0].isspace() and not _ITEM.match(line) and len(rule[0]) >= len(said) - 2:
+            if rule[1] not in self._levels:
+                self._levels.append(rule[1])
+            self._is_rule_due = True
+            return self._levels.index(rule[1]) + 1, plain(said)
+        bold = _BOLD.fullmatch(said)
+        return (BOLD_LEVEL, bold[1].strip()) if bold and not line[0].isspace() else None
+
+    def _read_prose(self, number: int, line: str) -> None:
+        indent = len(line) - len(line.lstrip())
+        item = _ITEM.fullmatch(line.rstrip())
+        if item and not (self._paragraph and not self._is_behind_blank and self._item is None):
+            if self._item is None or indent <= self._item[1] or indent < 2:
+                self._end()
+                self._item = ListItem(number, item[1] or "", ""), indent, [item[2]]
+            else:
+                self._item[2].append(item[2])
+        elif self._item and (indent > self._item[1] or not self._is_behind_blank):
+            if not self._is_behind_blank:  # A second paragraph of an item explains the first one.
+                self._item[2][-1] += f" {line.strip()}"
+        elif _TARGET.match(line.strip()) or line.lstrip().startswith("|") or indent >= 4:
+            self._end()
+            self._parts[-1].told.append("")
+        else:
+            if self._item:
+                self._end()
+            self._paragraph.append(line.lstrip(" \t>").rstrip())
+
+    def _end_paragraph(self) -> None:
+        if self._paragraph:
+            text = plain(" ".join(self._paragraph))
+            self._parts[-1].paragraphs.append(text)
+            self._parts[-1].told.append(text)
+            self._paragraph = []
+
+    def _end(self) -> None:
+        self._end_paragraph()
+        if self._item:
+            item, _, told = self._item
+            item = item._replace(text=plain("; ".join(told)))
+            self._parts[-1].items.append(item)
+            self._parts[-1].told.append(item)
+            self._item = None
