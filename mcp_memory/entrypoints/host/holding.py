@@ -70,6 +70,15 @@ def held(
         door.release()
 
 
+def read_files(app: "App") -> bool:
+    """Take a step of `read_for_arrived`, which is loaded once a window wants it."""
+    if not app.arrived:
+        return False
+    from mcp_memory.entrypoints.transfer.learning.client_files import read_for_arrived
+
+    return read_for_arrived(app)
+
+
 class _Reception:
     """Lets clients in beside the process's own work, from the first that arrives."""
 

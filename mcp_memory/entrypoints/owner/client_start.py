@@ -46,17 +46,16 @@ def _serve_here(settings: "Settings", door: "Door | None") -> NoReturn:
     """
     from mcp_memory.bridge.end_with_client import check_standard_streams, leave
     from mcp_memory.entrypoints.commands.performing import perform
-    from mcp_memory.entrypoints.host.holding import held
+    from mcp_memory.entrypoints.host.holding import held, read_files
     from mcp_memory.entrypoints.server.mcp_server import build_server
     from mcp_memory.entrypoints.server.server_log import log_to_stderr
     from mcp_memory.entrypoints.server.upkeep import SWITCH_SECONDS, upkeep_for
-    from mcp_memory.entrypoints.transfer.learning.client_files import read_for_arrived
 
     check_standard_streams()
     log_to_stderr(settings.log_level, settings.log_format)
     with held(settings, door, perform) as app:
         app.welcome(app.own)
-        upkeep = upkeep_for(app, settings, read_for_arrived)
+        upkeep = upkeep_for(app, settings, read_files)
         upkeep.start()
         sys.setswitchinterval(SWITCH_SECONDS)
         _serve_stdio(build_server(app, warm_up=True))

@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from mcp_memory.bridge.door import OWN_BUILD, Door, build
-from mcp_memory.entrypoints.host.holding import END_SECONDS
+from mcp_memory.entrypoints.host.holding import END_SECONDS, read_files
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
-    from mcp_memory.app import App
     from mcp_memory.entrypoints.host.clients import Clients
 
 FIRST_SECONDS: Final = 5.0
@@ -73,7 +72,7 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     clients = Clients(app, door, _perform, should_end)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: should_end.set())
-    upkeep = upkeep_for(app, settings, _read_files)
+    upkeep = upkeep_for(app, settings, read_files)
     upkeep.start()
     sys.setswitchinterval(SWITCH_SECONDS)
     anyio.run(_until_unneeded, door, clients, should_end, 60 * settings.idle_minutes)
@@ -81,15 +80,6 @@ def _serve(door: Door, chosen: Mapping[str, object]) -> None:
     app.close()
     clients.leave()  # Now another process may open the memory.
     leave()
-
-
-def _read_files(app: "App") -> bool:
-    """Take a step of `read_for_arrived`, which is loaded once a window wants it."""
-    if not app.arrived:
-        return False
-    from mcp_memory.entrypoints.transfer.learning.client_files import read_for_arrived
-
-    return read_for_arrived(app)
 
 
 def _perform(*asked: Any) -> None:
