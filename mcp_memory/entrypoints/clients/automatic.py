@@ -26,12 +26,16 @@ SPARE_SECONDS: Final = 4
 """An interpreter takes a while to start before a hook's own deadline begins."""
 # "/opt/bin/python -I -m mcp_memory hook PreToolUse --client cursor"
 _OUR_HOOK: Final = re.compile(r"mcp[-_]memory\S{0,200} hook \w{1,40} --client \S")
-_BLOCK: Final = """\
-<!-- mcp-memory for {name}: begin (`mcp-memory uninstall {name}` takes this out) -->
+_MARK: Final = "<!-- mcp-memory for "
+"""Opens the first and the last line of a block, before the client's name and what the line is."""
+_BEGIN: Final = f"{_MARK}{{name}}: begin"
+_END: Final = f"{_MARK}{{name}}: end -->"
+_BLOCK: Final = f"""\
+{_BEGIN} (`mcp-memory uninstall {{name}}` takes this out) -->
 An MCP server gives this project a memory that its agents share. Before you start on a request, call its tool
 `assemble_context` with what you are about to do, and go by what it returns. Use `recall` before you ask or assume, and
 `remember` for decisions, facts and mistakes that will matter later.
-<!-- mcp-memory for {name}: end -->
+{_END}
 """
 
 
@@ -136,7 +140,7 @@ def plan_instructions(client: Client, places: Places, *, project: bool, wanted: 
         text = "" if without.strip() == begin.strip() else without
     elif block in found.text:
         text = found.text
-    elif any(f"<!-- mcp-memory for {other.name}: begin" in without for other in CLIENTS):
+    elif any(_BEGIN.format(name=other.name) in without for other in CLIENTS):
         text = without
     else:
         kept = without or begin
@@ -146,7 +150,7 @@ def plan_instructions(client: Client, places: Places, *, project: bool, wanted: 
 
 def _without_block(found: Found, client: Client) -> str:
     """Return the text without our block. Raises Conflict where only one of its marks is there."""
-    begin, end = f"<!-- mcp-memory for {client.name}: begin", f"<!-- mcp-memory for {client.name}: end -->"
+    begin, end = _BEGIN.format(name=client.name), _END.format(name=client.name)
     before, is_there, rest = found.text.partition(begin)
     _, has_end, behind = rest.partition(end)
     if not is_there:
@@ -163,7 +167,7 @@ def offers(client: Client, places: Places, *, project: bool) -> str:
         return ""
     with suppress(Conflict):
         text = read_file(client.own_file(file, places, project=project)).text
-        if _OUR_HOOK.search(text) or "<!-- mcp-memory for " in text:
+        if _OUR_HOOK.search(text) or _MARK in text:
             return ""
     flags, does = (
         ("--hooks", "loads its memory by itself") if client.hooks else ("--instructions", "is told to use its memory")
