@@ -41,11 +41,10 @@ class MadeRepository:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
 
-    def revert(self, commit: str) -> str:
+    def revert(self, commit: str) -> None:
         """Revert a commit as git does."""
         self.git("revert", "--no-edit", commit)
         self._commits += 1
-        return self.git("rev-parse", "HEAD")
 
 
 _WHO = {"NAME": "", "EMAIL": "@example.org"}

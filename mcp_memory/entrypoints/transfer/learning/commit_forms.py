@@ -20,9 +20,7 @@ from mcp_memory.entrypoints.transfer.learning.self_contained import (
     without_numbers,
 )
 
-PATTERNS: Final = (
-    '^Revert "', '^Reapply "', "^revert(\\(.*\\))?: ", "^This reverts commit [0-9a-f]{7}", "^BREAKING[ -]CHANGE: ",
-)  # fmt: skip
+PATTERNS: Final = ('^Revert "', '^Reapply "', "^revert(\\(.*\\))?: ", "^BREAKING[ -]CHANGE: ")
 """Lines of the messages that are read here, as git's extended regular expressions."""
 # 'Revert "Add a cache (#12)" (#14)', 'Revert "Support for views" - it failed CI'
 _REVERT = re.compile(r'Revert "(?P<title>.{3,300})"(?: \(#\d+\))?.{0,200}')

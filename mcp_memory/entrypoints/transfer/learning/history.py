@@ -43,9 +43,9 @@ _VERSION_TAG = re.compile(r"(?:[\w./-]{0,60}@|[a-z-]{0,40}-)?v?(\d{1,5})\.(\d{1,
 def read_history(folder: Path, left_out: Counter[str]) -> Iterator[NewRecord]:
     """Yield the records of a repository, sort by sort. Raises InvalidRequest where git cannot read it."""
     repository = GitRepository(folder)
-    files = {each.path: each for each in repository.files()}
-    changelogs = [each for each in files.values() if is_changelog(each.path)]
-    decisions = [each for each in files.values() if is_decision_record(each.path)][-MOST_DOCUMENTS:]
+    files = [*repository.files()]
+    changelogs = [each for each in files if is_changelog(each.path)]
+    decisions = [each for each in files if is_decision_record(each.path)][-MOST_DOCUMENTS:]
     times = repository.times_of([each.path for each in (*changelogs, *decisions)])
     tags = repository.tags()
     yield from _decisions(decisions, times, repository, left_out)
