@@ -30,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -263,19 +263,16 @@ class Faults:
         self._wait(len(self.seen.acknowledged) + 2 * len(self.replicas))
         ((least,),) = primary.ask(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{place}')")
         with closing(PostgresDatabase(primary.url)) as database:
-            until = time.monotonic() + PATIENCE_SECONDS  # A primary hears of its standby now and then.
-            while (behind := database.gauges().get("replica_lag_bytes", 0)) < least:
-                if time.monotonic() > until:
-                    raise RuntimeError(f"a standby lacks {least} bytes; the gauge says {behind}")
-                time.sleep(0.05)
+
+            def behind() -> float:
+                return database.gauges().get("replica_lag_bytes", 0)
+
+            # A primary hears of its standby now and then.
+            _until(lambda: behind() >= least, lambda: f"a standby lacks {least} bytes; the gauge says {behind()}")
             if not all(each.is_ready() for each in self.replicas):
                 raise RuntimeError("a server is not ready, while a standby takes the log in")
             standby.ask("SELECT pg_wal_replay_resume()")
-            until = time.monotonic() + PATIENCE_SECONDS
-            while database.gauges()["replica_lag_bytes"] >= least:
-                if time.monotonic() > until:
-                    raise RuntimeError("the gauge shows a lag that is over")
-                time.sleep(0.05)
+            _until(lambda: database.gauges()["replica_lag_bytes"] < least, lambda: "the gauge shows a lag that is over")
 
     def _hold_back(self, old: Cluster) -> None:
         """Stop what sends to the standby, once this has all that was acknowledged until now; what comes may be lost."""
@@ -288,6 +285,15 @@ class Faults:
         time.sleep(HELD_BACK_SECONDS)
         old.kill()
         self.seen.unconfirmed.append((since, time.monotonic()))
+
+
+def _until(is_so: Callable[[], bool], fault: Callable[[], str]) -> None:
+    """Wait until it is so. Raises RuntimeError with the fault where it takes too long."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        if time.monotonic() > until:
+            raise RuntimeError(fault())
+        time.sleep(0.05)
 
 
 def stored(cluster: Cluster) -> Mapping[str, str]:
