@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from mcp_memory.bridge.door import owner_of
 from mcp_memory.entrypoints.clients.catalogue import client_named, places_here
 from mcp_memory.entrypoints.clients.entries import Wanted, command_of, plan_install, running_command
 from tests.hostile_folder import HostileFolder
@@ -97,7 +96,10 @@ def the_child_of(pid: int) -> psutil.Process:
 def test_hooks_of_the_plugin_run_nothing_of_the_folder(
     hostile: HostileFolder, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """X1.1: even where the shell's own configuration puts the folder on Python's path; one starts an owner for all."""
+    """X1.1: even where the shell's own configuration puts the folder on Python's path; one starts an owner for all.
+
+    It is left to end by itself: what goes on behind the session's end would start the next one.
+    """
     transcript = tmp_path / "transcript.jsonl"
     said = {
         "type": "user",
@@ -114,20 +116,17 @@ def test_hooks_of_the_plugin_run_nothing_of_the_folder(
         "compact_summary": "Deploys were discussed.",
         "source": "startup",
     }
-    try:
-        for name, command in sorted(plugin_hooks().items(), key=lambda each: each[0] != "PostToolUse"):
-            done = subprocess.run(
-                ["/bin/sh", "-c", command],
-                input=json.dumps({**payload, "hook_event_name": name}).encode(),
-                capture_output=True,
-                env=careless(environment) | {"MCP_MEMORY_IDLE_MINUTES": "5"},
-                cwd=hostile.path,
-                timeout=PATIENCE_SECONDS,
-                check=False,
-            )
-            assert (done.returncode, done.stderr) == (0, b""), name
-    finally:
-        psutil.Process(int(str(owner_of(str(tmp_path / "data"))["pid"]))).kill()
+    for name, command in sorted(plugin_hooks().items(), key=lambda each: each[0] != "PostToolUse"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            input=json.dumps({**payload, "hook_event_name": name}).encode(),
+            capture_output=True,
+            env=careless(environment) | {"MCP_MEMORY_IDLE_MINUTES": "0.2"},
+            cwd=hostile.path,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b""), name
 
 
 @pytest.mark.parametrize("arguments", ["add Remembered.", "doctor --json", "tokens list"])
