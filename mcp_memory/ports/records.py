@@ -218,6 +218,14 @@ class HistoryReader(VersionReader, Protocol):
         """Return at most `limit` changes of a record, newest first, of those before that change. It checks no scope."""
         ...
 
+    def latest_writes(self, where: RecordFilter, limit: int, by: Caller | None = None) -> Sequence[int]:
+        """Return the numbers of at most `limit` writes in which somebody changed a passing record, newest first.
+
+        Undos, confirmations and changes by upkeep are none. With `by`, only writes that stand and that its agent made
+        with its client.
+        """
+        ...
+
     def task_changes(self, namespace: str, task_ids: Collection[str], limit: int) -> Sequence[TaskChange]:
         """Return at most `limit` changes of these tasks, newest first: one for each agent that hears about it.
 

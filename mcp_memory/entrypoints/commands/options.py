@@ -17,7 +17,7 @@ import typer
 from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
-from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
+from mcp_memory.entrypoints.commands.performing import ASKED, COMMAND_LINE, AskedCommand, client_at_work, perform
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.walls import beyond
 
@@ -119,6 +119,8 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
     client = client_at_work()
     whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
     with whose as memory, beyond(), memory.serving(f"command {_AT_WORK.get()}", agent=settings.agent):
+        if client is None:
+            memory.own.client = COMMAND_LINE
         # Who has the memory's files may do anything with them.
         try:
             yield memory

@@ -309,6 +309,11 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         asked = {"id": record_id, "limit": limit, "before": sys.maxsize if before is None else before}
         return [version_from_row(row) for row in self._rows("latest_versions", asked)]
 
+    def latest_writes(self, where: RecordFilter, limit: int, by: Caller | None = None) -> Sequence[int]:
+        whose = {"agent": by.agent, "client": by.client} if by else {"agent": "", "client": ""}
+        rows = self._database.matching("latest_writes", where, of_all=int(by is None), limit=limit, **whose)
+        return [row["write"] for row in rows]
+
     def written(self, write: int) -> Mapping[str, Sequence[Version]]:
         with self._database.read() as connection:
             return versions_of_write(connection, write)

@@ -159,6 +159,19 @@ WHERE record_id = :id AND change < :before ORDER BY change DESC LIMIT :limit;
 SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
 WHERE write = ? ORDER BY record_id, change;
 
+-- name: latest_writes
+-- Those that somebody made, but no undo, and no further evidence of what was known.
+SELECT v.write FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
+WHERE v.agent NOT IN ('upkeep', '') AND v.reason <> 'confirmed' AND v.undone <> v.write
+    AND (:of_all <> 0 OR v.agent = :agent AND v.client = :client AND v.undone = 0) AND {where}
+GROUP BY v.write ORDER BY v.write DESC LIMIT :limit;
+-- postgres
+-- By the records of the scope: what others have changed since is not read.
+SELECT v.write + 0 AS write FROM records AS r JOIN versions AS v ON v.record_id = r.id
+WHERE v.agent NOT IN ('upkeep', '') AND v.reason <> 'confirmed' AND v.undone <> v.write
+    AND (:of_all <> 0 OR v.agent = :agent AND v.client = :client AND v.undone = 0) AND {where}
+GROUP BY v.write + 0 ORDER BY v.write + 0 DESC LIMIT :limit;
+
 -- name: mark_undone
 UPDATE versions SET undone = :by WHERE write IN (:write, :by);
 
