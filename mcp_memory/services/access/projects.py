@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mcp_memory.domain.model.projects import (
+    LOCAL,
     MAX_NAMESPACE,
     Membership,
     MovedProject,
@@ -119,6 +120,23 @@ class Projects:
             f"Nothing is stored under {one_line(caller.namespace)} yet, but {former.why} ({former.records} records in"
             f" {one_line(former.namespace)}): if it is the same project, the user brings them here by `{command}`."
         )
+
+    def origin(self, project: Project) -> FormerMemory | None:
+        """Return the memory of the folder on this computer that a project was cloned from, where it has another name.
+
+        None where nothing is stored there.
+        """
+        prefix, _, own = project.claim.partition("/")
+        if prefix != LOCAL:
+            return None
+        claimed = self._projects.former(project.claim)
+        here = claimed.namespace if claimed else project.claim
+        folders = (each for each in self._noted() if own_namespace(each.folder) == own and each.namespace != here)
+        for each in folders:
+            if known := self.shared_records(each.namespace):
+                why = f"{one_line(each.folder)}, from which it was cloned, has a memory of its own"
+                return FormerMemory(namespace=each.namespace, records=known, why=why)
+        return None
 
     def _candidates(self, project: Project, here: str) -> Iterator[tuple[str, str]]:
         """Yield namespaces, the surest first, and why each may be the project's."""
