@@ -29,6 +29,7 @@ RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 class StoreSummary:
     """Status counts and facts of the store. Counts cover only what the caller may see.
 
+    `records` counts live records by kind; `statuses` counts those as well that were retired or proven wrong.
     `promoted` counts the records that began as noted.
     """
 

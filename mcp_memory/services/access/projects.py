@@ -53,9 +53,9 @@ class Projects:
         """Return the names of the projects that hold a live shared record, in order."""
         return self._records.shared_namespaces()
 
-    def shared_records(self, name: str) -> int:
-        """Count the live shared records of a project."""
-        return self._records.count(RecordFilter(scopes=(scope_key("shared", name, ""),)))
+    def live_records(self) -> Mapping[str, int]:
+        """Count the live records of each project that holds some, of all its agents; in order of the names."""
+        return self._projects.live_records()
 
     def folders(self) -> Mapping[str, tuple[str, bool]]:
         """Return the folder in which each namespace was noted last, and whether it is still there."""
@@ -132,8 +132,9 @@ class Projects:
         claimed = self._projects.former(project.claim)
         here = claimed.namespace if claimed else project.claim
         folders = (each for each in self._noted() if own_namespace(each.folder) == own and each.namespace != here)
+        live = self.live_records()
         for each in folders:
-            if known := self.shared_records(each.namespace):
+            if known := live.get(each.namespace):
                 why = f"{one_line(each.folder)}, from which it was cloned, has a memory of its own"
                 return FormerMemory(namespace=each.namespace, records=known, why=why)
         return None

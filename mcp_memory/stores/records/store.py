@@ -388,7 +388,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         own = session_key(caller.agent, caller.session_id)
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
 
-        def count(name: str) -> list[Any]:
+        def count(name: str, where: RecordFilter = where) -> list[Any]:
             return self._database.matching(name, where)
 
         return StoreSummary(
@@ -397,7 +397,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             schema_version=self._database.schema_version,
             revision=self.revision(),
             embedder=self.embedder_id() or "",
-            records=dict(count("count_kinds")),
+            records=dict(count("count_kinds", replace(where, include_inactive=False))),
             statuses=dict(count("count_statuses")),
             sessions=count("count_sessions")[0][0],
             promoted=count("count_promoted")[0][0],

@@ -215,9 +215,10 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     before = found(app)
     goals = [each.goal for each in app.records.tasks("old-name")]
     assert app.projects.names() == ["old-name"]
-    shared = app.projects.shared_records("old-name")
+    shared = app.projects.live_records()["old-name"]
     moved = other.projects.rename("old-name", "new/name")
-    assert (app.projects.names(), app.projects.shared_records("new/name")) == (["new/name"], shared)
+    assert app.projects.names() == ["new/name"]
+    assert app.projects.live_records() == {"new/name": shared}
     assert moved.tokens == ("phone",)
     assert set(rows_with(tmp_path / "data", "old-name")) == {*KEPT}
     assert not app.records.defects()
