@@ -135,7 +135,7 @@ def _deed(before: "Record", after: "Record", change: int) -> str:
     if before.status == "retired" != after.status:
         return "Restored"
     if before.superseded_by != after.superseded_by and after.superseded_by:
-        return f"Put {after.superseded_by} in the place of"
+        return f"Replaced by {after.superseded_by}:"
     names = [name for name in ("text", *TOLD) if getattr(before, name) != getattr(after, name)]
     told = (_NAMES.get(name, name.replace("_", " ")) for name in names)
     return f"Changed the {', '.join(told) or 'circumstances'} of"
