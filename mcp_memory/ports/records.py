@@ -136,7 +136,8 @@ class SessionReader(Protocol):
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         """Return the sessions in which the passing records happened last, latest first.
 
-        Looks back a bounded way in each of the filter's scopes.
+        A record that is dated ahead happened when it was stored. It looks back a bounded way in each of the filter's
+        scopes.
         """
         ...
 

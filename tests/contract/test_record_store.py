@@ -228,6 +228,8 @@ def test_the_latest_sessions_are_found_whatever_others_store(
     where = RecordFilter(scopes=("shared/here", "user"))
     assert store.recent_sessions(where, 9) == ["last", "of old", "own", "first"]
     assert store.recent_sessions(where, 1) == ["last"]
+    add("ahead", session_id="ahead", occurred_at=1e9, created_at=4.5)
+    assert store.recent_sessions(where, 2) == ["last", "ahead"]
 
 
 def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add, vectors_of: Open) -> None:

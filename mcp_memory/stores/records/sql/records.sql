@@ -237,19 +237,19 @@ SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHER
 
 -- name: recent_sessions
 -- A bounded look back over what happened last in each scope: what others store in theirs changes nothing. What was
--- extracted from old episodes and messages happened when they did.
+-- extracted from old episodes and messages happened when they did; what is dated ahead was stored when it was.
 SELECT r.session_id FROM json_each(:scopes) AS c
 CROSS JOIN records AS r ON r.row IN (
     SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 )
-WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+WHERE {where} ORDER BY min(r.occurred_at, r.created_at) DESC, r.row DESC;
 -- postgres
 SELECT r.session_id FROM json_each(:scopes) AS c
 CROSS JOIN LATERAL (
     SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 ) AS latest
 JOIN records AS r ON r.row = latest.row
-WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+WHERE {where} ORDER BY least(r.occurred_at, r.created_at) DESC, r.row DESC;
 
 -- name: best_of_sessions
 -- Summaries come first; one session's rows are next to each other, the best first.
