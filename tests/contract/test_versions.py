@@ -86,7 +86,9 @@ def test_the_latest_writes_are_those_of_somebody_in_the_scopes(store: RecordStor
         return store.versions([records[0].id])[records[0].id][-1].write
 
     first, second = write(BOB, here, other), write(replace(BOB, client="page"), other)
-    write(None, here), write(replace(BOB, namespace="else"), elsewhere), write(BOB, here, reason=CONFIRMED)
+    write(None, here)
+    write(replace(BOB, namespace="else"), elsewhere)
+    write(BOB, here, reason=CONFIRMED)
     third = write(BOB, here)
     where = RecordFilter(scopes=("shared/here",), include_inactive=True)
     assert store.latest_writes(where, 9) == [third, second, first]

@@ -1,5 +1,6 @@
 """Commands over the queue of reviews, and over changes: review, review settle, undo."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -15,16 +16,14 @@ from mcp_memory.entrypoints.commands.options import AsJson, Limit, over_memory
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mcp_memory.app import App
-    from mcp_memory.domain.model.records import Record, Status
+    from mcp_memory.domain.model.records import Record
     from mcp_memory.services.review.undo import PastChange
 
 NAMED: Final = 3
 """Records that a sentence about a change names; further ones are counted."""
-_NAMES: "Final[Mapping[str, str]]" = {"pinned": "pin", "superseded_by": "successor", "occurred_at": "time"}
-_BECAME: "Final[Mapping[Status, str]]" = {"retired": "Retired", "inactive": "Marked as wrong"}
+_NAMES: Final[Mapping[str, str]] = {"pinned": "pin", "superseded_by": "successor", "occurred_at": "time"}
+_BECAME: Final[Mapping[str, str]] = {"retired": "Retired", "inactive": "Marked as wrong"}
 
 review = typer.Typer(
     name="review", help="Show the groups of records that contradict or repeat each other, or settle one."
@@ -96,14 +95,17 @@ def undo(
         rows = [{name: each[name] for name in ("change", "at", "by", "what")} for each in known]
         output(as_json, known, row_screen(rows, "Nothing that an undo takes back was changed yet."))
         return
-    if change is not None and change > memory.revision():
-        raise NotFound(f"There is no change {change}.")
-    past = None if change else memory.undo.last_own(caller)
-    undone = memory.undo(change or past.change, caller)
+    number, what = change, ""
+    if number is None:
+        past = memory.undo.last_own(caller)
+        number, what = past.change, what_changed(past)
+    elif number > memory.revision():
+        raise NotFound(f"There is no change {number}.")
+    undone = memory.undo(number, caller)
     restored = ", ".join([*(record.id for record in undone.records), *undone.groups])
-    what = {"what": what_changed(past)} if past else {}
-    told = " ".join([f"Change {undone.change} is undone: {restored}.", *(f"It had: {each}" for each in what.values())])
-    output(as_json, show_undone(undone) | what, visible(told))
+    did = f" What it did: {what}" if what else ""
+    told = visible(f"Change {number} is undone: {restored}.{did}")
+    output(as_json, show_undone(undone) | ({"what": what} if what else {}), told)
 
 
 def _shown_change(past: "PastChange") -> dict[str, Json]:

@@ -95,6 +95,6 @@ def test_the_latest_changes_are_listed_and_the_last_own_one_is_taken_back(run: "
     assert run("undo", str(known[0]["change"])).code == run("undo", str(known[1]["change"])).code == 0
     assert f"Change {retired} is undone:" in run("undo", "--last").out
     last = run("undo", "--last")
-    assert last.out.startswith(f"Change {edited} is undone: {port}. It had: Changed the text, tags of {port} ")
+    assert last.out.startswith(f"Change {edited} is undone: {port}. What it did: Changed the text, tags of {port} ")
     assert [each["undone"] > 0 for each in run("undo", "--json").json] == [True] * 4
     assert "Undone by change" in run("undo").out

@@ -88,7 +88,11 @@ def test_on_windows_a_hook_has_its_settings_as_options_which_the_command_takes(
     found = read_file(client.own_file(client.hooks, places, project=False))
     beside = Change(client=client, found=found, name="memory", entry=None, text=found.text)
     asked: list[tuple[str, dict[str, object], str]] = []
-    monkeypatch.setattr(client_start, "run_hook", lambda *given: asked.append(given))
+
+    def run_hook(name: str, chosen: dict[str, object], client: str) -> None:
+        asked.append((name, chosen, client))
+
+    monkeypatch.setattr(client_start, "run_hook", run_hook)
     for hooks in json.loads(plan_hooks(client, wanted, places, beside).text)["hooks"].values():
         (written,) = hooks[-1].get("hooks", hooks[-1:])
         assert written["command"].startswith('"C:\\Program Files\\m.exe" -m mcp_memory hook ')
