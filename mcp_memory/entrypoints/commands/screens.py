@@ -78,7 +78,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Agent": status["agent"],
         "Memories": _counts(counted_in_words(status["records"])),
         "Their state": _counts({name: n for name, n in status["statuses"].items() if name not in OUT_OF_SEARCH}),
-        "Beside them": listed({name: n for name, n in status["statuses"].items() if name in OUT_OF_SEARCH}),
+        "Not counted": listed({name: n for name, n in status["statuses"].items() if name in OUT_OF_SEARCH}),
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
         "Sessions": str(status["sessions"]),

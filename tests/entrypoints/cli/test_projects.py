@@ -104,7 +104,7 @@ def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
     status = run("status", "--json").json
     assert (status["records"], status["statuses"]["retired"]) == ({"fact": 2}, 1)
     screen = " ".join(run("status").out.split())
-    assert "Memories 2 fact Their state 2 new Beside them 1 retired Tasks" in screen
+    assert "Memories 2 fact Their state 2 new Not counted 1 retired Tasks" in screen
     assert run("projects", "merge", "test", "other").out == (
         "other holds what test held (2 records, 1 more retired or only noted, 0 tasks).\n"
     )
