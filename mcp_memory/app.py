@@ -84,6 +84,7 @@ class Seat:
         takes: bool = True,
         differing: Sequence[str] = (),
         begun: int = sys.maxsize,
+        client: str = "",
     ) -> None:
         self.settings = settings
         self.label = session or f"s{uuid.uuid4().hex[:12]}"
@@ -93,6 +94,8 @@ class Seat:
         self.session = settings.session or self.label
         self.begun = begun
         """The revision at which its session began: it saw no later change. A command has seen all that there is."""
+        self.client = client
+        """The name of its client, where a call does not say it."""
         self.awaits_folder = settings.roots
         """True until its client has been asked which folder is open."""
         self._memory = memory
@@ -171,7 +174,6 @@ class App(Wiring):
         """The seats of the windows that this process serves."""
         self.arrived: deque[Seat] = deque()
         """The seats of windows whose files are to be read: a session begins in each."""
-        self._client = ""
         self._look_again_at = -inf
         self._worked_on: dict[tuple[str, str, str], Settings] = {}
         """The settings of the clients that last worked on the logs of sessions, in memory while a client is here."""
@@ -258,7 +260,7 @@ class App(Wiring):
         """
         if seat is None:
             seat = self.own
-            self._client = client = client or self._client  # Upkeep counts as the process's own client does.
+            seat.client = client or seat.client  # Upkeep counts as the process's own client does.
         settings = seat.settings
         membership = seat.membership
         mine = Caller(
@@ -267,7 +269,7 @@ class App(Wiring):
             session_id=seat.session,
             named_session=settings.session is not None,
             inherited=tuple(map(self.trust.present, settings.inherit)),
-            client=client,
+            client=client or seat.client,
             knows=() if membership.is_refused else None,
             renamed_at=membership.renamed_at,
             max_tokens=settings.max_tokens,

@@ -372,7 +372,7 @@ class Wiring:
         """Takes a write back."""
         from mcp_memory.services.review.undo import Undo
 
-        return Undo(self.records, self._embedder)
+        return Undo(self.records, self.reviews, self._embedder)
 
     @made_once
     def exclusions(self) -> Exclusions:

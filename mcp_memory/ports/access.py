@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -112,6 +112,13 @@ class ProjectStore(Protocol):
 
     def is_used(self, namespace: str) -> bool:
         """Return True where anybody stored something in the namespace, or plans in it, however much that is."""
+        ...
+
+    def live_records(self) -> Mapping[str, int]:
+        """Count the live records of each namespace that has some, in order of the names.
+
+        Live is what is neither retired nor proven wrong, and more than noted by one session.
+        """
         ...
 
     def former(self, name: str) -> FormerName | None:

@@ -29,6 +29,7 @@ RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 class StoreSummary:
     """Status counts and facts of the store. Counts cover only what the caller may see.
 
+    `records` counts live records by kind; `statuses` counts those as well that were retired or proven wrong.
     `promoted` counts the records that began as noted.
     """
 
@@ -135,7 +136,8 @@ class SessionReader(Protocol):
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         """Return the sessions in which the passing records happened last, latest first.
 
-        Looks back a bounded way in each of the filter's scopes.
+        A record that is dated ahead happened when it was stored. It looks back a bounded way in each of the filter's
+        scopes.
         """
         ...
 
@@ -216,6 +218,14 @@ class HistoryReader(VersionReader, Protocol):
 
     def latest_versions(self, record_id: str, limit: int, before: int | None = None) -> Sequence[Version]:
         """Return at most `limit` changes of a record, newest first, of those before that change. It checks no scope."""
+        ...
+
+    def latest_writes(self, where: RecordFilter, limit: int, by: Caller | None = None) -> Sequence[int]:
+        """Return the numbers of at most `limit` writes in which somebody changed a passing record, newest first.
+
+        Undos, confirmations and changes by upkeep are none. With `by`, only writes that stand and that its agent made
+        with its client.
+        """
         ...
 
     def task_changes(self, namespace: str, task_ids: Collection[str], limit: int) -> Sequence[TaskChange]:

@@ -228,6 +228,8 @@ def test_the_latest_sessions_are_found_whatever_others_store(
     where = RecordFilter(scopes=("shared/here", "user"))
     assert store.recent_sessions(where, 9) == ["last", "of old", "own", "first"]
     assert store.recent_sessions(where, 1) == ["last"]
+    add("ahead", session_id="ahead", occurred_at=1e9, created_at=4.5)
+    assert store.recent_sessions(where, 2) == ["last", "ahead"]
 
 
 def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add, vectors_of: Open) -> None:
@@ -548,13 +550,13 @@ def test_an_erased_record_leaves_nothing_that_can_be_read(store: RecordStore, ad
 
 
 def test_a_summary_counts_what_the_caller_may_see(store: RecordStore, add: Add) -> None:
-    """S4.1: foreign scopes and hidden branches do not enter any count."""
+    """S4.1: foreign scopes and hidden branches do not enter any count; what was retired is told by its status alone."""
     add("mine")
     add("retired", status="retired", kind="decision")
     add("hidden", branch_id="t9", session_id="s9")
     add("foreign", scope="private/bob/here", session_id="s8")
     summary = store.summarize(ANN, frozenset({"t9"}))
-    assert dict(summary.records) == {"fact": 1, "decision": 1}
+    assert dict(summary.records) == {"fact": 1}
     assert dict(summary.statuses) == {"new": 1, "retired": 1}
     assert summary.sessions == 1
     assert summary.revision == store.revision()

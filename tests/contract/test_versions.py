@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import UPKEEP, Version, before
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.versions import CONFIRMED, UPKEEP, Version, before
 from mcp_memory.domain.text.words import normal_hash
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
@@ -68,6 +69,35 @@ def test_changes_of_one_write_share_its_number(
     assert third.before == {
         "text": "The port is 81.", "updated_at": 100.0, "normal_hash": normal_hash("The port is 81."),
     }  # fmt: skip
+
+
+def test_the_latest_writes_are_those_of_somebody_in_the_scopes(store: RecordStore, add: Add) -> None:
+    """U2.1: newest first, each once; not undos, confirmations or upkeep, and of one client what it may take back."""
+    here, other, elsewhere = add("The port is 80."), add("The port is 81."), add("A.", scope="shared/else")
+
+    values = count(2.0)
+
+    def write(by: Caller | None, *records: Record, reason: str = "", undoes: int = 0) -> int:
+        with store.write(by, reason) as transaction:
+            for each in records:
+                transaction.update(replace(each, importance=next(values)))
+            if undoes:
+                transaction.mark_undone(undoes)
+        return store.versions([records[0].id])[records[0].id][-1].write
+
+    first, second = write(BOB, here, other), write(replace(BOB, client="page"), other)
+    write(None, here)
+    write(replace(BOB, namespace="else"), elsewhere)
+    write(BOB, here, reason=CONFIRMED)
+    third = write(BOB, here)
+    where = RecordFilter(scopes=("shared/here",), include_inactive=True)
+    assert store.latest_writes(where, 9) == [third, second, first]
+    assert store.latest_writes(where, 1) == [third]
+    assert store.latest_writes(where, 9, BOB) == [third, first]
+    assert store.latest_writes(where, 9, replace(BOB, agent="eve")) == []
+    write(BOB, here, undoes=third)
+    assert store.latest_writes(where, 9) == [third, second, first]
+    assert store.latest_writes(where, 9, BOB) == [first]
 
 
 @pytest.mark.parametrize("is_moved", [True, False])

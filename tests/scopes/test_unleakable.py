@@ -205,6 +205,7 @@ def test_who_stored_it_sees_it(pair: Pair) -> None:
 def pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """What the command line shows."""
     yield ("status",)
+    yield ("undo",)
     yield "list", "--limit", "1000", "--inactive"
     yield "list", "--session", "carols", "--tag", "deploy", "--kind", "message"
     yield from (("search", f"payment service {word}", "--limit", "1000", "--inactive") for word in SECRETS[::4])

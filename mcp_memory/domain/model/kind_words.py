@@ -6,7 +6,7 @@ The database, exports, agents' tools and JSON have the stored words.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mcp_memory.domain.model.records import KINDS, Kind
+from mcp_memory.domain.model.records import KINDS, KNOWN_DETAILS, TEXT, Kind
 from mcp_memory.errors import InvalidRequest
 
 _WORDS: Final[Mapping[str, str]] = {
@@ -44,3 +44,15 @@ def kinds_named(word: str) -> Sequence[Kind]:
     if found := _ALSO.get(meant) or stored:
         return found
     raise InvalidRequest(f"There is no kind {word!r}; the kinds are {', '.join(map(kind_in_words, KINDS))}.")
+
+
+def details_in_words() -> str:
+    """Return the details with a fixed meaning, by kind: "a decision takes reasons (a list of texts), …; a …"."""
+
+    def told(name: str, wanted: str) -> str:
+        return name if wanted == TEXT else f"{name} ({wanted})"
+
+    return "; ".join(
+        f"a {kind_in_words(kind)} takes {', '.join(told(*each) for each in known.items())}"
+        for kind, known in KNOWN_DETAILS.items()
+    )

@@ -82,12 +82,15 @@ class FormerName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedProject:
-    """The number of records and tasks that got another namespace, and the names of the tokens that now hold it.
+    """The number of live records and tasks that got another namespace, and the names of the tokens that now hold it.
+
+    `not_live` counts the other records: retired, proven wrong, or only noted.
 
     `readers` are the valid tokens that now read what they did not: of two projects that became one they held one alone.
     """
 
     records: int
+    not_live: int
     tasks: int
     tokens: tuple[str, ...]
     readers: tuple[str, ...]

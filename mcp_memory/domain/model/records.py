@@ -339,12 +339,12 @@ def refuse_no_time(begin: Instant | None, end: Instant | None) -> None:
         raise InvalidRequest("valid_from is not before valid_until; exchange them.")
 
 
-_TEXT, _TEXTS = "a text", "a list of texts"
+TEXT, _TEXTS = "a text", "a list of texts"
 KNOWN_DETAILS: Mapping[Kind, Mapping[str, str]] = {
-    "procedure": {"name": _TEXT, "description": _TEXT},
-    "censor": {"trigger": _TEXT, "reason": _TEXT, "action": "warn or block", "domain": _TEXT, "pattern": _TEXTS},
+    "procedure": {"name": TEXT, "description": TEXT},
+    "censor": {"trigger": TEXT, "reason": TEXT, "action": "warn or block", "domain": TEXT, "pattern": _TEXTS},
     "decision": {"reasons": _TEXTS, "alternatives": _TEXTS},
-    "event": dict.fromkeys(("type", "path", "command", "stdout", "stderr", "message", "stack"), _TEXT),
+    "event": dict.fromkeys(("type", "path", "command", "stdout", "stderr", "message", "stack"), TEXT),
 }
 """Details with a fixed meaning, per kind. Others are kept unchanged."""
 
@@ -389,7 +389,7 @@ def map_strings(details: Details, change: Callable[[str], str]) -> dict[str, Jso
 
 
 def _fits(value: Json, wanted: str) -> bool:
-    if wanted == _TEXT:
+    if wanted == TEXT:
         return isinstance(value, str)
     if wanted == _TEXTS:
         return (

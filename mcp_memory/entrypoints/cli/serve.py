@@ -148,7 +148,7 @@ def demo(as_json: AsJson = False) -> None:
         screen().print(*next_steps(seconds), sep="\n", soft_wrap=True)
 
 
-@with_options("data_dir", "namespace", "agent")
+@with_options("data_dir", "namespace", "agent", "url")
 def hook(
     chosen: Mapping[str, Any],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The event, as Claude Code names it: Stop, …")],

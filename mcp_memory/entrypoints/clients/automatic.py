@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from math import ceil
@@ -16,7 +15,7 @@ from typing import Final, cast
 from mcp_memory.bridge.hook import SECONDS
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, HookFile, Places
 from mcp_memory.entrypoints.clients.config_format import NotEditable, as_table, servers_in
-from mcp_memory.entrypoints.clients.entries import Change, Wanted
+from mcp_memory.entrypoints.clients.entries import NAMESPACE, URL, Change, Wanted
 from mcp_memory.entrypoints.clients.files import Found, read_file
 from mcp_memory.errors import Conflict, InvalidRequest
 
@@ -24,6 +23,13 @@ HOOKS: Final = "hooks"
 """The field of each file of hooks that holds them."""
 SPARE_SECONDS: Final = 4
 """An interpreter takes a while to start before a hook's own deadline begins."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    "MCP_MEMORY_DATA_DIR": "--data-dir",
+    NAMESPACE: "--namespace",
+    "MCP_MEMORY_AGENT": "--agent",
+    URL: "--url",
+}
+"""The options of a hook's command that say what these variables do."""
 # "/opt/bin/python -I -m mcp_memory hook PreToolUse --client cursor"
 _OUR_HOOK: Final = re.compile(r"mcp[-_]memory\S{0,200} hook \w{1,40} --client \S")
 _MARK: Final = "<!-- mcp-memory for "
@@ -42,14 +48,19 @@ An MCP server gives this project a memory that its agents share. Before you star
 def plan_hooks(client: Client, wanted: Wanted, places: Places, beside: Change) -> Change:
     """Plan the client's file of hooks with ours in it; `beside` is planned already, and may be of the same file.
 
-    Hooks do not see the variables of the server's entry, so they have those that were chosen in their command.
+    Hooks do not see the variables of the server's entry, so they have those that were chosen in their command; on
+    Windows as options, as far as there are such.
 
     Raises Conflict where the file cannot be edited; InvalidRequest where no hooks of the client are documented.
     """
     if client.hooks is None:
         instead = "; use --instructions" if client.instructions else ""
         raise InvalidRequest(f"{client.title} documents no hooks that can give it its memory{instead}.")
-    hooks = {theirs: _hook(client, client.hooks, ours, wanted) for theirs, ours in client.hooks.events.items()}
+    is_windows = places.platform == "windows"
+    hooks = {
+        theirs: _hook(client, client.hooks, ours, wanted, is_windows=is_windows)
+        for theirs, ours in client.hooks.events.items()
+    }
     return _with_hooks(client, client.hooks, places, wanted.project, beside, hooks)
 
 
@@ -108,9 +119,11 @@ def _is_ours(hook: object) -> bool:
     return isinstance(command, str) and bool(_OUR_HOOK.search(command.replace('"', "").replace("'", "")))
 
 
-def _hook(client: Client, file: HookFile, event: str, wanted: Wanted) -> object:
+def _hook(client: Client, file: HookFile, event: str, wanted: Wanted, *, is_windows: bool) -> object:
     words = [*wanted.start, "hook", event, "--client", client.name]
-    if sys.platform == "win32":
+    if is_windows:  # Its shells have no common form for a variable before a command; an option takes longer to start.
+        options = [(option, wanted.variables.get(name)) for name, option in _OPTIONS.items()]
+        words += [word for option, value in options if value for word in (option, value)]
         command = subprocess.list2cmdline(words)
     else:
         chosen = (f"{name}={shlex.quote(value)}" for name, value in wanted.variables.items())

@@ -1,6 +1,7 @@
 """Commands for access to a memory: trust for folders, tokens for agents that connect over HTTP."""
 
 import os
+import shlex
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.projects import TrustedFolder
     from mcp_memory.ports.access import Token
+    from mcp_memory.services.access.projects import FormerMemory
     from mcp_memory.settings import Settings
 
 DAY_SECONDS = 86_400.0
@@ -67,13 +69,27 @@ def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> N
     with opened(settings, takes=False) as memory:
         trusted = memory.trust.trust(project)
         others = [each for each in memory.trust.folders() if each.namespace == trusted.namespace]
+        origin = memory.projects.origin(project)
     told = [f"{trusted.folder} uses the memory of {trusted.namespace} once a server starts in it again."]
     shared = [each.folder for each in others if each.folder != trusted.folder]
     if shared:
         told.append(f"It shares that memory with {', '.join(shared)}.")
+    if origin:
+        told.append(_origin_told(origin, trusted.namespace))
     if settings.namespace is not None:
         told.append(f"The settings name another project, {settings.namespace}, which takes precedence.")
-    output(as_json, _shown_folder(trusted), visible(" ".join(told)))
+    more = {"origin": asdict(origin)} if origin else {}
+    output(as_json, _shown_folder(trusted) | more, visible(" ".join(told)))
+
+
+def _origin_told(origin: "FormerMemory", namespace: str) -> str:
+    """Say that the memory of a clone's origin has another name, and how to see it and to share it."""
+    name = shlex.quote(origin.namespace)
+    return (
+        f"But {origin.why}, under another name ({origin.records} records in {origin.namespace}): `mcp-memory list"
+        f" --namespace {name}` shows it, and `mcp-memory projects merge {name} {shlex.quote(namespace)}` lets both"
+        " folders share one memory; only a backup parts them again."
+    )
 
 
 def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:

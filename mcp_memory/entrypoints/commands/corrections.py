@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from mcp_memory.entrypoints.commands.console import complain, is_asked, output, require_yes
-from mcp_memory.entrypoints.commands.options import AsJson, Deny, opened, over_memory, over_settings, with_options
+from mcp_memory.entrypoints.commands.options import (
+    KNOWN_DETAILS,
+    AsJson,
+    Deny,
+    opened,
+    over_memory,
+    over_settings,
+    with_options,
+)
 from mcp_memory.entrypoints.commands.records import given_details, given_text, show_account_of
 from mcp_memory.errors import InvalidRequest, NotFound
 
@@ -37,7 +45,8 @@ def edit(
     ] = None,
     feedback: Annotated[str | None, typer.Option("--feedback", metavar="WORD", help="helpful, wrong, …")] = None,
     details: Annotated[
-        str | None, typer.Option("--details", metavar="JSON", help="Further fields to set; the others stay.")
+        str | None,
+        typer.Option("--details", metavar="JSON", help=f"Further fields to set; the others stay. {KNOWN_DETAILS}"),
     ] = None,
     deny: Deny = None,
     as_json: AsJson = False,

@@ -67,19 +67,19 @@ def learn(
     with interruptible("Interrupted; nothing was stored."):
         items = _read(git, transcripts or [], left_out)[:limit]
         given: dict[str, Any] = {"items": [_told(item) for item in items], "again": again, "as_json": as_json}
-        if not (yes and as_json):
+        given["left_out"] = dict(left_out)
+        if not yes:
             try:
-                learn_shown(context, **given, left_out=dict(left_out), **chosen)
+                learn_shown(context, **given, **chosen)
             except typer.Exit as end:
                 if end.exit_code == _NOTHING_NEW:
                     return
                 raise
-            if not yes and (as_json or not terminal().stdin.isatty() or not terminal().stderr.isatty()):
+            if as_json or not terminal().stdin.isatty() or not terminal().stderr.isatty():
                 complain("Nothing was stored; the same command with --yes stores these records.")
                 return
-        if not yes:
             require_yes("Store these records?")
-        learn_stored(context, **given, **chosen)
+        learn_stored(context, **given, shows=yes and not as_json, **chosen)
 
 
 def _read(git: Path | None, transcripts: Sequence[Path], left_out: Counter[str]) -> "list[NewRecord]":
@@ -117,22 +117,38 @@ def learn_shown(
     """Show what is new; end with _NOTHING_NEW where nothing is."""
     with opened(settings, takes=False) as memory:
         proposal = memory.learn.propose(_items(items), memory.caller(), again=again)
-    told = {**left_out, **{_LEFT_OUT[reason]: count for reason, count in proposal.left_out.items()}}
-    proposed = [_shown(item) for item in proposal.items]
-    output(as_json, {"proposed": proposed, "left_out": told}, *_page(proposal, told))
-    if not proposed:
+    _show(proposal, left_out, as_json)
+    if not proposal.drafts:
         raise typer.Exit(_NOTHING_NEW)
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
-def learn_stored(settings: "Settings", items: list[dict[str, Any]], again: bool, as_json: bool = False) -> None:
-    """Store what is new, in one write."""
+def learn_stored(
+    settings: "Settings",
+    items: list[dict[str, Any]],
+    left_out: dict[str, int],
+    again: bool,
+    shows: bool,
+    as_json: bool = False,
+) -> None:
+    """Store what is new, in one write; where it `shows` that as well, nothing new is no more than shown."""
     with opened(settings) as memory:
-        learned = memory.learn(_items(items), memory.caller(), again=again)
+        proposal = memory.learn.propose(_items(items), memory.caller(), again=again)
+        if shows:
+            _show(proposal, left_out, as_json)
+            if not proposal.drafts:
+                return
+        learned = memory.learn.store(proposal, memory.caller())
         embedded, into = embed(memory), memory.caller().namespace
     outcome = {"stored": len(learned.ids), "ids": list(learned.ids), "embedded": embedded, "into": into}
     said = f"Stored {len(learned.ids)} records in the project {into}. {way_back(learned.change)}".strip()
     output(as_json, {**outcome, **undoable(learned.change)}, visible(said))
+
+
+def _show(proposal: "Proposal", left_out: Mapping[str, int], as_json: bool) -> None:
+    told = {**left_out, **{_LEFT_OUT[reason]: count for reason, count in proposal.left_out.items()}}
+    proposed = [_shown(item) for item in proposal.items]
+    output(as_json, {"proposed": proposed, "left_out": told}, *_page(proposal, told))
 
 
 def source_of(details: "Mapping[str, Json]") -> str:

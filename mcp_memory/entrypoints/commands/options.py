@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
-from mcp_memory.domain.model.kind_words import kinds_named
+from mcp_memory.domain.model.kind_words import details_in_words, kinds_named
 from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.domain.text.control_characters import whole_characters
-from mcp_memory.entrypoints.commands.performing import ASKED, AskedCommand, client_at_work, perform
+from mcp_memory.entrypoints.commands.performing import ASKED, COMMAND_LINE, AskedCommand, client_at_work, perform
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.walls import beyond
 
@@ -50,6 +50,8 @@ Deny = Annotated[
     list[str] | None,
     typer.Option("--deny", metavar="PATTERN", help="Calls that a guardrail denies, as 'rm -rf build/*'; repeatable."),
 ]
+KNOWN_DETAILS = f"Known: {details_in_words()}. Others are kept as they are."
+"""The part of the help of `--details` that says which fields a kind takes."""
 Inactive = Annotated[bool, typer.Option("--inactive", help="Include what was retired or proven wrong.")]
 
 
@@ -119,6 +121,8 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
     client = client_at_work()
     whose = client.memory(takes=takes) if client else held(settings, _claimed(settings), perform, takes=takes)
     with whose as memory, beyond(), memory.serving(f"command {_AT_WORK.get()}", agent=settings.agent):
+        if client is None:
+            memory.own.client = COMMAND_LINE
         # Who has the memory's files may do anything with them.
         try:
             yield memory

@@ -33,7 +33,7 @@ def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
             "session": each.session_id,
             "agent": each.newest.agent,
             "records": each.records,
-            "last": iso(each.newest.occurred_at),
+            "last": iso(each.last),
             "latest": each.newest.micro,
         }
         for each in memory.session_accounts.recent(memory.caller(), limit)

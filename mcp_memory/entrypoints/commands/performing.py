@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+COMMAND_LINE: Final = "command line"
+"""The client's name of all that commands store and change: a person's agent has the same name in other clients."""
 PATIENCE_SECONDS: Final = 5.0
 """Time for a client to hand over its streams and arguments."""
 MOST_BYTES: Final = 4_194_304
@@ -62,7 +64,9 @@ class Served(NamedTuple):
         """Yield the memory as the client is in it."""
         from mcp_memory.app import Seat
 
-        seat = Seat(self.app, self.settings, self.folder, takes=takes, differing=self.differing)
+        seat = Seat(
+            self.app, self.settings, self.folder, takes=takes, differing=self.differing, client=COMMAND_LINE
+        )  # fmt: skip
         with self.app.seated(seat):
             yield cast("App", _AtSeat(self.app, seat))
 

@@ -24,18 +24,18 @@ Old = Annotated[str, typer.Argument(metavar="OLD", help="The name of the project
 @projects.callback(invoke_without_command=True)
 @over_memory("namespace", "agent")
 def list_projects(memory: "App", as_json: AsJson = False) -> None:
-    """Show the projects that hold shared records, how many each holds, and the folder it is in."""
+    """Show the projects that hold records, how many live ones each holds, and the folder it is in."""
     from mcp_memory.entrypoints.commands.screens import row_screen
 
     here, folders = memory.caller().namespace, memory.projects.folders()
     known: list[dict[str, Json]] = [
         {
             "namespace": name,
-            "records": memory.projects.shared_records(name),
+            "records": live,
             "here": name == here,
             **({"folder": folders[name][0], "gone": not folders[name][1]} if name in folders else _NOWHERE),
         }
-        for name in memory.projects.names()
+        for name, live in memory.projects.live_records().items()
     ]
     output(as_json, known, row_screen(known, "No project holds a record yet."))
 
@@ -122,11 +122,12 @@ def _tell(moved: "MovedProject", old: str, new: str, as_json: bool, line: str) -
         names = ", ".join(moved.readers)
         line += f" These tokens read more than before: {names}; `mcp-memory tokens revoke NAME` ends one."
     shown: dict[str, Json] = {
-        "from": old, "to": new, "records": moved.records, "tasks": moved.tasks,
+        "from": old, "to": new, "records": moved.records, "not_live": moved.not_live, "tasks": moved.tasks,
         "tokens": list(moved.tokens), "readers": list(moved.readers),
     }  # fmt: skip
     output(as_json, shown, visible(line))
 
 
 def _counted(moved: "MovedProject") -> str:
-    return f"{moved.records} records, {moved.tasks} tasks"
+    others = f"{moved.not_live} more retired or only noted, " if moved.not_live else ""
+    return f"{moved.records} records, {others}{moved.tasks} tasks"

@@ -16,6 +16,7 @@ from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
 from mcp_memory.entrypoints.commands.options import (
+    KNOWN_DETAILS,
     AsJson,
     Deny,
     Inactive,
@@ -274,7 +275,7 @@ def add(
     importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
     pin: Annotated[bool, typer.Option("--pin", help="Always part of contexts.")] = False,
     details: Annotated[
-        str | None, typer.Option("--details", metavar="JSON", help="Further fields, as an object.")
+        str | None, typer.Option("--details", metavar="JSON", help=f"Further fields, as an object. {KNOWN_DETAILS}")
     ] = None,
     deny: Deny = None,
     visibility: Annotated[

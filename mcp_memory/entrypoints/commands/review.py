@@ -1,17 +1,29 @@
-"""Commands over the queue of reviews, and to take a change back: review, review settle, undo."""
+"""Commands over the queue of reviews, and over changes: review, review settle, undo."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.reviews import WAYS
+from mcp_memory.domain.model.versions import TOLD
+from mcp_memory.domain.text.control_characters import visible
+from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.commands.console import output
-from mcp_memory.entrypoints.commands.options import AsJson, over_memory
+from mcp_memory.entrypoints.commands.options import AsJson, Limit, over_memory
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.domain.model.records import Record
+    from mcp_memory.services.review.undo import PastChange
+
+NAMED: Final = 3
+"""Records that a sentence about a change names; further ones are counted."""
+_NAMES: Final[Mapping[str, str]] = {"pinned": "pin", "superseded_by": "successor", "occurred_at": "time"}
+_BECAME: Final[Mapping[str, str]] = {"retired": "Retired", "inactive": "Marked as wrong"}
 
 review = typer.Typer(
     name="review", help="Show the groups of records that contradict or repeat each other, or settle one."
@@ -60,20 +72,79 @@ def settle_group(
 def undo(
     memory: "App",
     change: Annotated[
-        int | None, typer.Argument(metavar="CHANGE", min=1, help="The number that the change's answer told.")
+        int | None, typer.Argument(metavar="[CHANGE]", min=1, help="Its number; without one the latest are shown.")
     ] = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="Take back the latest one that --agent made by a command in this project.")
+    ] = False,
+    limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Take back one change: a settled group, a revision, a retirement, or all that one `learn` stored."""
+    """Take back one change, or show the latest changes with their numbers.
+
+    One is a settled group, a revision, a retirement, or all that one `learn` stored. What somebody changed since stays.
+    """
+    from mcp_memory.entrypoints.commands.screens import row_screen
     from mcp_memory.entrypoints.server.review_answers import show_undone
 
-    if change is None:
-        raise InvalidRequest(
-            "Say which change: what changed something named its number, and so does a record's history on the page"
-            " (`mcp-memory ui`)."
-        )
-    if change > memory.revision():
-        raise NotFound(f"There is no change {change}.")
-    undone = memory.undo(change, memory.caller())
+    caller = memory.caller()
+    if last and change is not None:
+        raise InvalidRequest("--last takes back the latest change; leave out the number, or --last.")
+    if change is None and not last:
+        known = [_shown_change(each) for each in memory.undo.latest(caller, limit)]
+        rows = [{name: each[name] for name in ("change", "at", "by", "what")} for each in known]
+        output(as_json, known, row_screen(rows, "Nothing that an undo takes back was changed yet."))
+        return
+    number, what = change, ""
+    if number is None:
+        past = memory.undo.last_own(caller)
+        number, what = past.change, what_changed(past)
+    elif number > memory.revision():
+        raise NotFound(f"There is no change {number}.")
+    undone = memory.undo(number, caller)
     restored = ", ".join([*(record.id for record in undone.records), *undone.groups])
-    output(as_json, show_undone(undone), f"Change {change} is undone: {restored}.")
+    did = f" What it did: {what}" if what else ""
+    told = visible(f"Change {number} is undone: {restored}.{did}")
+    output(as_json, show_undone(undone) | ({"what": what} if what else {}), told)
+
+
+def _shown_change(past: "PastChange") -> dict[str, Json]:
+    undone = f" Undone by change {past.undone}." if past.undone else ""
+    by = f"{past.agent} ({past.client})" if past.client not in ("", past.agent) else past.agent
+    shown: dict[str, Json] = {"change": past.change, "at": iso(past.at), "by": by, "agent": past.agent}
+    shown |= {"client": past.client, "what": f"{what_changed(past)}{undone}", "undone": past.undone}
+    return shown | {"records": [after.id for _, after in past.records]}
+
+
+def what_changed(past: "PastChange") -> str:
+    """Say what a change did: "Retired r00001a “The port is 80.”, r00001b and 3 more."."""
+    deeds: dict[str, list[Record]] = {}
+    for before, after in past.records:
+        deeds.setdefault(_deed(before, after, past.change), []).append(after)
+    told = [_with_records(deed, records) for deed, records in deeds.items()]
+    if past.settled:
+        review = past.settled.review
+        told.insert(0, f"Settled {review.id} as {review.way} ({', '.join(review.record_ids)})")
+    return "; ".join(told) + "."
+
+
+def _deed(before: "Record", after: "Record", change: int) -> str:
+    """Name what was done to a record, so that its id may follow."""
+    if number_of(after.id) >= change:  # It was made by the same write.
+        return "Stored"
+    if before.status != after.status and after.status in _BECAME:
+        return _BECAME[after.status]
+    if before.status == "retired" != after.status:
+        return "Restored"
+    if before.superseded_by != after.superseded_by and after.superseded_by:
+        return f"Replaced by {after.superseded_by}:"
+    names = [name for name in ("text", *TOLD) if getattr(before, name) != getattr(after, name)]
+    told = (_NAMES.get(name, name.replace("_", " ")) for name in names)
+    return f"Changed the {', '.join(told) or 'circumstances'} of"
+
+
+def _with_records(deed: str, records: "Sequence[Record]") -> str:
+    first, *others = records
+    named = [f"{first.id} “{first.micro}”", *(each.id for each in others)]
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return f"{deed} {', '.join(named[:NAMED])}{more}"

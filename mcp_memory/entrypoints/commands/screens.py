@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
+from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.text.control_characters import visible
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         **_folder(status["folder"]),
         "Agent": status["agent"],
         "Memories": _counts(counted_in_words(status["records"])),
-        "Their state": _counts(status["statuses"]),
+        "Their state": _counts({name: n for name, n in status["statuses"].items() if name not in OUT_OF_SEARCH}),
+        "Not counted": listed({name: n for name, n in status["statuses"].items() if name in OUT_OF_SEARCH}),
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
         "Sessions": str(status["sessions"]),

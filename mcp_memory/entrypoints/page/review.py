@@ -16,6 +16,7 @@ from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checke
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.review.settle import Settled, Settling
 
 if TYPE_CHECKING:
@@ -181,10 +182,12 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def settle(visit: Visit) -> Response:
-    """Settle a group: by the record that holds, or in the way that a button names."""
+    """Settle a group: by the record that holds, or in the way that a button names. Raises InvalidRequest."""
     fields = {name: (visit.given(name) or "").strip() for name in ("way", "keep", "text", "when", "reason", "holds")}
     holds = fields.pop("holds")
     way = "supersedes" if holds else fields.pop("way")
+    if not way:
+        raise InvalidRequest("Choose how to settle the group, by one of its buttons. Nothing was changed.")
     asked = {"id": checked_id(visit.parts["id"], REVIEW), "settle": way, "reason": fields["reason"]}
     if way in ("merge", "supersedes"):
         asked["keep"] = checked_id(holds or fields["keep"], "r")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mcp_memory.domain.model.projects import (
+    LOCAL,
     MAX_NAMESPACE,
     Membership,
     MovedProject,
@@ -52,9 +53,9 @@ class Projects:
         """Return the names of the projects that hold a live shared record, in order."""
         return self._records.shared_namespaces()
 
-    def shared_records(self, name: str) -> int:
-        """Count the live shared records of a project."""
-        return self._records.count(RecordFilter(scopes=(scope_key("shared", name, ""),)))
+    def live_records(self) -> Mapping[str, int]:
+        """Count the live records of each project that holds some, of all its agents; in order of the names."""
+        return self._projects.live_records()
 
     def folders(self) -> Mapping[str, tuple[str, bool]]:
         """Return the folder in which each namespace was noted last, and whether it is still there."""
@@ -119,6 +120,24 @@ class Projects:
             f"Nothing is stored under {one_line(caller.namespace)} yet, but {former.why} ({former.records} records in"
             f" {one_line(former.namespace)}): if it is the same project, the user brings them here by `{command}`."
         )
+
+    def origin(self, project: Project) -> FormerMemory | None:
+        """Return the memory of the folder on this computer that a project was cloned from, where it has another name.
+
+        None where nothing is stored there.
+        """
+        prefix, _, own = project.claim.partition("/")
+        if prefix != LOCAL:
+            return None
+        claimed = self._projects.former(project.claim)
+        here = claimed.namespace if claimed else project.claim
+        folders = (each for each in self._noted() if own_namespace(each.folder) == own and each.namespace != here)
+        live = self.live_records()
+        for each in folders:
+            if known := live.get(each.namespace):
+                why = f"{one_line(each.folder)}, from which it was cloned, has a memory of its own"
+                return FormerMemory(namespace=each.namespace, records=known, why=why)
+        return None
 
     def _candidates(self, project: Project, here: str) -> Iterator[tuple[str, str]]:
         """Yield namespaces, the surest first, and why each may be the project's."""

@@ -37,8 +37,13 @@ class Proposal:
     One that tells a changed document names in `supersedes` the record of its former text.
     """
 
-    items: tuple[NewRecord, ...]
+    drafts: tuple[RecordDraft, ...]
     left_out: Counter[LeftOut]
+
+    @property
+    def items(self) -> tuple[NewRecord, ...]:
+        """The records, without secrets and private passages."""
+        return tuple(draft.item for draft in self.drafts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class Learn:
         """Return what of these is new, without secrets and private passages; with `again` also what was forgotten."""
         left_out = Counter[LeftOut]()
         drafts = [draft for item in items if (draft := self._cleaned(item, caller, left_out))]
-        new: dict[str, NewRecord] = {}
+        new: dict[str, RecordDraft] = {}
         former = self._of_documents(caller)
         with self._records.write(caller) as transaction:
             for draft in drafts:
@@ -72,20 +77,24 @@ class Learn:
                 else:
                     old = former.get(str(draft.item.details.get(DOCUMENT)))
                     item = replace(draft.item, supersedes=(old,)) if old else draft.item
-                    new[digest] = replace(item, reassert=bool(reason))  # Its undo is nothing that it has to see first.
-        return Proposal(items=tuple(new.values()), left_out=left_out)
+                    item = replace(item, reassert=bool(reason))  # Its undo is nothing that it has to see first.
+                    new[digest] = replace(draft, item=item)
+        return Proposal(drafts=tuple(new.values()), left_out=left_out)
 
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, again: bool = False) -> Learned:
-        """Store what of these is new, all or none, and not embedded yet; see `propose`. At most 500 items.
+        """Store what of these is new; see `propose` and `store`. At most 500 items."""
+        return self.store(self.propose(items, caller, again=again), caller)
+
+    def store(self, proposal: Proposal, caller: Caller) -> Learned:
+        """Store what is proposed to this caller, all or none, and not embedded yet.
 
         Raises:
             Conflict: somebody changed a record that a new one replaces, since the caller saw it.
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
-        new = self.propose(items, caller, again=again).items
-        if not new:
+        if not proposal.drafts:
             return Learned(ids=(), change=0)
-        outcomes = self._remember(new, caller, advise=False, embed=False, undoable=_REASON)
+        outcomes = self._remember(proposal.drafts, caller, advise=False, embed=False, undoable=_REASON)
         stored = [one for one in outcomes if one.status == "stored"]
         return Learned(ids=tuple(one.id for one in stored), change=stored[0].change if stored else 0)
 
@@ -97,8 +106,7 @@ class Learn:
         if draft is None or not draft.item.text:
             left_out["refused"] += 1
             return None
-        found = tuple(each for each in draft.item.entities if not each.found)
-        return replace(draft, item=replace(draft.item, entities=found))
+        return draft
 
     def _of_documents(self, caller: Caller) -> dict[str, str]:
         """Map each document that was learned to the id of the record that holds of it."""

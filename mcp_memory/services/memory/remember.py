@@ -94,14 +94,14 @@ class Remember:
 
     def __call__(
         self,
-        items: Sequence[NewRecord],
+        items: Sequence[NewRecord | RecordDraft],
         caller: Caller,
         *,
         advise: bool = True,
         embed: bool = True,
         undoable: str = "",
     ) -> list[Remembered]:
-        """Store 1 to 500 items, all or none, and answer in their order.
+        """Store 1 to 500 items, all or none, and answer in their order. Drafts are cleaned already, for this caller.
 
         The same text in the same scope is stored once (`confirmed`), with all that is ever said about it, except in the
         log. What the agent was shown confirms nothing when it comes back. A corrected text does not return
@@ -161,8 +161,8 @@ class Remember:
             }
         return advised, {record_id: grounds for record_id, grounds in found.items() if grounds}
 
-    def _prepare(self, items: Sequence[NewRecord], caller: Caller, *, embed: bool) -> list[RecordDraft]:
-        cleaned = [self._drafting.clean(item, caller) for item in items]
+    def _prepare(self, items: Sequence[NewRecord | RecordDraft], caller: Caller, *, embed: bool) -> list[RecordDraft]:
+        cleaned = [item if isinstance(item, RecordDraft) else self._drafting.clean(item, caller) for item in items]
         texts = [
             None if draft.item.kind in LOG_KINDS else (draft.scope, content_hash(draft.item.text)) for draft in cleaned
         ]

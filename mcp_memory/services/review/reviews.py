@@ -76,20 +76,20 @@ class Reviews:
 
         With a task or a session (a `session_key`), only groups with a record of either; with a record, those it is in.
         """
-        where = self._own(caller)
+        where = self.changeable(caller)
         return self._visible(self._reviews.waiting(where, task_id, session, record_id), where, caller)
 
     def settled(self, caller: Caller, limit: int) -> list[Settled]:
         """Return the groups that were settled last, at most so many, the latest first."""
         from mcp_memory.services.review.settle import Settled
 
-        where = replace(self._own(caller), include_inactive=True)
+        where = replace(self.changeable(caller), include_inactive=True)
         return [
             Settled(review=each.review, records=each.records, change=each.review.settled_in)
             for each in self._visible(self._reviews.settled(where, limit), where, caller)
         ]
 
-    def _own(self, caller: Caller) -> RecordFilter:
+    def changeable(self, caller: Caller) -> RecordFilter:
         """Return the filter for the records that the caller may change."""
         own = tuple(caller.scope(each) for each in ("shared", "private", "user"))
         return RecordFilter(scopes=own, hidden_branches=hidden_branches(self._records, caller))

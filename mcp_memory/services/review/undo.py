@@ -1,4 +1,4 @@
-"""Undo: takes one write back, by its number, where nothing has changed its records since."""
+"""Undo: lists the latest writes, and takes one back, by its number, where nothing has changed its records since."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.versions import CONFIRMED, Version, before
@@ -20,7 +20,12 @@ from mcp_memory.ports.text import Embedder, Vectors
 from mcp_memory.ports.transaction import Transaction, VersionReader
 from mcp_memory.services.review.embedding import embedded
 from mcp_memory.services.review.enqueue import changed_in
-from mcp_memory.services.tasks.branch_visibility import require_own
+from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.review.settle import Settled
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, require_own
+
+SETTLED_LOOKED_AT = 50
+"""Settled groups among which one is looked for that the caller's agent settled last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +37,64 @@ class TakenBack:
     groups: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastChange:
+    """A write by somebody: its number, when and by whom it was made, and the write that took it back, 0 for none.
+
+    `records` are the changed ones that the caller sees, each as it was before and after. `settled` is the group that
+    the write settled.
+    """
+
+    change: int
+    at: Instant
+    agent: str
+    client: str = ""
+    undone: int = 0
+    records: tuple[tuple[Record, Record], ...] = ()
+    settled: Settled | None = None
+
+
 class Undo:
     """Thread-safe; texts are embedded before the write lock is taken."""
 
-    def __init__(self, records: RecordStore, embedder: Embedder) -> None:
+    def __init__(self, records: RecordStore, reviews: Reviews, embedder: Embedder) -> None:
         self._records = records
+        self._reviews = reviews
         self._embedder = embedder
+
+    def latest(self, caller: Caller, limit: int) -> list[PastChange]:
+        """Return the latest changes that somebody made of what the caller may change, newest first.
+
+        Undos are none of them, and neither is a record that was only added.
+        """
+        with self._records.snapshot():
+            where = replace(self._reviews.changeable(caller), include_inactive=True)
+            settled = {each.change: each for each in self._reviews.settled(caller, limit)}
+            numbers = sorted({*self._records.latest_writes(where, limit), *settled}, reverse=True)[:limit]
+            return self._past(numbers, settled, caller)
+
+    def last_own(self, caller: Caller) -> PastChange:
+        """Return the latest change that stands, and that the caller's agent made with its client.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: since then the agent settled a group, and no record says with which client.
+        """
+        with self._records.snapshot():
+            where = replace(self._reviews.changeable(caller), include_inactive=True)
+            own = self._records.latest_writes(where, 1, caller)
+            for each in self._reviews.settled(caller, SETTLED_LOOKED_AT):
+                is_later = each.review.agent == caller.agent and each.change > max(own, default=0)
+                if is_later and not self._records.written(each.change):
+                    raise Conflict(
+                        f"{caller.agent} has settled group {each.review.id} since (change {each.change}), and which"
+                        " client did so is not known; name the change to undo. Nothing was changed."
+                    )
+            if not own:
+                raise NotFound(
+                    f"No change that {caller.agent} made with this client is left to undo; `mcp-memory undo` lists all."
+                )
+            return self._past(own, {}, caller)[0]
 
     def __call__(self, change: int, caller: Caller) -> TakenBack:
         """Give the records of a write the values that it replaced; let the group that it settled wait again.
@@ -87,6 +144,16 @@ class Undo:
         """Count the other records of the write that the caller sees: an undo takes all of them back."""
         return len(self._records.get([*self._records.written(change)], caller.scopes).keys() - {record_id})
 
+    def _past(self, numbers: Sequence[int], settled: Mapping[int, Settled], caller: Caller) -> list[PastChange]:
+        """Return these writes, some of which settled a group."""
+        written = {each: self._records.written(each) for each in numbers}
+        ids = {record_id for versions in written.values() for record_id in versions}
+        hidden = hidden_branches(self._records, caller)
+        found = self._records.get(ids, caller.scopes).values()
+        seen = {each.id: each for each in found if is_visible(each, caller, hidden)}
+        history = self._records.versions([*seen])
+        return [_past(each, written[each], settled.get(each), seen, history) for each in numbers]
+
     def _vectors(self, change: int, caller: Caller) -> Mapping[str, Vectors]:
         """Embed the texts that the write replaced."""
         texts = {
@@ -96,6 +163,31 @@ class Undo:
             and (old := _before(record, versions)).text != record.text
         }
         return {record_id: embedded(self._embedder, old.searchable_text) for record_id, old in texts.items()}
+
+
+def _past(
+    change: int,
+    written: Mapping[str, Sequence[Version]],
+    settled: Settled | None,
+    seen: Mapping[str, Record],
+    history: Mapping[str, Sequence[Version]],
+) -> PastChange:
+    """Return a write, given the records that are seen, as they are now, and all of their changes."""
+    around = tuple(_around(seen[each], written[each], history[each]) for each in written if each in seen)
+    if first := next((versions[0] for versions in written.values()), None):
+        return PastChange(
+            change=change, at=first.at, agent=first.agent, client=first.client, undone=first.undone, records=around,
+            settled=settled,
+        )  # fmt: skip
+    assert settled is not None, "A write without versions is known by the group that it settled."
+    review = settled.review
+    return PastChange(change=change, at=review.settled_at or review.made_at, agent=review.agent, settled=settled)
+
+
+def _around(record: Record, versions: Sequence[Version], history: Sequence[Version]) -> tuple[Record, Record]:
+    """Return a record as it was before and after these of its changes."""
+    after = _before(record, [each for each in history if each.change > versions[-1].change])
+    return _before(after, versions), after
 
 
 def _require(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from mcp_memory.domain.model.records import Instant, Record
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.filled_slots import SlotState
 from mcp_memory.domain.sessions.ledger import fitted, ledger_of
@@ -83,11 +83,15 @@ class CoveredOriginals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentSession:
-    """A session that stored something: the number of its records that the caller sees, and the newest."""
+    """A session that stored something: the number of its records that the caller sees, the newest, and its time.
+
+    The newest happened last, and `last` is when; of one that is dated ahead, when it was stored.
+    """
 
     session_id: str
     records: int
     newest: Record
+    last: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +134,19 @@ class SessionAccounts:
         with self._records.snapshot():
             where = visible_to(self._records, caller)
             return [
-                RecentSession(session_id=name, records=self._records.count(own), newest=newest)
+                RecentSession(session_id=name, records=self._records.count(own), newest=newest, last=_happened(newest))
                 for name in self._records.recent_sessions(where, limit)
                 for own in [replace(where, session_id=name)]
-                for newest in self._records.list(own, "occurred", 1)
+                for newest in [self._newest(own)]
             ]
+
+    def _newest(self, where: RecordFilter) -> Record:
+        """Return the record that happened last; of those that are dated ahead none is later than what was stored last.
+
+        One passes.
+        """
+        either = [*self._records.list(where, "occurred", 1), *self._records.list(where, "created", 1)]
+        return max(either, key=_happened)
 
     def stored(self, session_id: str, caller: Caller) -> StoredSession:
         """Return what one session stored, the last records of a long one. Raises NotFound where there is nothing."""
@@ -205,6 +217,11 @@ class SessionAccounts:
         for section, texts in values.items():
             found[section] = [StatedLine(text=text, source=_source(text, entries)) for text in texts]
         return [_section(section, found[section]) for section in SECTIONS if found.get(section)]
+
+
+def _happened(record: Record) -> Instant:
+    """Return when something happened that is known, which it was once it was stored."""
+    return min(record.occurred_at, record.created_at)
 
 
 def _steps(compactions: Sequence[Compaction], shares: Sequence[PassShare]) -> Sequence[CompactionStep]:

@@ -56,6 +56,9 @@ class SqlProjects:
     def is_used(self, namespace: str) -> bool:
         return bool(self._database.rows("is_used_namespace", {"namespace": namespace})[0][0])
 
+    def live_records(self) -> Mapping[str, int]:
+        return {row["namespace"]: row["live"] for row in self._database.rows("count_live")}
+
     def former(self, name: str) -> FormerName | None:
         rows = self._database.rows("former_namespace", (name,))
         return FormerName(namespace=rows[0]["namespace"], at=rows[0]["at"], mark=rows[0]["mark"]) if rows else None
@@ -78,7 +81,8 @@ class _Move:
 
     def all(self, at: Instant, mark: str) -> MovedProject:
         self._run("defer_foreign_keys")  # Replacements name their compaction by its namespace, too.
-        ids = [row["id"] for row in self._run("records_of_namespace", (self._names["old"],))]
+        rows = self._run("records_of_namespace", (self._names["old"],)).fetchall()
+        ids, live = [row["id"] for row in rows], sum(bool(row["is_live"]) for row in rows)
         scopes = list(self._scopes())
         asked = {**self._names, "at": at, "is_two": holds_anything(self._db, self._names["new"])}
         readers = [row["name"] for row in self._run("readers_of_one", asked)]
@@ -94,7 +98,9 @@ class _Move:
         self._run("touch_relations", {**self._numbered(), "ids": json.dumps(ids)})
         advance(self._db, ids)
         self._count_moved()
-        return MovedProject(records=len(ids), tasks=tasks, tokens=tuple(tokens), readers=tuple(readers))
+        return MovedProject(
+            records=live, not_live=len(ids) - live, tasks=tasks, tokens=tuple(tokens), readers=tuple(readers)
+        )  # fmt: skip
 
     def _scopes(self) -> Iterator[Mapping[str, str]]:
         """Yield each scope of the namespace, and the one that it becomes; the scope of a person is of none."""

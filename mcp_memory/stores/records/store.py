@@ -309,6 +309,11 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         asked = {"id": record_id, "limit": limit, "before": sys.maxsize if before is None else before}
         return [version_from_row(row) for row in self._rows("latest_versions", asked)]
 
+    def latest_writes(self, where: RecordFilter, limit: int, by: Caller | None = None) -> Sequence[int]:
+        whose = {"agent": by.agent, "client": by.client} if by else {"agent": "", "client": ""}
+        rows = self._database.matching("latest_writes", where, of_all=int(by is None), limit=limit, **whose)
+        return [row["write"] for row in rows]
+
     def written(self, write: int) -> Mapping[str, Sequence[Version]]:
         with self._database.read() as connection:
             return versions_of_write(connection, write)
@@ -383,7 +388,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         own = session_key(caller.agent, caller.session_id)
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
 
-        def count(name: str) -> list[Any]:
+        def count(name: str, where: RecordFilter = where) -> list[Any]:
             return self._database.matching(name, where)
 
         return StoreSummary(
@@ -392,7 +397,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
             schema_version=self._database.schema_version,
             revision=self.revision(),
             embedder=self.embedder_id() or "",
-            records=dict(count("count_kinds")),
+            records=dict(count("count_kinds", replace(where, include_inactive=False))),
             statuses=dict(count("count_statuses")),
             sessions=count("count_sessions")[0][0],
             promoted=count("count_promoted")[0][0],

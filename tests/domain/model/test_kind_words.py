@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words, kinds_named
-from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.kind_words import counted_in_words, details_in_words, kind_in_words, kinds_named
+from mcp_memory.domain.model.records import KINDS, KNOWN_DETAILS
 from mcp_memory.errors import InvalidRequest
 
 
@@ -38,3 +38,12 @@ def test_a_word_for_no_kind_is_refused_with_those_there_are() -> None:
 def test_what_is_no_kind_keeps_its_name() -> None:
     """A block counts tasks beside records."""
     assert counted_in_words({"task": 2, "censor": 1}) == {"task": 2, "guardrail": 1}
+
+
+def test_the_details_of_each_kind_are_named_with_their_form() -> None:
+    """U2.1: those that the model knows, by the words for people; a form that is no plain text is told."""
+    told = details_in_words().split("; ")
+    assert len(told) == len(KNOWN_DETAILS)
+    assert "a decision takes reasons (a list of texts), alternatives (a list of texts)" in told
+    assert "a procedure takes name, description" in told
+    assert any(each.startswith("a guardrail takes ") and "action (warn or block)" in each for each in told)

@@ -114,3 +114,10 @@ def test_what_a_new_record_may_replace_is_named(run: "Run") -> None:
     new = run("add", "The exporter listens on port 9001.")
     replaces = f"`mcp-memory supersede {old} {new.out.strip()}` has this replace it"
     assert new.err == f"mcp-memory: Near it: {old}; {replaces}.\n"
+
+
+@pytest.mark.parametrize("command", ["add", "edit"])
+def test_the_help_names_the_details_that_a_kind_takes(run: "Run", command: str) -> None:
+    """U2.1."""
+    told = " ".join(run(command, "-h").out.split())
+    assert "a decision takes reasons (a list of texts), alternatives (a list of texts)" in told

@@ -38,6 +38,8 @@ def test_a_history_is_shown_first_and_stored_with_a_yes(run: "Run", repository: 
     assert run("learn", "--git", folder, "--yes").out == "There is nothing new. Left out: 1 known already.\n"
     [record] = run("list", "--json").json["results"]
     assert record["text"] == TEXT
+    [change] = run("undo", "--json").json
+    assert change["what"].startswith(f"Stored {record['id']} “Version 2.0.0: The option")
     run("undo", said.rpartition("mcp-memory undo ")[2].partition("`")[0])
     assert run("list", "--json").json["results"] == []
     assert "1 forgotten here (--again proposes them)" in run("learn", "--git", folder).out

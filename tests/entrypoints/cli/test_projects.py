@@ -44,7 +44,7 @@ def test_projects_are_listed_with_the_folders_they_are_in(run: "Run", settings: 
 def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
     """P4.1."""
     memory.tokens.add("phone", Grant(agent="eve", person="", namespaces=("test",), right="write"), None)
-    told = {"from": "test", "to": "shop", "records": 1, "tasks": 0, "tokens": ["phone"], "readers": []}
+    told = {"from": "test", "to": "shop", "records": 1, "not_live": 0, "tasks": 0, "tokens": ["phone"], "readers": []}
     assert run("projects", "rename", "test", "shop", "--json").json == told
     assert [each["namespace"] for each in run("projects", "--json").json] == ["shop"]
     assert run("projects", "--json").json[0]["here"]  # The setting still names it `test`.
@@ -93,3 +93,18 @@ def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:
     assert run("projects", "merge", "other", "test").out == "test holds what other held (1 records, 0 tasks).\n"
     assert len(run("list", "--json").json["results"]) == 2
     assert run("projects", "merge", "nobody", "test").code == 1
+
+
+def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
+    """U2.1: a retired record is told apart, and a private one is the project's as well."""
+    run("add", "The mixer is red.", "--visibility", "private")
+    gone = run("add", "The mixer is blue.", "--json").json["id"]
+    run("forget", gone)
+    assert [each["records"] for each in run("projects", "--json").json] == [2]
+    status = run("status", "--json").json
+    assert (status["records"], status["statuses"]["retired"]) == ({"fact": 2}, 1)
+    screen = " ".join(run("status").out.split())
+    assert "Memories 2 fact Their state 2 new Not counted 1 retired Tasks" in screen
+    assert run("projects", "merge", "test", "other").out == (
+        "other holds what test held (2 records, 1 more retired or only noted, 0 tasks).\n"
+    )

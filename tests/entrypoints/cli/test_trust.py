@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
 
 if TYPE_CHECKING:
@@ -97,6 +98,28 @@ def test_trust_says_what_it_cannot_do(run: "Run", shop: Path, tmp_path: Path) ->
         ran = run("trust", *arguments)
         assert (ran.code, ran.out) == (1, "")
         assert why in ran.err
+
+
+def test_a_clone_of_a_folder_is_told_that_its_origin_has_another_memory(
+    run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X2.1, P4.1: and by which command the two become one, after which there is nothing to tell."""
+    first, copy = clone(tmp_path / "first"), clone(tmp_path / "copy")
+    (first / ".git" / "config").write_text("")
+    (copy / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {first}\n')
+    monkeypatch.delenv("MCP_MEMORY_NAMESPACE")
+    monkeypatch.chdir(copy)
+    assert "cloned" not in run("trust").out
+    monkeypatch.chdir(first)
+    assert run("add", "Orders are CSV.").code == 0
+    monkeypatch.chdir(copy)
+    own, claimed = own_namespace(str(first)), f"@local/{own_namespace(str(first))}"
+    assert f"But {first}, from which it was cloned, has a memory of its own" in run("trust").out
+    assert f"`mcp-memory projects merge {own} {claimed}` lets both folders share one" in run("trust").out
+    assert run("trust", "--json").json["origin"]["records"] == 1
+    assert run("projects", "merge", own, claimed).code == 0
+    assert "cloned" not in run("trust").out
+    assert [each["text"] for each in run("list", "--json").json["results"]] == ["Orders are CSV."]
 
 
 def test_a_namespace_that_settings_name_wins(run: "Run", shop: Path, tmp_path: Path) -> None:

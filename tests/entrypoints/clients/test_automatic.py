@@ -1,14 +1,19 @@
 """Hooks and instructions in a person's files: written beside what is there, and taken out again."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_memory.bridge.hook import SECONDS
+from mcp_memory.entrypoints.clients.automatic import plan_hooks
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client
+from mcp_memory.entrypoints.clients.entries import Change, Wanted
+from mcp_memory.entrypoints.clients.files import read_file
 from mcp_memory.entrypoints.hooks import client_events
+from mcp_memory.entrypoints.owner import client_start
 
 if TYPE_CHECKING:
     from tests.entrypoints.clients.conftest import Computer, Run
@@ -66,6 +71,34 @@ def test_a_file_of_hooks_is_made_and_left_without_any(run: "Run", computer: "Com
     assert set(json.loads(path.read_text("utf-8"))["hooks"]) == set(client.hooks.events)
     run("uninstall", client.name)
     assert json.loads(path.read_text("utf-8")) == json.loads(client.hooks.begin or "{}")
+
+
+@pytest.mark.parametrize("client", WITH_HOOKS, ids=named)
+def test_on_windows_a_hook_has_its_settings_as_options_which_the_command_takes(
+    run: "Run", computer: "Computer", client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No variable stands before a command there; a key is in no command line of a process."""
+    variables = {"MCP_MEMORY_AGENT": "a b", "MCP_MEMORY_DATA_DIR": "/data", "MCP_MEMORY_NAMESPACE": "shop"}
+    variables |= {"MCP_MEMORY_URL": "http://localhost:1/mcp", "MCP_MEMORY_TOKEN": "secret"}
+    wanted, places = (
+        Wanted(start=("C:\\Program Files\\m.exe", "-m", "mcp_memory"), variables=variables),
+        computer("windows"),
+    )
+    assert client.hooks
+    found = read_file(client.own_file(client.hooks, places, project=False))
+    beside = Change(client=client, found=found, name="memory", entry=None, text=found.text)
+    asked: list[tuple[str, dict[str, object], str]] = []
+
+    def run_hook(name: str, chosen: dict[str, object], client: str) -> None:
+        asked.append((name, chosen, client))
+
+    monkeypatch.setattr(client_start, "run_hook", run_hook)
+    for hooks in json.loads(plan_hooks(client, wanted, places, beside).text)["hooks"].values():
+        (written,) = hooks[-1].get("hooks", hooks[-1:])
+        assert written["command"].startswith('"C:\\Program Files\\m.exe" -m mcp_memory hook ')
+        assert run(*shlex.split(written["command"].partition(" mcp_memory ")[2])).code == 0
+    chosen = {"data_dir": Path("/data"), "namespace": "shop", "agent": "a b", "url": "http://localhost:1/mcp"}
+    assert asked == [(event, chosen, client.name) for event in client.hooks.events.values()]
 
 
 def test_every_client_whose_hooks_are_written_is_answered() -> None:

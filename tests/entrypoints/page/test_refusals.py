@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.page.site import SCREENS
 from tests.entrypoints.http.conftest import HttpServer, make_token
 from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, person, words_of
 
@@ -68,6 +69,22 @@ def test_a_form_that_is_refused_has_the_usual_header_and_says_where_ones_words_a
         assert "kept by your browser" in words_of(answer)
         assert has_ways_on(answer)
         assert 'href="/ui/?kind=fact"' in answer.text
+
+
+def test_a_form_without_its_fields_is_refused_and_no_defect(beside: Beside) -> None:
+    """U1.1: of each screen that changes something, about a record and a group that are there."""
+    caller = beside.memory.caller()
+    items = [NewRecord(text="The weir is 3 metres wide."), NewRecord(text="The weir has a width of 3 metres.")]
+    ids = [each.id for each in beside.memory.remember(items, caller)]
+    [group] = beside.memory.reviews.queue([("duplicates", ids, "They say the same.")], caller)
+    answer = beside.person.post(f"/review/{group}", {"csrf": beside.person.csrf})
+    assert (answer.status_code, "Choose how to settle the group" in words_of(answer)) == (400, True)
+    assert has_ways_on(answer)
+    for screen in SCREENS:
+        if screen.changes:
+            path = screen.path.replace("{id}", group if screen.path.startswith("/review") else ids[0])
+            answer = beside.person.post(re.sub(r"\{\w+\}", "1", path), {"csrf": beside.person.csrf})
+            assert answer.status_code < 500, path
 
 
 def test_who_lacks_a_right_is_told_so_within_the_page_and_who_is_not_let_in_sees_no_screens(

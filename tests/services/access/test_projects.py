@@ -215,9 +215,10 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     before = found(app)
     goals = [each.goal for each in app.records.tasks("old-name")]
     assert app.projects.names() == ["old-name"]
-    shared = app.projects.shared_records("old-name")
+    shared = app.projects.live_records()["old-name"]
     moved = other.projects.rename("old-name", "new/name")
-    assert (app.projects.names(), app.projects.shared_records("new/name")) == (["new/name"], shared)
+    assert app.projects.names() == ["new/name"]
+    assert app.projects.live_records() == {"new/name": shared}
     assert moved.tokens == ("phone",)
     assert set(rows_with(tmp_path / "data", "old-name")) == {*KEPT}
     assert not app.records.defects()
@@ -362,3 +363,25 @@ def test_a_memory_without_anything_that_lasts_is_nobodys_former_one(at: At, tmp_
     before.rename(tmp_path / "home" / "renamed")
     app = at(tmp_path / "home" / "renamed")
     assert not app.former_memory(app.caller())
+
+
+def test_the_memory_of_the_folder_that_a_clone_comes_from_is_found(at: At, tmp_path: Path) -> None:
+    """P4.1, X2.1: by its present name; not where it is shared already, nor of a remote."""
+    first = at(git(tmp_path / "first"))
+    clone, other = at(git(tmp_path / "clone", str(tmp_path / "first"))), at(git(tmp_path / "other", "https://a.b/c"))
+    mine = clone.own.project()
+    assert first.projects.origin(mine) is None
+    assert first.caller().namespace == own_namespace(str(tmp_path / "first"))
+    assert first.projects.origin(mine) is None  # Nothing is stored there yet.
+    store(first, PORT)
+    found = first.projects.origin(mine)
+    assert found
+    assert (found.namespace, found.records) == (first.caller().namespace, 1)
+    assert found.why == f"{tmp_path / 'first'}, from which it was cloned, has a memory of its own"
+    assert first.projects.origin(other.own.project()) is None
+    assert first.projects.origin(first.own.project()) is None
+    first.projects.rename(found.namespace, "store")
+    assert getattr(first.projects.origin(mine), "namespace", "") == "store"
+    first.projects.merge("store", mine.claim)
+    first.projects.rename(mine.claim, "shared")
+    assert first.projects.origin(mine) is None

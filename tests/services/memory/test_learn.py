@@ -7,8 +7,10 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Json, NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.services.memory.learn import DOCUMENT, LEARNED
+from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 
@@ -104,3 +106,23 @@ def test_a_write_that_is_not_to_be_undone_as_a_whole_has_no_number(app: App) -> 
     [plain] = app.remember(told(PORT), app.caller())
     assert plain.change == 0
     assert not app.records.versions([plain.id]).get(plain.id)
+
+
+def test_what_is_proposed_is_cleaned_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9: it is stored as it was shown, with what its words name, and without the secret."""
+    seen: list[str] = []
+    clean = RecordPreparer.clean
+
+    def counted(self: RecordPreparer, item: NewRecord, caller: Caller) -> RecordDraft:
+        seen.append(item.text)
+        return clean(self, item, caller)
+
+    monkeypatch.setattr(RecordPreparer, "clean", counted)
+    items = told("Log in by password=hunter2hunter2 here.", "We use Postgres here.")
+    proposal = app.learn.propose(items, app.caller())
+    learned = app.learn.store(proposal, app.caller())
+    assert seen == [each.text for each in items]
+    secret, named = stored(app, *learned.ids)
+    assert (secret.text, named.text) == tuple(each.text for each in proposal.items)
+    assert "hunter2" not in secret.text
+    assert [each.name for each in app.records.links(named.id)[0]] == ["Postgres"]

@@ -227,3 +227,53 @@ def test_why_an_undo_is_refused_is_known_without_a_change(app: App, remember: Re
     assert app.undo.refusal(unrelated.change, caller) == ""
     own = remember("The key is in the drawer.", visibility="private").id
     assert "that you do not see" in app.undo.refusal(revise(app, own, pinned=True), replace(caller, agent="bob"))
+
+
+def test_the_latest_changes_say_what_each_record_was_and_became(app: App, remember: RememberOne) -> None:
+    """U2.1: also after later changes, and of a group that was settled without any change of a record."""
+    port, moon = remember("The port is 5432.").id, remember("The moon is full.").id
+    sky = remember("The sky is grey.").id
+    apart = app.settle(Settling(id=group_of(app, sky, moon), settle="unrelated"), app.caller())
+    first = revise(app, port, text="The port is 5433.")
+    second = revise(app, port, pinned=True)
+    undone = revise(app, moon, pinned=True)
+    app.undo(undone, app.caller())
+    merged = app.settle(Settling(id=group_of(app, moon, port), settle="supersedes", keep=port), app.caller())
+    found = app.undo.latest(app.caller(), 10)
+    assert [each.change for each in found] == [merged.change, undone, second, first, apart.change]
+    assert [each.undone > 0 for each in found] == [False, True, False, False, False]
+    assert [each.settled.review.way for each in found if each.settled] == ["supersedes", "unrelated"]
+    (before, after) = found[3].records[0]
+    assert (before.text, after.text, after.pinned) == ("The port is 5432.", "The port is 5433.", False)
+    assert (found[-1].records, found[-1].agent, found[-1].at) == ((), app.caller().agent, apart.review.settled_at)
+    assert [each.change for each in app.undo.latest(app.caller(), 2)] == [merged.change, undone]
+
+
+def test_the_last_own_change_is_the_agents_with_its_client(app: App, remember: RememberOne) -> None:
+    """U2.1: others, and the same agent elsewhere, keep what they changed."""
+    mine = replace(app.caller(), client="ide")
+    port, moon = remember("The port is 5432.").id, remember("The moon is full.").id
+    with pytest.raises(NotFound, match="with this client is left to undo"):
+        app.undo.last_own(mine)
+    own = app.forget([port], "retire", mine).change
+    app.forget([moon], "retire", replace(mine, client="page"))
+    app.forget([moon], "restore", replace(mine, agent="bob"), app.records.revision())
+    assert app.undo.last_own(mine).change == own
+    app.forget([port], "restore", replace(mine, agent="bob"), app.records.revision())
+    app.settle(Settling(id=group_of(app, port, moon), settle="unrelated"), replace(mine, agent="bob"))
+    found = app.undo.last_own(mine)
+    assert [(before.status, after.status) for before, after in found.records] == [("new", "retired")]
+    with pytest.raises(Conflict, match="was changed since, by bob"):
+        app.undo(found.change, mine)
+
+
+def test_a_group_that_may_have_been_settled_by_the_same_hand_is_named_first(app: App, remember: RememberOne) -> None:
+    """U2.1: no earlier change is taken back in its place; one that changed a record names its client."""
+    mine = replace(app.caller(), client="ide")
+    port, moon = remember("The port is 5432.").id, remember("The moon is full.").id
+    merged = app.settle(Settling(id=group_of(app, port, moon), settle="supersedes", keep=moon), mine)
+    assert app.undo.last_own(mine).change == merged.change
+    app.undo(merged.change, mine)
+    apart = app.settle(Settling(id=group_of(app, port, moon), settle="unrelated"), mine)
+    with pytest.raises(Conflict, match=rf"\(change {apart.change}\), and which client did so is not known"):
+        app.undo.last_own(mine)

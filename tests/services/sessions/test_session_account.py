@@ -12,6 +12,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import NotFound
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.services.sessions.session_account import LATEST_LINES, StatedLine, StatedSection
+from tests.conftest import Clock
 from tests.services.sessions.conversations import fed
 
 
@@ -130,3 +131,19 @@ def test_sessions_and_logs_are_listed_and_a_block_is_found_by_who_sees_it(app: A
     block = accounts.stand_ins(caller)[0].entry
     assert accounts.block(block.id, caller) == block
     assert accounts.block(block.id, replace(caller, namespace="there")) is None
+
+
+def test_what_is_dated_ahead_puts_no_session_first_for_ever(app: App, clock: Clock) -> None:
+    """U2.1: the sessions that stored something lately, and when."""
+    ahead, later = app.caller("ahead"), app.caller("later")
+    app.remember([NewRecord(text="The licence ends.", occurred_at=clock.now + 1e8)], ahead)
+    stored = clock.now
+    clock.advance(hours=1)
+    app.remember([NewRecord(text="The port is 8080.")], later)
+    assert [(each.session_id, each.last) for each in app.session_accounts.recent(later, 9)] == [
+        ("later", clock.now), ("ahead", stored),
+    ]  # fmt: skip
+    clock.advance(hours=1)
+    app.remember([NewRecord(text="The licence is renewed by hand.")], ahead)
+    found = app.session_accounts.recent(later, 1)[0]
+    assert (found.session_id, found.newest.text, found.last) == ("ahead", "The licence is renewed by hand.", clock.now)

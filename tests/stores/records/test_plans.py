@@ -48,7 +48,7 @@ OF_ALL: Mapping[str, str] = {
         "terms_after count_orphans drop_orphans every_tombstone"
     ),
     "a person looks at all projects, or says which folders they have": (
-        "shared_namespaces list_folders list_project_folders revoke_folder folders_of private_scopes"
+        "shared_namespaces count_live list_folders list_project_folders revoke_folder folders_of private_scopes"
     ),
     "a person exports a project": "leaving_reviews leaving_tombstones leaving_sessions leaving_undone_summaries",
     "a person renames a project": (
@@ -112,7 +112,7 @@ def values(namespace: str, first: int) -> dict[str, Any]:
         "whatever_status": 1, "changed": 1, "seconds": 10.0, "entered_row": 0, "entered_at": 0.0, "naming": "x",
         "offset": 0, "name": "x", "folder": f"/{namespace}", "tools": '["x"]', "key": "k10", "revision": "v",
         "partition": f"namespace/{namespace}", "names": json.dumps([f"namespace/{namespace}", "user"]),
-        "digests": json.dumps([f"d{first + 2}"]), "request": f"q{first + 5}",
+        "digests": json.dumps([f"d{first + 2}"]), "request": f"q{first + 5}", "client": "",
         "is_two": 0, "role": "", "call_id": "", "p1": namespace, "p2": "a0", "p3": "", "p4": task, "dropped": first + 5,
     }  # fmt: skip
 

@@ -44,7 +44,12 @@ INSERT INTO former_namespaces (name, namespace, at, mark) VALUES (:old, :new, :a
 ON CONFLICT (name) DO UPDATE SET namespace = excluded.namespace, at = excluded.at, mark = excluded.mark;
 
 -- name: records_of_namespace
-SELECT id FROM records WHERE namespace = ? ORDER BY row;
+SELECT id, status NOT IN ('inactive', 'retired', 'noted') AS is_live FROM records WHERE namespace = ? ORDER BY row;
+
+-- name: count_live
+-- Of whichever agent: what was only noted by a session is no memory of the project yet.
+SELECT namespace, count(*) AS live FROM records WHERE status NOT IN ('inactive', 'retired', 'noted')
+GROUP BY namespace ORDER BY namespace;
 
 -- name: private_scopes
 SELECT DISTINCT scope FROM (

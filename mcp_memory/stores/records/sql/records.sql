@@ -159,6 +159,19 @@ WHERE record_id = :id AND change < :before ORDER BY change DESC LIMIT :limit;
 SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
 WHERE write = ? ORDER BY record_id, change;
 
+-- name: latest_writes
+-- Those that somebody made, but no undo, and no further evidence of what was known.
+SELECT v.write FROM versions AS v CROSS JOIN records AS r ON r.id = v.record_id
+WHERE v.agent NOT IN ('upkeep', '') AND v.reason <> 'confirmed' AND v.undone <> v.write
+    AND (:of_all <> 0 OR v.agent = :agent AND v.client = :client AND v.undone = 0) AND {where}
+GROUP BY v.write ORDER BY v.write DESC LIMIT :limit;
+-- postgres
+-- By the records of the scope: what others have changed since is not read.
+SELECT v.write + 0 AS write FROM records AS r JOIN versions AS v ON v.record_id = r.id
+WHERE v.agent NOT IN ('upkeep', '') AND v.reason <> 'confirmed' AND v.undone <> v.write
+    AND (:of_all <> 0 OR v.agent = :agent AND v.client = :client AND v.undone = 0) AND {where}
+GROUP BY v.write + 0 ORDER BY v.write + 0 DESC LIMIT :limit;
+
 -- name: mark_undone
 UPDATE versions SET undone = :by WHERE write IN (:write, :by);
 
@@ -224,19 +237,19 @@ SELECT r.id FROM shared_lines AS s CROSS JOIN records AS r ON r.row = s.row WHER
 
 -- name: recent_sessions
 -- A bounded look back over what happened last in each scope: what others store in theirs changes nothing. What was
--- extracted from old episodes and messages happened when they did.
+-- extracted from old episodes and messages happened when they did; what is dated ahead was stored when it was.
 SELECT r.session_id FROM json_each(:scopes) AS c
 CROSS JOIN records AS r ON r.row IN (
     SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 )
-WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+WHERE {where} ORDER BY min(r.occurred_at, r.created_at) DESC, r.row DESC;
 -- postgres
 SELECT r.session_id FROM json_each(:scopes) AS c
 CROSS JOIN LATERAL (
     SELECT s.row FROM records AS s WHERE s.scope = c.value ORDER BY s.occurred_at DESC, s.row DESC LIMIT :look_back
 ) AS latest
 JOIN records AS r ON r.row = latest.row
-WHERE {where} ORDER BY r.occurred_at DESC, r.row DESC;
+WHERE {where} ORDER BY least(r.occurred_at, r.created_at) DESC, r.row DESC;
 
 -- name: best_of_sessions
 -- Summaries come first; one session's rows are next to each other, the best first.
