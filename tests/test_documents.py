@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from mcp_memory.entrypoints.transfer.memory_file import FORMAT
 from tools import llms_txt
 from tools.site import loaded_from_elsewhere
 
@@ -85,3 +86,13 @@ def test_what_a_page_of_the_site_would_load_from_elsewhere_is_found() -> None:
     assert loaded_from_elsewhere(page) == [
         "//b.org/c.css", "https://e.org/f.js", "mermaid", "https://g.org/h.css", "https://i.org/j.woff2",
     ]  # fmt: skip
+
+
+def test_each_promise_about_upgrades_is_held_by_a_test() -> None:
+    """G1.2."""
+    page = (DOCS / "upgrading.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    held = re.findall(r"`(tests/[\w/]+\.py)::(\w+)` \|$", page, re.MULTILINE)
+    assert len(held) == len(rows) > 5
+    assert [(file, name) for file, name in held if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
+    assert f"Formats 1 to {FORMAT}," in page
