@@ -57,11 +57,13 @@ def test_links_and_headings_are_found_where_they_are() -> None:
     assert "where-your-data-is-stored" in headings(DOCS / "settings.md")
 
 
-def test_the_site_has_the_pages_of_the_index_in_its_order() -> None:
+def test_the_site_has_the_pages_of_the_index_by_their_titles_and_in_its_order() -> None:
     """U3.2: and llms.txt is made of both."""
-    questions = llms_txt.index()
-    assert list(questions) == PARTS
-    assert llms_txt.navigation() == {part: list(pages) for part, pages in questions.items()}
+    listed = llms_txt.index()
+    assert list(listed) == PARTS
+    assert llms_txt.navigation() == {part: list(pages) for part, pages in listed.items()}
+    for page, (title, _) in [each for pages in listed.values() for each in pages.items()]:
+        assert (DOCS / page).read_text("utf-8").startswith(f"# {title}\n")
     assert llms_txt.PAGE.read_text("utf-8") == llms_txt.llms_txt(), "python -m tools.llms_txt"
 
 
