@@ -6,6 +6,7 @@ A block marked `sh` is run. One marked `bash` needs another machine, or stays: a
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the pages are for shells of Linux and macOS")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_how_to_prints_what_the_page_shows(
     home: Path, page: str, monkeypatch: pytest.MonkeyPatch
