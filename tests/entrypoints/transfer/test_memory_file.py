@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from io import BytesIO
 from typing import Any, get_args
 
@@ -159,9 +159,14 @@ def test_what_is_no_exported_memory_is_refused_at_its_first_line(first: bytes, w
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_file_of_each_earlier_format_is_read(number: int) -> None:
-    """G1.2."""
-    first = json.dumps({"memory": {"format": number, "schema": 1, "namespace": None, "pieces": 0}}).encode()
-    assert MemoryFile(BytesIO(first), "my.jsonl").origin.pieces == 0
+    """G1.2: its records have the defaults of the fields that came since."""
+    needed = [each.name for each in fields(Record) if each.default is MISSING and each.default_factory is MISSING]
+    plain = replace(RECORD, record=Record(**{name: getattr(RECORD.record, name) for name in needed}))
+    since = {each.name for each in fields(Record)} - set(needed)
+    told = {name: value for name, value in json.loads(piece_line(plain))["record"].items() if name not in since}
+    first = {"memory": {"format": number, "schema": 1, "namespace": None, "pieces": 1}}
+    lines = "".join(json.dumps(line) + "\n" for line in (first, {"record": told}))
+    assert read(MemoryFile(BytesIO(lines.encode()), "my.jsonl")) == [plain]
 
 
 def test_a_new_field_or_kind_of_line_raises_the_format() -> None:

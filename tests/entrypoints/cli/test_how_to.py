@@ -1,0 +1,93 @@
+"""The commands of how-to pages run as they stand, in a fresh home, and print what the pages show.
+
+A block marked `sh` is run. One marked `bash` needs another machine, or stays: a server, a tunnel, a request to it.
+"""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mcp_memory.entrypoints.cli import app as command_line
+from tests.made_repository import MadeRepository
+
+ROOT = Path(__file__).parents[3]
+BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+VARIES = re.compile(r"\d{4}-\d\d-\d\d")
+"""2026-11-29: the day."""
+PAGES = [
+    "first-hour.md", "importing.md", "new-computer.md", "several-machines.md", "sharing.md", "team-server.md",
+    "wrong-memory.md",
+]  # fmt: skip
+OBSERVED = '{"type":"entity","name":"tide gauge","entityType":"device","observations":["%s","%s"]}\n'
+RELATED = '{"type":"relation","from":"tide gauge","to":"pier","relationType":"stands on"}\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home, with a project and a file of the reference server; nothing is configured in it."""
+    for name in [name for name in os.environ if name.startswith(("MCP_MEMORY_", "XDG_", "CLAUDE_", "CODEX_"))]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    repository = MadeRepository(home / "your-project")
+    repository.write("tables.py", "TideTable = object()\n")
+    why = "The `TideTable` is one SQLite file, because the harbour has no network at night."
+    repository.write("docs/adr/0001-tide-table.md", f"# 1. Where tides are kept\n\n## Decision\n\n{why}\n")
+    repository.commit("Keep it in SQLite")
+    observed = OBSERVED % ("The tide gauge is read every ten minutes.", "It is of 1998.")
+    (home / "memory.jsonl").write_text(observed + RELATED, "utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setenv("MCP_MEMORY_IDLE_MINUTES", "0")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(home)
+    return home
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the pages are for shells of Linux and macOS")
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_how_to_prints_what_the_page_shows(
+    home: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U3.2."""
+    printed = ""
+    for kind, block in BLOCK.findall((ROOT / "docs" / page).read_text("utf-8")):
+        if kind == "sh":
+            printed = "".join(_ran(line, home, monkeypatch.chdir) for line in _commands(block))
+        else:
+            assert VARIES.sub("…", block).rstrip() in VARIES.sub("…", printed)
+    assert printed, "the page has commands"
+
+
+def test_what_the_page_about_loops_shows_stands_in_the_programs_that_it_names() -> None:
+    """U3.2, D11.1: other tests run these."""
+    page = (ROOT / "docs" / "agent-loop.md").read_text("utf-8")
+    programs = [(ROOT / "docs" / name).read_text("utf-8") for name in re.findall(r"\((examples/\w+\.py)\)", page)]
+    lines = [line for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) == 9
+    assert [line for line in lines if not any(line.strip() in program for program in programs)] == []
+
+
+def _commands(block: str) -> Iterator[list[str]]:
+    for line in block.splitlines():
+        yield shlex.split(line, comments=True)
+
+
+def _ran(command: list[str], home: Path, chdir: Callable[[Path], None]) -> str:
+    """What a command printed; a page has no others than these three."""
+    program, *arguments = (str(home) + part[1:] if part.startswith("~/") else part for part in command)
+    if program == "mkdir":
+        Path(arguments[-1]).mkdir(parents=True, exist_ok=True)
+    elif program == "cd":
+        chdir(Path(arguments[0]))
+    else:
+        assert program == "mcp-memory", command
+        ran = CliRunner().invoke(command_line, arguments)
+        assert ran.exit_code == 0, (command, ran.output)
+        return ran.stdout
+    return ""
