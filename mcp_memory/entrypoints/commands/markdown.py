@@ -1,6 +1,7 @@
 """export --markdown and import --from markdown: a project's records as files that people keep in git and edit."""
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,9 +36,9 @@ def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_
         if namespace:
             caller = replace(caller, namespace=memory.trust.present(namespace))
         folder = read_folder(path)
-        held = memory.file_copies.held(caller)
-        gave([each.record_id for each in held])
-        changes = changes_of(folder, held, memory.file_copies.compare(folder.copies, caller))
+        comparison = memory.file_copies.compare(folder.copies, caller)
+        gave([each.record_id for each in comparison.held])
+        changes = changes_of(folder, comparison.held, comparison.compared)
         write_changes(folder, changes)
     counts: dict[str, Json] = {
         "written": len(changes.write),
@@ -50,13 +51,12 @@ def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_
     lines = [
         f"{path}: {len(changes.write)} files written, {len(changes.remove)} removed, {changes.unchanged} unchanged."
     ]
-    back = f"`mcp-memory import --from markdown {path}`"
     if changes.edited:
-        lines.append(f"Left as they were edited: {', '.join(changes.edited)}. {back} takes that in.")
+        lines.append(f"Edited by hand, and left so: {', '.join(changes.edited)}.")
+    if changes.edited or changes.deleted:
+        lines.append(f"`mcp-memory import --from markdown {shlex.quote(str(path))}` takes that in.")
     if changes.deleted:
-        lines.append(
-            f"{changes.deleted} files were deleted, and stay so; {back} --retire-deleted retires their records."
-        )
+        lines.append(f"Deleted by hand: {changes.deleted}; with --retire-deleted that command retires their records.")
     if changes.too_large:
         lines.append(f"Too large for a file: {', '.join(changes.too_large)}.")
     output(as_json, {"path": str(path), **counts}, *map(visible, lines))
@@ -71,29 +71,26 @@ def import_markdown(settings: "Settings", path: Path, as_json: bool, *, dry_run:
         raise InvalidRequest(f"{path} has no record's file; name the folder that `export --markdown` wrote.")
     with opened(settings, takes=not dry_run) as memory:
         caller = memory.caller()
-        compared = memory.file_copies.compare(folder.copies, caller)
+        comparison = memory.file_copies.compare(folder.copies, caller)
+        compared = comparison.compared
         news = memory.file_copies.news(compared, caller)
-        held = {each.id: each for each in memory.file_copies.held(caller)}
-        deleted = [held[each].record_id for each in sorted(folder.deleted & held.keys())]
+        deleted = [each.record_id for each in comparison.held if each.id in folder.deleted]
         answer = _plan(folder, compared, news, deleted if retires else [])
         lines = [*_lines(compared, news, deleted if retires else []), *_refusals(folder, compared)]
         if deleted and not retires:
-            lines.append(f"{len(deleted)} files were deleted; --retire-deleted retires {', '.join(deleted)}.")
+            lines.append(f"Deleted were the files of {', '.join(deleted)}; --retire-deleted retires these records.")
+        if folder.left_out:
+            lines.append(f"Left out: {', '.join(f'{count} {name}' for name, count in folder.left_out.items())}.")
         if dry_run:
             output(as_json, answer, *map(visible, lines or ["Nothing has changed."]))
             return
         taken = memory.file_copies.take(compared, deleted if retires else [], caller)
         answer |= {"embedded": embed(memory), "changes": list(taken.changes), "into": caller.namespace}
-    done = [f"{len(each)} {name}" for name, each in _named(taken.stored, taken.revised, taken.retired) if each]
+    counts = {"stored": taken.stored, "revised": taken.revised, "retired": taken.retired}
+    done = [f"{len(ids)} {name}" for name, ids in counts.items() if ids]
     lines.append(f"Imported into {caller.namespace}: {', '.join(done) or 'nothing'}.")
     lines += [way_back(each) for each in reversed(taken.changes)]
     output(as_json, answer, *map(visible, lines))
-
-
-def _named(
-    stored: Sequence[str], revised: Sequence[str], retired: Sequence[str]
-) -> Iterable[tuple[str, Sequence[str]]]:
-    return (("stored", stored), ("revised", revised), ("retired", retired))
 
 
 def _plan(

@@ -108,6 +108,17 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A project's shared records that hold, in the order in which they were stored, and copies compared with them.
+
+    Not held are unconfirmed notes of sessions, what an open branch hides, and what follows a file anyway.
+    """
+
+    held: tuple[HeldCopy, ...]
+    compared: tuple[Compared, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """The ids of the records that were stored, revised and retired, and the numbers of the writes, for an undo."""
 
@@ -140,17 +151,11 @@ class FileCopies:
         self._revise = revise
         self._forget = forget
 
-    def held(self, caller: Caller) -> list[HeldCopy]:
-        """Return the shared records of the caller's project that hold, in the order in which they were stored.
-
-        Left out are unconfirmed notes of sessions, what an open branch hides, and what follows a file anyway.
-        """
-        return list(self._known(caller).held.values())
-
-    def compare(self, copies: Sequence[FileCopy], caller: Caller) -> list[Compared]:
+    def compare(self, copies: Sequence[FileCopy], caller: Caller) -> Comparison:
         """Compare each copy with its record: of its id, else the one that said the same, else the same text."""
         known = self._known(caller)
-        return [self._compared(copy, known, caller) for copy in copies]
+        compared = [self._compared(copy, known, caller) for copy in copies]
+        return Comparison(held=tuple(known.held.values()), compared=tuple(compared))
 
     def news(self, compared: Sequence[Compared], caller: Caller) -> set[str]:
         """Return the texts that `take` would store: those that are not known, and were not given up here."""
@@ -179,7 +184,7 @@ class FileCopies:
     def _known(self, caller: Caller) -> _Known:
         where = RecordFilter(scopes=(caller.scope("shared"),), kinds=LASTING_KINDS, include_inactive=True)
         ids = self._records.list_ids(where, "created", _ALL_RECORDS)
-        branches = self._records.open_branches()
+        hidden = self._records.ids_in_branches(self._records.open_branches())
         pieces = self._records.transfer().select(ids)
         wholes = sorted((each for each in pieces if isinstance(each, WholeRecord)), key=lambda each: each.record.id)
         known = _Known()
@@ -188,8 +193,8 @@ class FileCopies:
             copy_id = _copy_id(record)
             copy_id = _own_id(record) if copy_id in known.by_id else copy_id
             known.by_id[copy_id] = whole
-            is_noted = record.status == NOTED or record.branch_id in branches or FROM_FILE in record.tags
-            if record.holds and not is_noted:
+            is_left_out = record.status == NOTED or record.id in hidden or FROM_FILE in record.tags
+            if record.holds and not is_left_out:
                 known.held[record.id] = HeldCopy(id=copy_id, record_id=record.id, item=item)
                 known.by_digest.setdefault(digest_of(item), whole)
                 known.by_text.setdefault(item.text, whole)
