@@ -48,9 +48,7 @@ def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_
         "edited": list(changes.edited),
         "too_large": list(changes.too_large),
     }
-    lines = [
-        f"{path}: {len(changes.write)} files written, {len(changes.remove)} removed, {changes.unchanged} unchanged."
-    ]
+    lines = [f"{path}: {len(changes.write)} written, {len(changes.remove)} removed, {changes.unchanged} unchanged."]
     if changes.edited:
         lines.append(f"Edited by hand, and left so: {', '.join(changes.edited)}.")
     if changes.edited or changes.deleted:

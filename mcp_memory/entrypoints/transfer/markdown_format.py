@@ -30,7 +30,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.file_copies import FileCopy, digest_of, in_order, is_copy_id
 
 MAX_FRONT_CHARS: Final = 200_000
-"""Reading YAML takes some ten microseconds a character."""
+"""Reading YAML takes up to 25 microseconds a character."""
 SLUG_CHARS: Final = 48
 LINE_CHARS: Final = 100
 """Characters of a list of texts that is written on one line."""
