@@ -25,6 +25,7 @@ MARKDOWN: Final = "markdown"
 """Names the folder's form behind `import --from`."""
 SHOWN_CHARACTERS: Final = 100
 """Characters of a text in a line of the plan."""
+PLAN_LINES: Final = 100
 
 
 def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_json: bool) -> None:
@@ -119,7 +120,9 @@ def _lines(compared: "Sequence[Compared]", news: "set[str]", deleted: Sequence[s
             lines.append(f"store: {text}  [{each.copy.name}]")
         elif each.state == "gone" and each.copy.is_edited:
             lines.append(f"{each.copy.name}: its record holds no more; delete the file.")
-    return [*lines, *(f"retire {each}" for each in deleted)]
+    lines += [f"retire {each}" for each in deleted]
+    more = len(lines) - PLAN_LINES
+    return [*lines[:PLAN_LINES], f"… and {more} more; --json names all."] if more > 0 else lines
 
 
 def _refusals(folder: "MarkdownFolder", compared: "Sequence[Compared]") -> list[str]:

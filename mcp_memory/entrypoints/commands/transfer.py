@@ -132,10 +132,11 @@ def import_memory(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read an exported memory, or what another memory server keeps.
+    """Read an exported memory, or what another memory server keeps, or edited Markdown files.
 
     An exported one comes into an empty memory as it was; into another what it knows is added, once. What is another
-    server's becomes part of the project.
+    server's becomes part of the project. Of files, edits become revisions: `mcp-memory import --from markdown
+    docs/memory --dry-run`.
     """
     if server is None and (project or {"namespace", "agent"} & set(named)):
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
@@ -283,6 +284,9 @@ def _lines(source: Path) -> Generator[BinaryIO]:
         return
     try:
         file = open_regular(source)
+    except IsADirectoryError as error:
+        message = f"{source} cannot be read as a file; say with --from whether it is markdown or basic-memory."
+        raise InvalidRequest(message) from error
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}); name an exported memory, or pipe it in and name -."
         raise InvalidRequest(message) from error

@@ -29,7 +29,7 @@ _ABOUT: Final = "# The records that `mcp-memory export --markdown` wrote here. K
 
 @dataclass(slots=True)
 class MarkdownFolder:
-    """What lies in a folder. Paths are relative to it, with slashes."""
+    """Holds what was read in a folder. Paths are relative to it, with slashes."""
 
     root: Path
     copies: list[FileCopy] = field(default_factory=list[FileCopy])
@@ -50,7 +50,7 @@ class MarkdownFolder:
 
 @dataclass(slots=True)
 class Changes:
-    """What an export does in a folder: contents to write by path, paths to remove, and what it leaves as it is."""
+    """Lists what an export does in a folder: contents to write by path, paths to remove, and what it leaves as it is."""
 
     write: dict[str, bytes] = field(default_factory=dict[str, bytes])
     remove: list[str] = field(default_factory=list[str])

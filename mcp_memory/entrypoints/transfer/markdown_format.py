@@ -124,8 +124,8 @@ def file_bytes(copy_id: str, item: NewRecord) -> bytes | None:
 
 
 def _written(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return iso(value)
+    if name in _TIMES:  # An end in the form of a date would be read as its last day.
+        return iso(value) if name == "valid_until" else iso(value).removesuffix("T00:00:00Z")
     if name == "entities":
         return [
             {key: each for key, each in asdict(entity).items() if key != "found" and each != {}} for entity in value

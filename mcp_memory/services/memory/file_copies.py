@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import floor
 from typing import Any, Final, Literal
 
+from mcp_memory.domain.memory.erased_text import ErasedMarks
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
@@ -68,7 +69,7 @@ def digest_of(item: NewRecord) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCopy:
-    """What a file says. `name` is the file's; `id` and `base` are "" in one that a person wrote.
+    """Holds what a file says. `name` is the file's; `id` and `base` are "" in one that a person wrote.
 
     `base` is the digest of what the file said when it was written.
     """
@@ -130,8 +131,9 @@ class Taken:
 
 @dataclass(slots=True)
 class _Known:
-    """The shared records of a project by what a copy may name."""
+    """The shared records of a project by what a copy may name, and the marks of what was erased."""
 
+    marks: ErasedMarks
     by_id: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
     by_digest: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
     by_text: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
@@ -187,7 +189,8 @@ class FileCopies:
         hidden = self._records.ids_in_branches(self._records.open_branches())
         pieces = self._records.transfer().select(ids)
         wholes = sorted((each for each in pieces if isinstance(each, WholeRecord)), key=lambda each: each.record.id)
-        known = _Known()
+        with self._records.write(caller) as transaction:
+            known = _Known(marks=transaction.erased(caller.scopes))
         for whole in sorted(wholes, key=lambda each: not each.record.holds):
             record, item = whole.record, _said(whole.record, whole)
             copy_id = _copy_id(record)
@@ -201,20 +204,20 @@ class FileCopies:
         return known
 
     def _compared(self, copy: FileCopy, known: _Known, caller: Caller) -> Compared:
+        named, same = known.by_id.get(copy.id), known.by_digest.get(digest_of(copy.item))
+        if same and named in (None, same):  # Nearly all of them: nothing in it needs to be cleaned.
+            return Compared(copy=copy, state="same", item=copy.item, record_id=same.record.id)
         try:
             draft = self._drafting.clean(copy.item, caller)
         except InvalidRequest as error:
             return Compared(copy=copy, state="refused", item=copy.item, why=str(error))
         entities = tuple(each for each in draft.item.entities if not each.found)
         item = replace(draft.item, entities=entities, cleaned=0, harness=0)
-        digest = digest_of(item)
-        whole = known.by_id.get(copy.id) or known.by_digest.get(copy.base) or known.by_digest.get(digest)
+        whole = named or known.by_digest.get(copy.base) or known.by_digest.get(digest_of(item))
         if whole is None and not copy.id:
             whole = known.by_text.get(item.text)
         if whole is None:
-            with self._records.write(caller) as transaction:
-                marks = transaction.erased(dict.fromkeys((draft.scope, *caller.scopes)))
-            is_erased = unerased(draft, marks, caller) is None
+            is_erased = unerased(draft, known.marks, caller) is None
             return Compared(copy=copy, state="gone" if is_erased else "new", item=item)
         return self._against(copy, item, whole, known)
 
@@ -224,7 +227,7 @@ class FileCopies:
         if held is None:
             return replace(told, state="gone")
         now = digest_of(held.item)
-        if now in (digest_of(item), digest_of(copy.item)) or (not copy.id and item.text == held.item.text):
+        if now == digest_of(item) or (not copy.id and item.text == held.item.text):
             return told
         if not copy.is_edited and _told(item) in map(_told, self._earlier(whole)):
             return replace(told, state="older")
