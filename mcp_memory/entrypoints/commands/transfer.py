@@ -142,6 +142,10 @@ def import_memory(
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
     if server != MARKDOWN and (dry_run or retire_deleted):
         raise InvalidRequest("--dry-run and --retire-deleted go with --from markdown.")
+    if server == MARKDOWN and project:
+        raise InvalidRequest(
+            "--project goes with --from claude-mem; --namespace names the project that gets the records."
+        )
     with interruptible(f"Interrupted. {_RUN_AGAIN_TO_GO_ON}"):
         if server == MARKDOWN:
             import_markdown(settings, source, as_json, dry_run=dry_run, retires=retire_deleted)

@@ -50,7 +50,7 @@ class MarkdownFolder:
 
 @dataclass(slots=True)
 class Changes:
-    """Lists what an export does in a folder: contents to write by path, paths to remove, and what it leaves as it is."""
+    """Lists what an export does in a folder: contents to write by path, paths to remove, and what it leaves alone."""
 
     write: dict[str, bytes] = field(default_factory=dict[str, bytes])
     remove: list[str] = field(default_factory=list[str])

@@ -137,6 +137,8 @@ class _Known:
     by_id: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
     by_digest: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
     by_text: dict[str, WholeRecord] = field(default_factory=dict[str, WholeRecord])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    """The ids of records by their texts, also of those that hold no more."""
     held: dict[str, HeldCopy] = field(default_factory=dict[str, HeldCopy])
     """By the ids of the records."""
 
@@ -196,6 +198,7 @@ class FileCopies:
             copy_id = _copy_id(record)
             copy_id = _own_id(record) if copy_id in known.by_id else copy_id
             known.by_id[copy_id] = whole
+            known.texts.setdefault(item.text, record.id)
             is_left_out = record.status == NOTED or record.id in hidden or FROM_FILE in record.tags
             if record.holds and not is_left_out:
                 known.held[record.id] = HeldCopy(id=copy_id, record_id=record.id, item=item)
@@ -216,10 +219,13 @@ class FileCopies:
         whole = named or known.by_digest.get(copy.base) or known.by_digest.get(digest_of(item))
         if whole is None and not copy.id:
             whole = known.by_text.get(item.text)
-        if whole is None:
-            is_erased = unerased(draft, known.marks, caller) is None
-            return Compared(copy=copy, state="gone" if is_erased else "new", item=item)
-        return self._against(copy, item, whole, known)
+        rest = unerased(draft, known.marks, caller)
+        if rest is None and whole is None:
+            return Compared(copy=copy, state="gone", item=item)
+        if rest is not draft:
+            why = "It says what was erased here; take that out of the file."
+            return Compared(copy=copy, state="refused", item=item, record_id=whole.record.id if whole else "", why=why)
+        return self._against(copy, item, whole, known) if whole else Compared(copy=copy, state="new", item=item)
 
     def _against(self, copy: FileCopy, item: NewRecord, whole: WholeRecord, known: _Known) -> Compared:
         record, told = whole.record, Compared(copy=copy, state="same", item=item, record_id=whole.record.id)
@@ -227,15 +233,20 @@ class FileCopies:
         if held is None:
             return replace(told, state="gone")
         now = digest_of(held.item)
-        if now == digest_of(item) or (not copy.id and item.text == held.item.text):
+        is_by_hand = not copy.id and not copy.base
+        is_dated = not is_by_hand or item.occurred_at is not None
+        if now == digest_of(item if is_dated else replace(item, occurred_at=held.item.occurred_at)):
             return told
+        if is_by_hand:
+            why = f"Record {record.id} says this already; change its own file, and delete this one."
+            return Compared(copy=copy, state="refused", item=item, why=why)
         if not copy.is_edited and _told(item) in map(_told, self._earlier(whole)):
             return replace(told, state="older")
         if copy.base != now and not self._is_only_read(record):
             return replace(told, state="refused", why=_conflict(record.id))
-        twin = known.by_text.get(item.text)
-        if twin is not None and twin.record.id != record.id:
-            why = f"Record {twin.record.id} says this already; delete one of the two files."
+        twin = known.texts.get(item.text)
+        if twin and item.text != held.item.text:
+            why = f"Record {twin} has this text already (`mcp-memory show {twin}`); put the former text back."
             return replace(told, state="refused", why=why)
         changes, untaken = _difference(held.item, item)
         if untaken or not changes:

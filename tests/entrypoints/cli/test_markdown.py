@@ -175,6 +175,7 @@ def test_what_stands_in_the_way_is_named(run: "Run", open_memory: OpenMemory, tm
     assert "Name a file, or a folder with --markdown" in run("export").err
     assert "Name a file, or a folder with --markdown" in run("export", "m.jsonl", "--markdown", notes).err
     assert "go with --from markdown" in run("import", "m.jsonl", "--dry-run").err
+    assert "--project goes with" in run("import", "--from", "markdown", notes, "--project", "x").err
     assert "has no record's file" in run("import", "--from", "markdown", notes).err
     assert run("export", "--markdown", notes, "--json").json["written"] == 0
     assert run("export", "--markdown", notes, "--namespace", "other", "--json").json["written"] == 1

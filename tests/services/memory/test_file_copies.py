@@ -124,7 +124,7 @@ def test_a_change_on_both_sides_is_refused_and_changes_nothing(app: App) -> None
         ({"confidence": None}, "No file changes confidence of"),
         ({"details": {}}, "No file changes details.name of"),
         ({"entities": (Entity(name="Anna"),)}, "No file changes entities, relations of"),
-        ({"text": TAB}, "says this already; delete one"),
+        ({"text": TAB}, "has this text already (`mcp-memory show r"),
         ({"text": "<private>x</private>"}, "text is private"),
     ],
 )
@@ -152,6 +152,8 @@ def test_a_file_without_an_id_makes_a_record_once(app: App) -> None:
     [record_id] = take(app, new).stored
     assert record(app, record_id).kind == "decision"
     assert one(app, new).state == "same"
+    more = one(app, edited(new, tags=("js",)))
+    assert (more.state, more.why[:32]) == ("refused", f"Record {record_id} says this already")
     old = written(app)
     taken = take(app, new, retired=(record_id,))
     assert (taken.stored, taken.retired) == ((), (record_id,))
@@ -166,6 +168,13 @@ def test_what_was_erased_is_gone_from_the_folder_too(app: App) -> None:
     app.forget([record_id], "erase", app.caller())
     assert one(app, copy).state == "gone"
     assert take(app, copy).stored == ()
+    words = "The key of the north gate lies below the mat, as ever. "
+    [key, _] = remember(app, NewRecord(text=words), NewRecord(text=TAB))
+    copy = written(app, TAB)
+    app.forget([key], "erase", app.caller())
+    quoting = edited(copy, text=f"{words} Mind it."), edited(replace(copy, id="", base=""), text=words)
+    quoted, whole = compare(app, *quoting).compared
+    assert (quoted.state, quoted.why[:30], whole.state) == ("refused", "It says what was erased here; ", "gone")
 
 
 def test_two_memories_keep_one_folder(app: App, open_memory: Callable[..., App]) -> None:
