@@ -69,7 +69,10 @@ def export(
         typer.Option("--markdown", metavar="FOLDER", help="Instead: this project's shared records, a file each."),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Export this project only; by default all.")
+        str | None,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Only this project; by default all, of Markdown this folder's."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

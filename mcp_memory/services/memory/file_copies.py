@@ -15,6 +15,7 @@ from math import floor
 from typing import Any, Final, Literal
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
     IMPORTED_AT,
@@ -22,6 +23,7 @@ from mcp_memory.domain.model.records import (
     LASTING_KINDS,
     Details,
     Entity,
+    Json,
     NewRecord,
     Record,
     Relation,
@@ -43,8 +45,10 @@ COPY_ID: Final = "copy_id"
 _SESSION: Final = "import-markdown"
 _REASON: Final = "read from its copy"
 _ID = re.compile(r"r[0-9a-hjkmnp-tv-z]{6,12}-[0-9a-f]{6}")  # e.g. "r00003m-4f2a1c"
-_OWN_DETAILS = frozenset({COPY_ID, IMPORTED_AT, IMPORTED_BY, "source", "task", "files", "message_id", "noted_first"})
+_OWN_DETAILS = frozenset({COPY_ID, IMPORTED_AT, IMPORTED_BY, "files", "message_id", "noted_first"})
 """Details by which one memory keeps its own books."""
+_REFERENCES = frozenset({"source", "task"})
+"""Details that are such where they name a record or a task by its id; "source: RFC 9728" is somebody's own."""
 _REVISED = ("text", "importance", "confidence", "tags", "outcome", "pinned", "valid_from", "valid_until")
 _FIXED = ("kind", "occurred_at", "speaker")
 _LINKS = ("entities", "relations")
@@ -215,7 +219,7 @@ class FileCopies:
         except InvalidRequest as error:
             return Compared(copy=copy, state="refused", item=copy.item, why=str(error))
         entities = tuple(each for each in draft.item.entities if not each.found)
-        item = replace(draft.item, entities=entities, cleaned=0, harness=0)
+        item = replace(draft.item, entities=entities, details=_carried(draft.item.details), cleaned=0, harness=0)
         whole = named or known.by_digest.get(copy.base) or known.by_digest.get(digest_of(item))
         if whole is None and not copy.id:
             whole = known.by_text.get(item.text)
@@ -302,7 +306,7 @@ def _said(record: Record, whole: WholeRecord) -> NewRecord:
             entities=tuple(entities),
             relations=tuple(relations),
             outcome=record.outcome,
-            details={name: value for name, value in record.details.items() if name not in _OWN_DETAILS},
+            details=_carried(record.details),
             occurred_at=floor(record.occurred_at),
             valid_from=None if record.valid_from is None else floor(record.valid_from),
             valid_until=None if record.valid_until is None else floor(record.valid_until),
@@ -310,6 +314,12 @@ def _said(record: Record, whole: WholeRecord) -> NewRecord:
             speaker=record.speaker,
         )
     )
+
+
+def _carried(details: Details) -> dict[str, Json]:
+    """Return the details without those of one memory's own books."""
+    references = {name for name in _REFERENCES & details.keys() if number_of(str(details[name]))}
+    return {name: value for name, value in details.items() if name not in _OWN_DETAILS | references}
 
 
 def in_order(item: NewRecord) -> NewRecord:

@@ -66,7 +66,14 @@ def test_shared_records_that_hold_have_copies(app: App) -> None:
     old, _, gone, *_ = remember(
         app,
         NewRecord(text="The port is 80."),
-        NewRecord(text=PORT, tags=("net",), importance=3, occurred_at=1.75, valid_until=90_000.5),
+        NewRecord(
+            text=PORT,
+            tags=("net",),
+            importance=3,
+            occurred_at=1.75,
+            valid_until=90_000.5,
+            details={"source": "RFC 9728", "task": "t000001", "imported_at": "now"},
+        ),
         NewRecord(text="Gone."),
         NewRecord(text="Mine.", visibility="private"),
         NewRecord(text="Everywhere.", visibility="user"),
@@ -80,6 +87,7 @@ def test_shared_records_that_hold_have_copies(app: App) -> None:
     assert held(app).keys() == {PORT, "The port is 8080."}
     item = held(app)[PORT].item
     assert (item.tags, item.importance, item.occurred_at, item.valid_until) == (("net",), 3.0, 1.0, 90_000.0)
+    assert item.details == {"source": "RFC 9728"}
 
 
 def test_an_edit_makes_a_revision_and_keeps_the_old_version(app: App) -> None:
