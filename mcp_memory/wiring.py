@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.guard import Guard
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.extract import Extractor
+    from mcp_memory.services.memory.file_copies import FileCopies
     from mcp_memory.services.memory.follow_files import FollowFiles
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.learn import Learn
@@ -495,6 +496,13 @@ class Wiring:
         from mcp_memory.services.memory.learn import Learn
 
         return Learn(self.records, self._drafting, self._remember)
+
+    @made_once
+    def file_copies(self) -> FileCopies:
+        """Compares files that people keep with a project's records."""
+        from mcp_memory.services.memory.file_copies import FileCopies
+
+        return FileCopies(self.records, self._drafting, self.learn, self.revise, self._forget)
 
     @made_once
     def follow_files(self) -> FollowFiles:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.entrypoints.commands.console import interruptible, output, progress_bar
+from mcp_memory.entrypoints.commands.console import complain, interruptible, output, progress_bar
 from mcp_memory.entrypoints.commands.options import AsJson, over_memory
+from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -39,6 +40,21 @@ def reindex(memory: "App", as_json: AsJson = False) -> None:
     if refused:
         lines.append(f"Texts that it refused, to be found by their words alone: {refused}.")
     output(as_json, {"embedded": done, "refused": refused, "embedder": embedder}, *lines)
+
+
+def embed(memory: "App") -> int:
+    """Compute the vectors that an export leaves out; if the embedder is unavailable, a server does so later."""
+    waiting, done = memory.reindex.queued(), 0
+    if not waiting:
+        return 0
+    try:
+        with progress_bar("Embedding") as progress:
+            while embedded := memory.reindex.catch_up():
+                done += embedded
+                progress(done, max(waiting, done))
+    except StoreUnavailable as error:
+        complain(f"Imported, but not embedded yet: {error}")
+    return done
 
 
 @over_memory()

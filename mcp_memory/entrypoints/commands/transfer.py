@@ -19,7 +19,6 @@ from mcp_memory.bounded_files import MB, open_regular, too_large
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.ask_owner import STREAM
 from mcp_memory.entrypoints.commands.console import (
-    complain,
     interruptible,
     output,
     print_json,
@@ -27,6 +26,8 @@ from mcp_memory.entrypoints.commands.console import (
     screen,
     terminal,
 )
+from mcp_memory.entrypoints.commands.maintenance import embed
+from mcp_memory.entrypoints.commands.markdown import MARKDOWN, export_markdown, import_markdown
 from mcp_memory.entrypoints.commands.options import AsJson, opened, opened_existing, over_settings
 from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.reads import ALL_RECORDS
@@ -60,19 +61,35 @@ IMPORT_BATCH = 200
 @over_settings("data_dir", asks=True)
 def export(
     settings: "Settings",
-    target: Annotated[Path, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FOLDER", help="Instead: this project's shared records, a file each."),
+    ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Export this project only; by default all.")
+        str | None,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Only this project; by default all, of Markdown this folder's."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the whole memory as JSON Lines.
+    """Write the whole memory as JSON Lines, or a project's records as Markdown files.
 
-    As it is at one moment, though servers are running. `mcp-memory import` reads it.
+    As it is at one moment, though servers are running. `mcp-memory import` reads it. With --markdown only what differs
+    is written, and what was edited by hand stays: `mcp-memory export --markdown docs/memory`.
     """
     from mcp_memory.entrypoints.transfer.memory_file import write_memory
     from mcp_memory.wiring import files_beside
 
+    if (target is None) == (markdown is None):
+        raise InvalidRequest("Name a file, or a folder with --markdown; one of the two.")
+    if markdown is not None:
+        export_markdown(settings, markdown, namespace, as_json)
+        return
+    assert target is not None
     if as_json and target == STREAM:
         raise InvalidRequest("Standard output carries the memory itself; leave out --json, or name a file.")
     with (
@@ -99,22 +116,43 @@ def import_memory(
     source: Annotated[Path, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
     server: Annotated[
         str | None,
-        typer.Option("--from", metavar="SERVER", help="Another memory server: reference, basic-memory or claude-mem."),
+        typer.Option(
+            "--from",
+            metavar="SERVER",
+            help="Another memory server: reference, basic-memory or claude-mem; or markdown, a folder that"
+            " `export --markdown` wrote.",
+        ),
     ] = None,
     project: Annotated[
         str | None,
         typer.Option("--project", metavar="NAME", help="The project to import, where claude-mem has several."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of markdown: only show what would be stored and revised.")
+    ] = False,
+    retire_deleted: Annotated[
+        bool, typer.Option("--retire-deleted", help="Of markdown: retire the records whose files were deleted.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read an exported memory, or what another memory server keeps.
+    """Read an exported memory, or what another memory server keeps, or edited Markdown files.
 
     An exported one comes into an empty memory as it was; into another what it knows is added, once. What is another
-    server's becomes part of the project.
+    server's becomes part of the project. Of files, edits become revisions: `mcp-memory import --from markdown
+    docs/memory --dry-run`.
     """
     if server is None and (project or {"namespace", "agent"} & set(named)):
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
+    if server != MARKDOWN and (dry_run or retire_deleted):
+        raise InvalidRequest("--dry-run and --retire-deleted go with --from markdown.")
+    if server == MARKDOWN and project:
+        raise InvalidRequest(
+            "--project goes with --from claude-mem; --namespace names the project that gets the records."
+        )
     with interruptible(f"Interrupted. {_RUN_AGAIN_TO_GO_ON}"):
+        if server == MARKDOWN:
+            import_markdown(settings, source, as_json, dry_run=dry_run, retires=retire_deleted)
+            return
         if server is None:
             outcome = _import_exported(source, settings)
         else:
@@ -175,27 +213,12 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
             return {**outcome, "embedded": embed(memory), **places}
 
 
-def embed(memory: "App") -> int:
-    """Compute the vectors that an export leaves out; if the embedder is unavailable, a server does so later."""
-    waiting, done = memory.reindex.queued(), 0
-    if not waiting:
-        return 0
-    try:
-        with progress_bar("Embedding") as progress:
-            while embedded := memory.reindex.catch_up():
-                done += embedded
-                progress(done, max(waiting, done))
-    except StoreUnavailable as error:
-        complain(f"Imported, but not embedded yet: {error}")
-    return done
-
-
 def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
     """Import what another server keeps, batch by batch; then embed it."""
     from mcp_memory.entrypoints.transfer.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
-        raise InvalidRequest(f"There is no importer for {server!r}; choose one of {', '.join(IMPORTERS)}.")
+        raise InvalidRequest(f"There is no importer for {server!r}; choose one of {', '.join((*IMPORTERS, MARKDOWN))}.")
     # Read twice, first to count: what is no such server's raises before a memory is made.
     total = sum(1 for _ in IMPORTERS[server](path, project, Counter()))
     left_out, became = Counter[str](), Counter[str]()
@@ -268,6 +291,9 @@ def _lines(source: Path) -> Generator[BinaryIO]:
         return
     try:
         file = open_regular(source)
+    except IsADirectoryError as error:
+        message = f"{source} cannot be read as a file; say with --from whether it is markdown or basic-memory."
+        raise InvalidRequest(message) from error
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}); name an exported memory, or pipe it in and name -."
         raise InvalidRequest(message) from error

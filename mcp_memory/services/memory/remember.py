@@ -127,7 +127,8 @@ class Remember:
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
             if undoable:
                 transaction.let_undo_retire()
-                stored = [replace(one, change=transaction.undoable) for one in stored]
+                change = transaction.undoable  # It reads all that was written.
+                stored = [replace(one, change=change) for one in stored]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
             # Near-duplicates and contradictions are advice: a search that fails does not undo an acknowledged write.

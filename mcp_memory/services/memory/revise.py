@@ -124,14 +124,15 @@ class Revise:
                 return self._with_conflicts(outcome, corrected, caller)
         return outcome
 
-    def together(self, revisions: Sequence[Revision], caller: Caller) -> int:
-        """Apply changes that give no text in one write, or none; return its number for an undo, 0 for no difference.
+    def together(self, revisions: Sequence[Revision], caller: Caller, reason: str = "") -> int:
+        """Apply changes in one write, or none; return its number for an undo, 0 for no difference.
 
-        Raises as `advised` does.
+        The reason is kept with each new version. Raises as `advised` does.
         """
-        with self._records.write(caller) as transaction:
-            for revision in revisions:
-                self._change(revision, None, caller, transaction)
+        words = [self._new_text(revision, caller) for revision in revisions]
+        with self._records.write(caller, reason) as transaction:
+            for revision, new in zip(revisions, words, strict=True):
+                self._change(revision, new, caller, transaction)
             return transaction.undoable
 
     def _change(

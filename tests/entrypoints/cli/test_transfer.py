@@ -334,9 +334,8 @@ def test_a_second_import_of_the_same_changes_nothing(run: "Run", tmp_path: Path,
 def test_other_servers_are_chosen_by_name(run: "Run", tmp_path: Path) -> None:
     """S7.1: a wrong name, and a wrong file, are one line; no memory is made for them."""
     ran = run("import", str(tmp_path), "--from", "nobody")
-    assert (
-        ran.err == "mcp-memory: There is no importer for 'nobody'; choose one of reference, basic-memory, claude-mem.\n"
-    )
+    known = "reference, basic-memory, claude-mem, markdown"
+    assert ran.err == f"mcp-memory: There is no importer for 'nobody'; choose one of {known}.\n"
     assert "name its file" in run("import", str(tmp_path), "--from", "claude-mem").err
     (tmp_path / "notes").mkdir()
     assert run("import", str(tmp_path / "notes"), "--from", "basic-memory").out == "Imported: nothing.\n"

@@ -60,7 +60,7 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
     if project is not None or not path.is_dir():
         raise InvalidRequest("basic-memory keeps a project in a folder of Markdown files; name that folder alone.")
     root = path.resolve()
-    for file in _files(root, left_out):
+    for file in files_below(root, left_out):
         if file.suffix.lower() != ".md":
             left_out["files that are not Markdown"] += 1
             continue
@@ -75,7 +75,7 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
             yield from _read_note(plain, file, file.relative_to(root), left_out)
 
 
-def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
+def files_below(root: Path, left_out: Counter[str]) -> Iterator[Path]:
     """The files below a folder in the order of their paths, without hidden ones. Links are counted, never followed.
 
     Folders wait on a list instead of the interpreter's stack, so that they may lie as deep as the system lets them.
