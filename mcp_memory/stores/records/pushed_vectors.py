@@ -31,7 +31,7 @@ LACKING = "The database's server has no pgvector; install it there, or set MCP_M
 # Of the transaction, as a pooler hands connections on. Without iterative scans a scope that has a small share of all
 # vectors would find few of its own.
 DEEP = b"""
-SELECT set_config('hnsw.ef_search', '800', TRUE), set_config('hnsw.iterative_scan', 'relaxed_order', TRUE),
+SELECT set_config('hnsw.ef_search', '1000', TRUE), set_config('hnsw.iterative_scan', 'relaxed_order', TRUE),
     set_config('hnsw.max_scan_tuples', '100000', TRUE)
 """
 _DIMENSIONS = """
