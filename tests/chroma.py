@@ -223,11 +223,12 @@ def opening(root: Path, **usual: Any) -> Generator[Open]:
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
+    """Wait for a condition, which is asked ever less often: other processes are asked, and the index's gives way to all."""
+    deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < deadline, "It never came to that."
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.2)
 
 
 def free_port() -> int:
