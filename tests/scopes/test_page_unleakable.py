@@ -143,8 +143,8 @@ def test_no_address_tells_apart_whether_anything_foreign_is_there(
     )
     with open_pair() as pair:
         shown = [screen for screen in SCREENS if not screen.changes or screen.path in ("/bulk", "/export")]
-        for _ in range(12):
-            screen = data.draw(st.sampled_from(shown))
-            said = {name: [value] for name, value in data.draw(fields).items()}
-            for parts in parts_of(screen, [data.draw(ids)]):
+        asked = st.tuples(st.sampled_from(shown), fields, ids)
+        for screen, drawn, some_id in data.draw(st.lists(asked, min_size=12, max_size=12, unique_by=str)):
+            said = {name: [value] for name, value in drawn.items()}
+            for parts in parts_of(screen, [some_id]):
                 ask(pair, screen, parts, **said, seen=["999999"])

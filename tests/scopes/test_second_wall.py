@@ -74,5 +74,5 @@ def test_no_reads_together_need_the_filter(
 ) -> None:
     """M3.1: any, one after another."""
     with asking(world) as asker:
-        for each in data.draw(st.lists(reads(found, own_ids(world)), min_size=20, max_size=30)):
+        for each in data.draw(st.lists(reads(found, own_ids(world)), min_size=20, max_size=30, unique_by=str)):
             check(each, asker.ask(each), foreign)
