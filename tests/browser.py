@@ -30,6 +30,9 @@ PAUSE_SECONDS = 0.02
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 
+OF_COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules of axe-core by which a scheme may fail alone."""
+
 Scheme = Literal["light", "dark"]
 Message = Mapping[str, Any]
 _Value = TypeVar("_Value")
@@ -351,11 +354,11 @@ class Page:
         taken = self._send("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(taken["data"]))
 
-    def barriers(self) -> Sequence[str]:
-        """Return what axe-core finds that keeps people out, each with the element."""
+    def barriers(self, rules: Sequence[str] = RULES) -> Sequence[str]:
+        """Return what axe-core finds that keeps people out, each with the element, by rules or by tags of rules."""
         if not self.value("typeof axe == 'object'"):
             self.value(f"{AXE.read_text('utf-8')};1")
-        options = json.dumps({"runOnly": RULES, "resultTypes": ["violations"]})
+        options = json.dumps({"runOnly": rules, "resultTypes": ["violations"]})
         found = self.value(f"axe.run(document, {options}).then((result) => result.violations)")
         return [
             f"{each['id']}: {each['help']} {node['html'][:200]} {node['failureSummary']}"

@@ -56,6 +56,18 @@ settings.register_profile(
 settings.register_profile("search", settings.get_profile("deterministic"), derandomize=False, max_examples=1000)
 settings.load_profile("deterministic")
 
+
+def fewer_examples(patch: pytest.MonkeyPatch, test: Callable[..., object]) -> None:
+    """Take a third of a property's examples over a server: there statements differ, and all examples run over a file.
+
+    Other tests are left as they are. It takes effect until the patch is undone.
+    """
+    if is_hypothesis_test(test):
+        name = "_hypothesis_internal_use_settings"  # Those of one parameter have no public name.
+        whole: settings = getattr(test, name)
+        patch.setattr(test, name, settings(whole, max_examples=-(-whole.max_examples // 3)))
+
+
 RUN = "TEST_RUN_OF_MEMORY"
 """Names the run in the environment of each process that it starts."""
 os.environ.setdefault(RUN, str(os.getpid()))

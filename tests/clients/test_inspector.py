@@ -58,8 +58,7 @@ def test_the_inspector_is_served_over_standard_streams(command: list[str], tmp_p
     server = [sys.executable, "-m", "mcp_memory"]
     variables = [word for name, value in memory_in(tmp_path).items() for word in ("-e", f"{name}={value}")]
     inspector = Inspector(command=command, home=tmp_path, target=[*variables, *server])
-    for era in ERAS:
-        assert [tool["name"] for tool in inspector.ask(era, "tools/list", "--strict")["tools"]] == TOOLS
+    assert [tool["name"] for tool in inspector.ask("legacy", "tools/list", "--strict")["tools"]] == TOOLS
     stored = inspector.call("legacy", "remember", text="Deploys leave on Tuesday")["structuredContent"]["records"]
     found = inspector.call("modern", "recall", query="When do deploys leave?")["structuredContent"]["results"]
     assert [one["id"] for one in found] == [one["id"] for one in stored]
@@ -70,7 +69,7 @@ def test_the_inspector_is_served_over_standard_streams(command: list[str], tmp_p
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_is_served_over_http(command: list[str], http_url: str, tmp_path: Path, era: str) -> None:
-    """S4.2, S6.2: without a token, on loopback."""
+    """S4.2, S6.2: without a token, on loopback. What only reads is asked for in one era, each time by a new process."""
     inspector = Inspector(command=command, home=tmp_path, target=["--server-url", http_url, "--transport", "http"])
     assert [tool["name"] for tool in inspector.ask(era, "tools/list", "--strict")["tools"]] == TOOLS
     fact = f"In the {era} era the ferry leaves at nine"
@@ -78,8 +77,9 @@ def test_the_inspector_is_served_over_http(command: list[str], http_url: str, tm
     assert stored["id"] in {
         one["id"] for one in inspector.call(era, "recall", query="ferry")["structuredContent"]["results"]
     }
-    assert fact in inspector.call(era, "assemble_context", query="When does the ferry leave?")["content"][0]["text"]
-    assert "memory://status" in {one["uri"] for one in inspector.ask(era, "resources/list")["resources"]}
-    record = inspector.ask(era, "resources/read", "--uri", f"memory://record/{stored['id']}")["contents"][0]
-    assert fact in record["text"]
     assert "limit" in inspector.refused(era, "recall", limit=-4)
+    if era == "modern":
+        assert fact in inspector.call(era, "assemble_context", query="When does the ferry leave?")["content"][0]["text"]
+        assert "memory://status" in {one["uri"] for one in inspector.ask(era, "resources/list")["resources"]}
+        record = inspector.ask(era, "resources/read", "--uri", f"memory://record/{stored['id']}")["contents"][0]
+        assert fact in record["text"]

@@ -39,7 +39,7 @@ def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(folder: Path
     ("failover", "rounds"),
     [
         ("sync", 1),
-        pytest.param("sync", 3, marks=pytest.mark.long),
+        pytest.param("sync", 2, marks=pytest.mark.long),
         pytest.param("async", 1, marks=pytest.mark.long),
     ],
 )

@@ -11,6 +11,7 @@ from mcp_memory.strategies import read_strategies
 from tests.scopes.planting import ENTITY, SECRETS, SUBJECT, TAG, Found
 from tests.scopes.worlds import Ask
 
+STRATEGIES = tuple(read_strategies(None))
 OWN_WORDS = ("oak", "ash", "elm", "fir", "yew")
 KINDS_ASKED_FOR = st.lists(st.sampled_from(KINDS), max_size=2, unique=True)
 RESOURCES = ("record", "session", "context")
@@ -29,7 +30,7 @@ _queries = st.one_of(
 def reads(found: Found, own: Sequence[str]) -> SearchStrategy[Ask]:
     """Any call that reads, or any resource; `own` are ids of what the asker may see."""
     _, some_ids, few_ids, tasks = _named(found, own)
-    strategy = st.sampled_from(["", *read_strategies(None)])
+    strategy = st.sampled_from(["", *STRATEGIES])
     return st.one_of(
         _call("recall", query=_queries, kinds=KINDS_ASKED_FOR, tags=_tags, entities=_entities, session_id=_sessions,
               task_id=tasks, include_inactive=st.booleans(), explain=st.booleans(), since=_times,

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from tests.conftest import NOON
+from tests.conftest import NOON, fewer_examples
 from tests.scopes.planting import Found, plant
 from tests.scopes.worlds import BEHIND_WALLS, LOCAL, WITH_TOKEN, Pair, Who, copied, opened
 
@@ -50,9 +50,15 @@ def found(filled: tuple[Path, Found]) -> Found:
 
 @pytest.fixture
 def open_pair(
-    filled: tuple[Path, Found], embedder: MiniLMEmbedder, who: Who
+    filled: tuple[Path, Found],
+    embedder: MiniLMEmbedder,
+    who: Who,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., AbstractContextManager[Pair]]:
     """Copies of both memories for a `with` statement, opened with the settings that are named."""
+    if who.has_walls:
+        fewer_examples(monkeypatch, request.function)
 
     @contextmanager
     def open_copies(**chosen: object) -> Generator[Pair]:

@@ -25,6 +25,7 @@ class Place:
     word: str
     caller: Caller
     visibility: Visibility
+    kinds: Sequence[Kind] = KINDS
     has_tasks: bool = True
     """False in the asker's own namespace and the inherited one, where everybody reads what tasks came to."""
 
@@ -36,13 +37,15 @@ def _caller(namespace: str, agent: str, session: str = "day") -> Caller:
 
 BOB = _caller("here", "bob")
 LIBRARIAN = _caller("library", "lib")
+_FEW: Sequence[Kind] = ("fact", "decision", "censor", "identity")
+"""In projects of which another one has records of every kind."""
 _PLACES = (
     Place(word="zebra", caller=_caller("there", "zoe"), visibility="shared"),
-    Place(word="yeti", caller=_caller("there", "zoe"), visibility="private"),
-    Place(word="xylem", caller=_caller("there", "ann"), visibility="private"),
-    Place(word="walrus", caller=_caller("Here", "ann"), visibility="shared"),
-    Place(word="vicuna", caller=_caller("her_", "ann"), visibility="shared"),
-    Place(word="urchin", caller=_caller("here/library", "ann"), visibility="private"),
+    Place(word="yeti", caller=_caller("there", "zoe"), visibility="private", kinds=_FEW),
+    Place(word="xylem", caller=_caller("there", "ann"), visibility="private", kinds=_FEW),
+    Place(word="walrus", caller=_caller("Here", "ann"), visibility="shared", kinds=_FEW),
+    Place(word="vicuna", caller=_caller("her_", "ann"), visibility="shared", kinds=_FEW),
+    Place(word="urchin", caller=_caller("here/library", "ann"), visibility="private", kinds=_FEW),
     Place(word="tapir", caller=LIBRARIAN, visibility="private", has_tasks=False),
     Place(word="serval", caller=_caller("library", "ann"), visibility="private", has_tasks=False),
     Place(word="raccoon", caller=BOB, visibility="private", has_tasks=False),
@@ -51,7 +54,7 @@ _PLACES = (
 """Other projects, also of names that look like the asker's; its own agent's name elsewhere; colleagues' and an
 inherited project's private parts."""
 _OF_OTHERS = Place(word="numbat", caller=replace(_caller("there", "max"), person="max"), visibility="user")
-_OF_THE_OWNER = Place(word="ocelot", caller=_caller("there", "zoe"), visibility="user")
+_OF_THE_OWNER = Place(word="ocelot", caller=_caller("there", "zoe"), visibility="user", kinds=_FEW)
 SECRETS = tuple(place.word for place in (*_PLACES, _OF_OTHERS, _OF_THE_OWNER))
 
 
@@ -99,13 +102,15 @@ class Found:
     contexts: list[str] = field(default_factory=list[str])
     entries: list[str] = field(default_factory=list[str])
     """What stands in sessions' logs for what was compacted."""
+    one_a_place: list[str] = field(default_factory=list[str])
+    """One of the records of each place: of other kinds, and corrected, superseded, retired or none of these."""
 
     @property
     def all(self) -> list[str]:
         return [*self.records, *self.tasks, *self.contexts, *self.entries]
 
 
-def plant(pair: Pair, turns: int = 4) -> Found:
+def plant(pair: Pair, turns: int = 2) -> Found:
     """Fill both memories with what the asker may see, and the one with the rest, in turns.
 
     Returns what can be named of what is foreign.
@@ -141,14 +146,15 @@ def plant(pair: Pair, turns: int = 4) -> Found:
 
 
 def store(world: World, place: Place, found: Found) -> None:
-    """Records of every kind, one of them corrected, one retired, one superseded, one erased."""
+    """Records of its kinds, one of them corrected, one retired, one superseded, one erased."""
     app, caller = world.app, place.caller
-    ids = [each.id for each in app.remember(items_of(place.word, place.visibility), caller)]
+    ids = [each.id for each in app.remember(items_of(place.word, place.visibility, place.kinds), caller)]
     app.revise(Revision(id=ids[0], text=f"{SUBJECT} corrected {place.word}.", importance=10.0), caller)
     newer = NewRecord(text=f"{SUBJECT} newer {place.word}.", supersedes=(ids[1],), visibility=place.visibility)
     ids += [each.id for each in app.remember([newer], caller)]
     app.forget([ids[2]], "retire", caller)
     found.records += ids
+    found.one_a_place.append(ids[len(found.one_a_place) % len(ids)])
 
 
 def work(world: World, place: Place, turns: int, found: Found) -> None:
@@ -162,10 +168,7 @@ def work(world: World, place: Place, turns: int, found: Found) -> None:
         app.tasks.push(PushRequest(goal=f"Branch {word}", branch=True), caller)
         app.remember(items_of(f"branched {word}", place.visibility, ("fact",)), caller)
         tasks = [task.id for task in app.tasks.tree(caller) if task.id >= stack.path[-1].id]
-    told = [
-        replace(each, text=f"{each.text} {word}", visibility=place.visibility)
-        for each in session(turns, output_lines=20)
-    ]
+    told = [replace(each, text=f"{each.text} {word}", visibility=place.visibility) for each in session(turns)]
     app.feed(told, caller)
     app.compact(CompactRequest(window=1_000, force=True), caller)
     context = app.assemble_context(ContextRequest(query="deploy the payment service"), caller)

@@ -273,4 +273,4 @@ def told(answer: object) -> str:
             return [plain(inner) for inner in cast("list[Any]", value)]
         return plain(json.loads(value)) if isinstance(value, str) and value.startswith("{") else value
 
-    return json.dumps(plain(answer), indent=1, ensure_ascii=False)
+    return json.dumps(plain(answer), ensure_ascii=False)
