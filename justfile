@@ -25,9 +25,13 @@ fix:
 test *args:
     {{ run }} pytest {{ args }}
 
-# Those that the above leaves out: third-party clients, and faults in many processes and rounds
+# Those that the above leaves out: third-party clients, and browsers
 test-long *args:
     {{ run }} pytest -m long {{ args }}
+
+# What no command of CI runs: faults in many processes and rounds, and histories over PostgreSQL; before a release
+test-rounds *args:
+    {{ run }} pytest -m rounds {{ args }}
 
 # The tests, recording which branches of domain and services theirs take
 cover *args:

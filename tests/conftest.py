@@ -78,9 +78,10 @@ COMPLETE = {"domain", "services", "compaction", "retrieval", "summarizers"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave unread, where the long tests alone are asked for, each file that marks none: nearly all of them."""
-    is_asked_for = config.option.markexpr == "long" and collection_path.match("test_*.py")
-    return (is_asked_for and "mark.long" not in collection_path.read_text("utf-8")) or None
+    """Leave unread, where the marked tests alone are asked for, each file that marks none: nearly all of them."""
+    mark = config.option.markexpr
+    is_asked_for = mark in ("long", "rounds") and collection_path.match("test_*.py")
+    return (is_asked_for and f"mark.{mark}" not in collection_path.read_text("utf-8")) or None
 
 
 @pytest.hookimpl(wrapper=True)

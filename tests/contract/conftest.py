@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _is_proved_elsewhere(item)]
     for item in items:
         if isinstance(item, pytest.Function) and item.originalname in _OF_MANY_WRITES and "postgres" in item.name:
-            item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.rounds)
 
 
 def _is_proved_elsewhere(item: pytest.Item) -> bool:
@@ -130,7 +130,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
         store.close()
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.long] * (name == "postgres")) for name in sorted(STORES)])
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.rounds] * (name == "postgres")) for name in sorted(STORES)])
 def new_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> NewMemory:
     """A memory for an example: within the block it is opened again and again, as further processes would."""
     if request.param == "postgres":

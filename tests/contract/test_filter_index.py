@@ -1,6 +1,6 @@
 """What every `FilterIndex` promises: it lets pass what the truth's own filter does, after any history.
 
-Over PostgreSQL long histories take long (`pytest.mark.long`).
+Over PostgreSQL long histories take long (`pytest.mark.rounds`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract of `GraphStore`, over every implementation: what is near what, and that nobody sees through a wall.
 
-Over PostgreSQL long histories take long (`pytest.mark.long`).
+Over PostgreSQL long histories take long (`pytest.mark.rounds`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract of `KeywordStore`, over every implementation, against its formula in plain Python.
 
-Over PostgreSQL long histories take long (`pytest.mark.long`).
+Over PostgreSQL long histories take long (`pytest.mark.rounds`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract of `VectorStore`, over every implementation, against a plain numpy oracle.
 
-Over PostgreSQL long histories take long (`pytest.mark.long`).
+Over PostgreSQL long histories take long (`pytest.mark.rounds`).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def line_of(process: "subprocess.Popen[str]") -> str:
     return line
 
 
-@pytest.mark.parametrize(("processes", "stores"), [(3, 3), pytest.param(8, 6, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("processes", "stores"), [(3, 3), pytest.param(8, 6, marks=pytest.mark.rounds)])
 def test_what_many_processes_store_at_once_each_of_them_and_a_fresh_one_finds(
     tmp_path: Path, processes: int, stores: int
 ) -> None:

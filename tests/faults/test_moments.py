@@ -65,7 +65,7 @@ def leave_backup(app: App, one: Cluster, two: Cluster) -> str:
     return moment
 
 
-@pytest.mark.long
+@pytest.mark.rounds
 def test_after_a_restore_to_a_moment_no_result_is_of_what_came_later(
     open_memory: Callable[..., App], folder: Path
 ) -> None:

@@ -39,8 +39,8 @@ def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(folder: Path
     ("failover", "rounds"),
     [
         ("sync", 1),
-        pytest.param("sync", 2, marks=pytest.mark.long),
-        pytest.param("async", 1, marks=pytest.mark.long),
+        pytest.param("sync", 2, marks=pytest.mark.rounds),
+        pytest.param("async", 1, marks=pytest.mark.rounds),
     ],
 )
 def test_nothing_that_a_standby_confirmed_is_lost_with_the_primary(folder: Path, failover: str, rounds: int) -> None:

@@ -96,7 +96,7 @@ def assert_sound(app: App, me: Caller, told: list[NewRecord]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("turns", [12, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("turns", [12, pytest.param(40, marks=pytest.mark.rounds)])
 @pytest.mark.parametrize("are_killed", [False, True])
 def test_processes_that_feed_compact_and_undo_one_log_lose_and_double_nothing(
     tmp_path: Path, are_killed: bool, turns: int

@@ -92,7 +92,7 @@ def test_agents_of_two_servers_work_over_few_connections(open_memory: Callable[.
         assert all(pool.map(work, range(16)))
 
 
-@pytest.mark.long
+@pytest.mark.rounds
 def test_no_call_of_idle_and_busy_agents_fails(folder: Path) -> None:
     """M1.5: `python -m benchmarks.connections` does so with 500 and 100."""
     assert connections.run(folder, 30, 8, 5, 2, 4)

@@ -147,7 +147,7 @@ def test_postgres_knows_every_statement(address: str) -> None:
     assert not refused
 
 
-@pytest.mark.long
+@pytest.mark.rounds
 @pytest.mark.parametrize("environment", [{PROGRAMS: "/usr/lib/postgresql/15/bin"}, {EXPANDED: "1"}], ids=" ".join)
 def test_a_memory_leaves_and_enters_over_other_servers(environment: dict[str, str]) -> None:
     """M1.2, M2.4: over the oldest PostgreSQL, which Debian brings, and on a schema that a newer version has expanded.
