@@ -11,7 +11,7 @@ default:
 check:
     {{ run }} ruff format --check
     {{ run }} ruff check
-    {{ run }} --isolated --group model pyright
+    {{ run }} --isolated --group model pyrefly check
     {{ run }} lint-imports --no-logo
     {{ run }} python -m tools.structure --check
     {{ run }} python -m tools.english

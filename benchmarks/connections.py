@@ -71,7 +71,7 @@ class IdleAgent:
             if self._client is not None:
                 try:
                     self._client.call("recall", **asked)
-                except (ConnectionError, http.client.RemoteDisconnected):
+                except ConnectionError:
                     self.redialled += 1
                     self._client = None
             if self._client is None:

@@ -39,7 +39,7 @@ def copied(original: Path, folder: Path, url: str, sizes: Sequence[int]) -> None
 
         _put_all(original, sizes, put)
         there.execute("UPDATE sequence SET value = ?", (2 * sum(sizes),))
-    with closing(SqliteRecordStore(folder, "made")) as store, store._database.write() as connection:  # pyright: ignore[reportPrivateUsage]
+    with closing(SqliteRecordStore(folder, "made")) as store, store._database.write() as connection:  # noqa: SLF001
         connection.run("fill_partitions", {"last_write": ""})
 
 
@@ -61,7 +61,7 @@ def _fill_postgres(original: Path, url: str, sizes: Sequence[int]) -> None:
             there.execute("SELECT setval('changes', %s)", (2 * sum(sizes),))
         with psycopg.connect(url, autocommit=True) as there:
             there.execute("VACUUM ANALYZE")
-        with store._database.write() as connection:  # pyright: ignore[reportPrivateUsage]
+        with store._database.write() as connection:  # noqa: SLF001
             connection.run("fill_partitions", {"last_write": connection.mark})
 
 

@@ -256,7 +256,7 @@ def round_trips() -> Callable[[], int]:
         waited[0] += 1
         return wait(connection, *given, **named)
 
-    psycopg.Connection.wait = counted  # pyright: ignore[reportAttributeAccessIssue] - generic, and only here
+    psycopg.Connection.wait = counted  # pyrefly: ignore[bad-assignment, method-assign] - generic, and only here
     return lambda: waited[0]
 
 

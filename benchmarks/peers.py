@@ -120,7 +120,7 @@ def answer(client: Client, call: Call) -> str:
     tool, arguments = call
     with patience(client):
         result = client.request("tools/call", {"name": tool, "arguments": arguments})
-    text = "\n".join(each.get("text", "") for each in result["content"])
+    text: str = "\n".join(each.get("text", "") for each in result["content"])
     if result.get("isError") or REFUSALS.search(text):
         raise RuntimeError(text)
     return text
@@ -191,7 +191,8 @@ def search(run: Run, wanted: Mapping[str, str]) -> None:
 
 def words(text: str) -> str:
     """Without punctuation and escapes, which every server writes in its own way."""
-    return " ".join(re.findall(r"\w+", re.sub(r"\\+[nt]?", " ", text)))
+    found: list[str] = re.findall(r"\w+", re.sub(r"\\+[nt]?", " ", text))
+    return " ".join(found)
 
 
 def queries(texts: Sequence[str]) -> Mapping[str, str]:

@@ -62,13 +62,13 @@ def send_metrics(collect: Callable[[], Iterable[Family]]) -> Callable[[], None]:
             return
         found = ScopeMetrics(scope=scope, metrics=metrics, schema_url="")
         of_all = MetricsData([ResourceMetrics(resource=of, scope_metrics=[found], schema_url="")])
-        exporter.export(of_all)  # pyright: ignore[reportUnknownMemberType] - its other arguments have no type
+        exporter.export(of_all)
 
     def send_all() -> None:
         while not is_over.wait(seconds):
             send()
         send()
-        exporter.shutdown()  # pyright: ignore[reportUnknownMemberType]
+        exporter.shutdown()
 
     sending = threading.Thread(target=send_all, name="figures", daemon=True)
     sending.start()

@@ -395,8 +395,8 @@ class Settings(BaseSettings):
     ) -> "Settings":
         """Return these with a client's own; `zone` and `variables` are those of its process, None where of this one."""
         seat = self.model_copy(update=mine)
-        seat._zone = zone
-        seat._variables = None if variables is None else {name: SecretStr(each) for name, each in variables.items()}
+        seat._zone = zone  # noqa: SLF001
+        seat._variables = None if variables is None else {name: SecretStr(each) for name, each in variables.items()}  # noqa: SLF001
         return seat
 
     def zone(self) -> tzinfo:

@@ -84,7 +84,7 @@ def _shield(config: ModuleType) -> None:
     settings: type[BaseSettings] = config.Settings
     # The file is opened before the sources are chosen: one that is not UTF-8 would still stop the start.
     settings.model_config["env_file"] = None
-    settings.settings_customise_sources = classmethod(_from_arguments_alone)  # pyright: ignore[reportAttributeAccessIssue]
+    settings.settings_customise_sources = classmethod(_from_arguments_alone)  # pyrefly: ignore[bad-assignment, method-assign] - as a subclass would
 
 
 def _from_arguments_alone(

@@ -71,7 +71,7 @@ class DirectLink:
         """What a kill leaves: the lock has fallen, and the state says what it said last."""
         with self._lock:
             self._is_over = True
-            held = self.worker._held  # pyright: ignore[reportPrivateUsage] - a kill asks nobody
+            held = self.worker._held  # noqa: SLF001 - a kill asks nobody
             if held is not None:
                 held.close()
 
@@ -369,12 +369,15 @@ def peer() -> None:
     def add(first: int, count: int) -> list[str]:
         return memory.add(*(unit(first + n) for n in range(count)))
 
+    def answers(*seeds: int) -> object:
+        return [memory.store.search(unit(seed)[0], [SCOPE], 10) for seed in seeds]
+
     commands: dict[str, Callable[..., object]] = {
         "add": add,
         "start": memory.store.start,
         "settle": memory.settle,
         "index process": lambda: memory.process_id,
-        "answers": lambda *seeds: [memory.store.search(unit(seed)[0], [SCOPE], 10) for seed in seeds],
+        "answers": answers,
         "state": lambda: asdict(memory.store.state()),
     }
     with quick_to_act():
@@ -388,7 +391,7 @@ def peer() -> None:
 @contextlib.contextmanager
 def writing_again(memory: Memory) -> Generator[None]:
     """Write keys that Chroma holds with other vectors meanwhile, over and over, until Chroma is gone."""
-    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to do what the store never does
+    view = memory.store._follower.view  # noqa: SLF001 - to do what the store never does
     assert view is not None
     name = view.place.collection(SCOPE)
     keys = view.index.keys(name)
@@ -408,7 +411,7 @@ def writing_again(memory: Memory) -> Generator[None]:
 
 def found_by_chroma(memory: Memory, seeds: Sequence[int], windows: int = 1) -> list[str]:
     """The record that Chroma itself names first for the last window of each seed's vectors."""
-    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - the exact search would correct it
+    view = memory.store._follower.view  # noqa: SLF001 - the exact search would correct it
     assert view is not None
     name = view.place.collection(SCOPE)
     asked = (unit(seed, windows)[-1] for seed in seeds)

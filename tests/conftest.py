@@ -134,7 +134,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if is_worker or sys.platform != "linux":
         return
     until = time.monotonic() + OWNERS_END_SECONDS
-    folder = str(cast("Any", session.config)._tmp_path_factory.getbasetemp())
+    folder = str(cast("Any", session.config)._tmp_path_factory.getbasetemp())  # noqa: SLF001
     while (left := _owners_left(folder)) and time.monotonic() < until:
         time.sleep(0.2)
     if left:

@@ -17,17 +17,17 @@ class Ear:
 
     async def take(self, message: object) -> None:
         if isinstance(message, ResourceUpdatedNotification):
-            await self._told.put(str(message.params.uri))
+            await self._told.put(message.params.uri)
 
     @asynccontextmanager
     async def listening(self, client: Client, era: str, *uris: str) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
         """Subscribe; what is given waits for the next notice and returns its URI."""
         if era == "legacy":
             for uri in uris:
-                await client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]
+                await client.subscribe_resource(uri)  # pyrefly: ignore[deprecated] - the way of its era
             yield self._told.get
             for uri in uris:
-                await client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
+                await client.unsubscribe_resource(uri)  # pyrefly: ignore[deprecated] - the way of its era
             return
         async with client.listen(resource_subscriptions=uris) as events:
 

@@ -25,7 +25,8 @@ class HashingEmbedder:
         counts = np.full(self.dimensions, 1e-6, np.float32)
         for word in text.lower().split():
             counts[hashlib.blake2b(word.encode()).digest()[0] % self.dimensions] += 1
-        return (counts / np.linalg.norm(counts)).astype(np.float32)
+        unit: Vector = counts / np.float32(np.linalg.norm(counts))
+        return unit
 
     def share_known(self, text: str) -> float:
         return 1.0

@@ -180,7 +180,7 @@ def _start_server() -> None:
     """Start the process that the others are forked from, where it does not run yet."""
     with _starting, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setattr(forkserver._forkserver, "_preload_modules", ["tests.preloaded"])  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(forkserver._forkserver, "_preload_modules", ["tests.preloaded"])  # noqa: SLF001
         forkserver.ensure_running()
 
 

@@ -17,11 +17,11 @@ from mcp_memory.language import secrets_re2
 from mcp_memory.services.memory import prepare_record
 from mcp_memory.stores.records import transaction
 
-_load_model = cache(embed_minilm._load)  # pyright: ignore[reportPrivateUsage] - loaded once for all embedders
+_load_model = cache(embed_minilm._load)  # noqa: SLF001 - loaded once for all embedders
 _read_rules = cache(secrets_re2.read_rules)
-_Finder = secrets_re2._Finder  # pyright: ignore[reportPrivateUsage]
+_Finder = secrets_re2._Finder  # noqa: SLF001
 _token_counter = cache(wiring.token_counter)
-_find_mentions = entity_extraction._mentions  # pyright: ignore[reportPrivateUsage]
+_find_mentions = entity_extraction._mentions  # noqa: SLF001
 _find_exact = exact_values.exact_in
 _measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
 _packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
@@ -66,7 +66,7 @@ def share(set_attribute: Callable[[Any, str, Any], None]) -> None:
 def _finder(rules: Sequence[secrets_re2.SecretRule]) -> _Finder:
     """Compiled once for all redactors; a text is searched once."""
     finder = _Finder(rules)
-    finder.cut = lru_cache(maxsize=20_000)(finder.cut)
+    finder.cut = lru_cache(maxsize=20_000)(finder.cut)  # pyrefly: ignore[method-assign] - of this one alone
     return finder
 
 

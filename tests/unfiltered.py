@@ -23,9 +23,12 @@ def take_filter_out(patch: pytest.MonkeyPatch) -> None:
     def unfiltered(name: str, parts: tuple[tuple[str, str], ...] = ()) -> str:
         return CONDITION.sub("TRUE", original(name, parts))
 
+    def scopes_of(where: RecordFilter) -> str:
+        return json.dumps(where.scopes)
+
     for module in ("postgres_connection", "postgres_journeys"):
         patch.setattr(f"mcp_memory.stores.records.{module}.postgres_statement", unfiltered)
-    patch.setitem(where_clause._CLAUSES, "scopes", ("TRUE", lambda where: json.dumps(where.scopes)))  # pyright: ignore[reportPrivateUsage]
-    patch.delitem(where_clause._SINGLE, "scopes")  # pyright: ignore[reportPrivateUsage]
+    patch.setitem(where_clause._CLAUSES, "scopes", ("TRUE", scopes_of))  # noqa: SLF001
+    patch.delitem(where_clause._SINGLE, "scopes")  # noqa: SLF001
     for scopes in (("a",), ("a", "b")):
         assert "scope" not in where_clause.where_clauses(RecordFilter(scopes=scopes))[0]["where"]

@@ -49,7 +49,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Read the tokenizer; the published file pads and truncates to 128 pieces, ours cuts at 256 and never pads."""
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(POSITIONS)  # pyright: ignore[reportUnknownMemberType]  (its **kwargs have no type)
+    tokenizer.enable_truncation(POSITIONS)
     return tokenizer
 
 

@@ -54,7 +54,7 @@ class MiniLMGraph:
             producer_name="mcp_memory",
             doc_string="all-MiniLM-L6-v2, Apache-2.0",
         )
-        onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]  (its PathLike has no parameter)
+        onnx.checker.check_model(model)
         return model
 
     def _layers(self, mask: str) -> str:

@@ -122,7 +122,7 @@ def _cross_validate(queries: Sequence[Query], phrases: Sequence[Query], names: S
             picks[f"words and {name}"] = (by_words + MEANING_SHARE * meaning).argmax(1)
         for way, picked in picks.items():
             for each, at in zip(asked, picked, strict=True):
-                right.setdefault((way, each["language"] == "en"), []).append(names[at] in each["strategies"])
+                right.setdefault((way, each["language"] == "en"), []).append(names[int(at)] in each["strategies"])
     for (way, is_english), found in right.items():
         print(f"{way}, {'English' if is_english else 'other languages'}: {sum(found)} of {len(found)}")
 

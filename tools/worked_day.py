@@ -139,8 +139,8 @@ def _answer(content: Mapping[str, Any]) -> str:
     """What of an answer the page shows: the record's id, or where the agent stands then and what is planned."""
     if "records" in content:
         return content["records"][0]["id"]
-    path = " > ".join(task["id"] for task in content["path"])
-    planned = ", ".join(task["id"] for task in content["planned"])
+    path: str = " > ".join(task["id"] for task in content["path"])
+    planned: str = ", ".join(task["id"] for task in content["planned"])
     return f"now in {path}" + (f"; planned: {planned}" if planned else "")
 
 
@@ -165,7 +165,7 @@ def _fenced(text: str) -> str:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    return "".join(content["text"] for content in result["content"])
+    return "".join(str(content["text"]) for content in result["content"])
 
 
 def main() -> None:

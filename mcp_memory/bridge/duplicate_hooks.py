@@ -117,7 +117,7 @@ def _lock(file: int) -> None:
     except ImportError:
         import msvcrt
 
-        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        msvcrt.locking(file, msvcrt.LK_LOCK, 1)  # pyrefly: ignore[missing-attribute] - Windows has it
     else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
@@ -150,7 +150,7 @@ def _is_said(line: bytes) -> bool:
         entry = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and _says(entry)  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(entry, dict) and _says(entry)
 
 
 def _says(entry: Mapping[str, object]) -> bool:

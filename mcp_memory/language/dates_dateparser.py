@@ -122,7 +122,7 @@ def _texts(data: object) -> Iterator[str]:
     elif isinstance(data, Mapping):
         for key, value in cast("Mapping[str, object]", data).items():
             yield from (key,) if isinstance(value, str) else _texts(value)
-    elif isinstance(data, list | tuple):
+    elif isinstance(data, (list, tuple)):
         for each in cast("list[object]", data):
             yield from _texts(each)
 

@@ -314,7 +314,7 @@ class Follower:
                 shelf.parts[index] = part, shelf.place
                 shelf.measure()
             self._evict(self._most_bytes)
-        return part  # pyright: ignore[reportReturnType] - what the index itself has made
+        return part  # pyrefly: ignore[bad-return] - what the index itself has made
 
     def _brought(
         self, index: DerivedIndex[_Part], partition: str, part: Part | None, applied: Place, place: Place

@@ -211,7 +211,7 @@ def _failures_told(package: str, failure: str, chosen: ChosenModel, key_variable
     except library.APITimeoutError:
         raise SummaryFailed(f"timed out after {chosen.timeout_seconds:g} s, {ATTEMPTS} times") from None
     except library.APIStatusError as error:
-        raise _refused(error.status_code, key_variable) from None
+        raise _refused(error.status_code, key_variable) from None  # pyrefly: ignore[unknown-argument-type, unknown-attribute-access] - the library's own error
     except (getattr(library, failure), ValueError, TypeError, AttributeError, LookupError) as error:
         # The last four mean an answer of another shape, which the library returns unchanged, or a missing key.
         raise SummaryFailed(

@@ -64,7 +64,7 @@ def _parts(message: Json) -> list[Json]:
 
 def _words(message: Json) -> str:
     """Every word of a message that the model reads as text."""
-    return "\n".join(part.get("text", "") for part in _parts(message))
+    return "\n".join(str(part.get("text", "")) for part in _parts(message))
 
 
 def _events(answer: Reply, model: str, number: int) -> list[Json]:

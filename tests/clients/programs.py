@@ -83,7 +83,7 @@ def running(
         process.wait()
         for stream in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
-                stream.close()  # pyright: ignore[reportOptionalMemberAccess] - all three are pipes
+                stream.close()  # pyrefly: ignore[missing-attribute] - all three are pipes
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> Ran:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def add(store: RecordStore) -> AddRecord:
         vectors: Vectors | None = None,
         entities: Sequence[Entity] = (),
         relations: Sequence[Relation] = (),
-        **fields: object,
+        **fields: Any,
     ) -> Record:
         with to.write() as transaction:
             made = replace(BLANK, id=transaction.next_id(RECORD), text=text, summary=text, micro=text[:20])

@@ -37,6 +37,8 @@ from tests.reloaded import ReloadingFollower
 Add = Callable[..., Record]
 Make = Callable[[RecordStore], GraphStore]
 HERE = ("shared/here",)
+HIDDEN: tuple[dict[str, Any], ...] = ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"})
+"""Each hides a record from a reader of HERE who may not see the branch t1."""
 
 
 STORES: dict[str, Make] = {
@@ -138,7 +140,7 @@ def test_a_longer_name_that_the_caller_sees_nothing_of_takes_no_words(
     longer = add("2", entities=entities("Falcon Heavy"))
     question = "who maintains Falcon Heavy"
     assert set(graph.mentioned(question, HERE, ["t1"])) == {"falcon heavy"}
-    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+    for change in HIDDEN:
         with store.write() as transaction:
             transaction.update(replace(longer, **change))
         assert set(graph.mentioned(question, HERE, ["t1"])) == {"falcon"}
@@ -268,7 +270,7 @@ def test_nothing_is_walked_through_what_is_hidden_retired_or_foreign(
     first, last = add("1", entities=entities("Kafka")), add("2", entities=entities("Redis"))
     bridge = add("3", relations=[relation("Kafka", "Redis")])
     assert last.id in reached(graph, "Kafka")
-    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+    for change in HIDDEN:
         with store.write() as transaction:
             transaction.update(replace(bridge, **change))
         assert reached(graph, "Kafka", hidden=["t1"]).keys() == {first.id}
@@ -282,7 +284,7 @@ def test_an_alias_that_only_the_hidden_know_leads_nowhere(graph: GraphStore, sto
     told = add("1", entities=[Entity(name="Postgres", properties={"aliases": ["PG"]})])
     known = add("2", entities=entities("Postgres"))
     assert known.id in reached(graph, "PG", hidden=["t1"])
-    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+    for change in HIDDEN:
         with store.write() as transaction:
             transaction.update(replace(told, **change))
         assert reached(graph, "PG", hidden=["t1"]) == {}
@@ -667,8 +669,8 @@ def test_no_tie_leads_through_what_the_caller_does_not_see(graph: GraphStore, st
     bridge = add("3", relations=[relation("Dana", "INC-7")])
     assert bridge.id in names_of(graph.tie(["acme", "inc-7"], HERE, ["t1"]))
     ends: tuple[GraphNode, GraphNode] = (("entity", "acme"), ("entity", "inc-7"))
-    hidden = {"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}
-    for change in (*hidden, {"status": "superseded", "superseded_by": last.id}):
+    changes: tuple[dict[str, Any], ...] = (*HIDDEN, {"status": "superseded", "superseded_by": last.id})
+    for change in changes:
         with store.write() as transaction:
             transaction.update(replace(bridge, **change))
         assert graph.tie(["acme", "inc-7"], HERE, ["t1"]) == () == graph.path(*ends, HERE, ["t1"])
@@ -720,10 +722,7 @@ def test_nothing_is_known_by_the_word_of_what_is_left_out(graph: GraphStore, sto
     without: tuple[object, ...] = (("name", nothing, (kept.id,)), False, list[str]())
     assert seen(exclude=[told.id]) == seen(only=RecordSet.of([kept.id])) == without
     assert seen(only=RecordSet.of([told.id])) == (("queue", {"port": 9}, (told.id,)), True, every[:1])
-    changes = (
-        {"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"},
-        {"status": "superseded", "superseded_by": kept.id},
-    )  # fmt: skip
+    changes: tuple[dict[str, Any], ...] = (*HIDDEN, {"status": "superseded", "superseded_by": kept.id})
     for change in changes:
         with store.write() as transaction:
             transaction.update(replace(told, **change))
@@ -936,6 +935,6 @@ def test_a_graph_that_was_loaded_answers_like_one_that_followed_every_change(
 
 def ordered(graph: LinkGraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> str:
     """Everything that can be asked, with the order of everything, and the entities in the order of their links."""
-    with graph._view(scopes, hidden) as view:  # pyright: ignore[reportPrivateUsage]
+    with graph._view(scopes, hidden) as view:  # noqa: SLF001
         linked = [most for each in view.graphs if (most := list(each.most_linked(MAX_FAN)))]
     return repr([answers(graph, scopes, hidden, ids), graph.summarize(scopes, hidden), linked])

@@ -35,6 +35,7 @@ Add = Callable[..., Record]
 Open = Callable[..., RecordStore]
 EMBEDDER = "contract-embedder"
 HERE, PRIVATE, THERE = SCOPES = ("shared/here", "private/ann/here", "shared/there")
+STATUS_AFTER: dict[str, Status] = {"retire": "retired", "restore": "new"}
 VECTOR = np.full((1, 8), 8**-0.5, np.float32)
 
 STORES: dict[str, Make] = {
@@ -442,9 +443,9 @@ def apply(store: RecordStore, stored: Stored, step: Step) -> None:
             stored[record_id] = (old_scope, status, text, turn)
             transaction.update(replace(record, text=text), VECTOR)
         else:
-            status = {"retire": "retired", "restore": "new"}.get(kind, status)
+            status = STATUS_AFTER.get(kind, status)
             moved = SCOPES[scope] if kind == "move" else old_scope
-            stored[record_id] = (moved, status, old_text, turn)  # pyright: ignore[reportArgumentType] - a Status
+            stored[record_id] = (moved, status, old_text, turn)
             transaction.update(replace(record, status=status, scope=moved))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordOrder, RecordStore
 from mcp_memory.ports.text import Vectors
 from tests.index_rows import rows, terms_of
 
@@ -152,7 +153,7 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
     ],
 )
 def test_a_filter_lets_pass_exactly_what_it_names(
-    store: RecordStore, add: Add, where: Mapping[str, object], passing: set[str]
+    store: RecordStore, add: Add, where: Mapping[str, Any], passing: set[str]
 ) -> None:
     """S4.1: filters hold in listing and in the ids handed to searches."""
     add("thing plain")
@@ -202,14 +203,14 @@ def test_a_turn_is_found_by_who_spoke(store: RecordStore, add: Add) -> None:
     ("order", "expected"),
     [("created", "cba"), ("occurred", "abc"), ("accessed", "bca"), ("important", "acb")],
 )
-def test_lists_come_newest_or_highest_first(store: RecordStore, add: Add, order: str, expected: str) -> None:
+def test_lists_come_newest_or_highest_first(store: RecordStore, add: Add, order: RecordOrder, expected: str) -> None:
     """B11.2: a fixed order, ties by newest."""
     add("a", occurred_at=3.0, accessed_at=1.0, importance=5.0)
     add("b", occurred_at=2.0, accessed_at=3.0, importance=1.0)
     add("c", occurred_at=1.0, accessed_at=2.0, importance=3.0)
-    listed = store.list(HERE, order, 10)  # pyright: ignore[reportArgumentType] - one of RecordOrder
+    listed = store.list(HERE, order, 10)
     assert "".join(record.text for record in listed) == expected
-    paged = [store.list(HERE, order, 1, offset)[0].text for offset in range(3)]  # pyright: ignore[reportArgumentType]
+    paged = [store.list(HERE, order, 1, offset)[0].text for offset in range(3)]
     assert "".join(paged) == expected
 
 
@@ -232,9 +233,11 @@ def test_the_latest_sessions_are_found_whatever_others_store(
     assert store.recent_sessions(where, 2) == ["last", "ahead"]
 
 
-def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add, vectors_of: Open) -> None:
+def test_vectors_change_in_order_and_tombstones_among_them(
+    store: RecordStore, add: Add, vectors_of: Callable[..., Vectors]
+) -> None:
     """B11.2: an index that follows the sequence ends where the truth is."""
-    two_windows: Vectors = vectors_of(7, 2)  # pyright: ignore[reportAssignmentType]
+    two_windows = vectors_of(7, 2)
     first, second, third = add("first", vectors=two_windows), add("second"), add("third")
     middle = store.revision()
     with store.write() as transaction:
@@ -328,7 +331,7 @@ def test_counting_counts_what_passes(store: RecordStore, add: Add) -> None:
     assert store.count(replace(where, scopes=())) == 0
 
 
-def task(task_id: str, **fields: object) -> Task:
+def task(task_id: str, **fields: Any) -> Task:
     made = Task(
         id=task_id, namespace="here", parent_id=None, goal=f"goal of {task_id}", status="active", depth=0, agent="ann",
         session_id="s1", created_at=1.0, updated_at=1.0,

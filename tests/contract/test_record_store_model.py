@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.records import Record, Status
 from mcp_memory.domain.model.scopes import RecordFilter, partition_of
 from mcp_memory.domain.text.words import content_hash, packed_terms
 from mcp_memory.ports.transaction import Transaction
@@ -70,7 +70,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
             self.model[record_id] = transaction.update(replace(self.model[record_id], text=text), VECTOR)
 
     @rule(record_id=known, status=statuses, scope=scopes, pinned=st.booleans())
-    def change(self, record_id: str, status: str, scope: str, pinned: bool) -> None:
+    def change(self, record_id: str, status: Status, scope: str, pinned: bool) -> None:
         changed = replace(self.model[record_id], status=status, scope=scope, pinned=pinned)
         if scope != self.model[record_id].scope:
             self.earlier[record_id] = []  # What was said in the old scope is not shown in the new one.

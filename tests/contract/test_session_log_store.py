@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +50,7 @@ def logs(store: RecordStore) -> SessionLogStore:
     return logs_of(store)
 
 
-def say(store: RecordStore, number: int, caller: Caller = ANN, **fields: object) -> list[str]:
+def say(store: RecordStore, number: int, caller: Caller = ANN, **fields: Any) -> list[str]:
     """So many messages of ten tokens each; their ids."""
     made: list[str] = []
     with store.write() as transaction:
@@ -475,7 +476,7 @@ def test_the_text_of_an_erased_entry_is_in_no_file(store: RecordStore, tmp_path:
     assert [word for word in words if word.encode() in found] == []
 
 
-def run(name: str = "mask", **fields: object) -> PassRun:
+def run(name: str = "mask", **fields: Any) -> PassRun:
     made = PassRun(name="mask", revision="v1", ran=True, reason="due", tokens_before=100, tokens_after=60)
     return replace(made, name=name, **fields)
 
@@ -551,7 +552,7 @@ def test_a_log_of_thousands_of_entries_is_read_in_a_bounded_number_of_statements
     counted: dict[str, int] = {}
     for caller, entries in ((few, 10), (ANN, 2_550)):
         told: list[str] = []
-        with store._database.read() as connection:  # pyright: ignore[reportPrivateUsage] - the next to be read with
+        with store._database.read() as connection:  # noqa: SLF001 - the next to be read with
             assert isinstance(connection, SqliteConnection)
             connection.set_trace_callback(told.append)
         assert len(logs.log(caller).entries) == entries

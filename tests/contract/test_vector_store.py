@@ -34,6 +34,7 @@ from tests.reloaded import ReloadingFollower
 
 EMBEDDER = "contract-embedder"
 DIMENSIONS = 8
+STATUS_AFTER: dict[str, Status] = {"retire": "retired", "restore": "new"}
 SCOPES = ("shared/here", "private/ann/here", "shared/there")
 
 
@@ -167,9 +168,9 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
             stored[record_id] = (old_scope, status, unit(seed, windows))
             transaction.update(record, stored[record_id][2])
         else:
-            status = {"retire": "retired", "restore": "new"}.get(kind, status)
+            status = STATUS_AFTER.get(kind, status)
             moved = SCOPES[scope] if kind == "move" else old_scope
-            stored[record_id] = (moved, status, vectors)  # pyright: ignore[reportArgumentType] - a Status
+            stored[record_id] = (moved, status, vectors)
             transaction.update(replace(record, status=status, scope=moved))
 
 

@@ -88,7 +88,9 @@ class ServerProcess:
                 "env": {**server_environment(data_dir), **(environment or {})},
                 "cwd": folder,
             }
-            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(code=code, **options)
+            self.process: subprocess.Popen[bytes] = (
+                subprocess.Popen(command, **options) if command else ForkedProcess(code=code, **options)
+            )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdin, self.stdout = self.process.stdin, self.process.stdout

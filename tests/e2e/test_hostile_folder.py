@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.clients.entries import Wanted, command_of, plan_inst
 from tests.hostile_folder import HostileFolder
 
 if TYPE_CHECKING:
-    from conftest import ServerProcess
+    from tests.e2e.conftest import ServerProcess
 
 PATIENCE_SECONDS = 60.0
 PLUGIN = Path(__file__).parents[2] / "plugin"

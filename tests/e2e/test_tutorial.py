@@ -23,7 +23,7 @@ VARIES = re.compile(
 def test_every_command_of_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
     """U3.2, S2.1: among them an agent whose server is killed, and the next one, which goes on."""
     steps = TUTORIAL.partition(INSTALLING)[2]
-    commands = re.findall(r"```sh\n(.*?)```", steps, re.DOTALL)
+    commands: list[str] = re.findall(r"```sh\n(.*?)```", steps, re.DOTALL)
     shown = re.findall(r"```text\n(.*?)```", steps, re.DOTALL)
     programs = Path(sys.executable).parent
     stop = "mcp-memory stop"  # The agent's own process gives the owner that it starts no environment of ours.

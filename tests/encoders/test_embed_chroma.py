@@ -53,7 +53,7 @@ def test_vectors_are_those_of_the_service_at_unit_length(name: str, path: str, s
     expected = np.array(hashed("the cat sleeps"))
     assert vectors.shape == (1, 16)
     assert vectors.dtype == np.float32
-    assert np.allclose(vectors[0], expected / np.linalg.norm(expected), atol=1e-6)
+    assert np.allclose(vectors[0], expected / float(np.linalg.norm(expected)), atol=1e-6)
     assert service.requests == [(path, "some-model", ["the cat sleeps"])]
 
 
@@ -104,7 +104,7 @@ def test_a_function_with_its_own_way_for_queries_is_asked_in_that_way(
     import_chromadb()
     functions = importlib.import_module("chromadb.utils.embedding_functions")
 
-    class Asymmetric(functions.EmbeddingFunction):
+    class Asymmetric(functions.EmbeddingFunction):  # pyrefly: ignore[unknown-base-class] - imported late
         def __init__(self, model_name: str) -> None:
             self.model_name = model_name
 

@@ -48,18 +48,18 @@ def filler(characters: int) -> str:
     return ("".join(FILLER) * (characters // len("".join(FILLER)) + 1))[:characters]
 
 
-def test_the_packaged_files_are_the_ones_their_checksums_name():
+def test_the_packaged_files_are_the_ones_their_checksums_name() -> None:
     for line in (MODEL_FOLDER / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
         assert hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() == checksum
 
 
-def test_the_id_names_the_packaged_weights_and_the_windowing():
+def test_the_id_names_the_packaged_weights_and_the_windowing() -> None:
     assert (MODEL_FOLDER / "SHA256SUMS").read_text("utf-8").startswith(MODEL_DIGEST)
     assert EMBEDDER.id == "all-MiniLM-L6-v2/int8-1a1b6714/254-32-64"
 
 
-def test_the_model_is_small_enough_for_the_package():
+def test_the_model_is_small_enough_for_the_package() -> None:
     assert (MODEL_FOLDER / "model.onnx").stat().st_size <= 25_000_000
 
 
@@ -71,29 +71,29 @@ def test_the_model_is_small_enough_for_the_package():
         ("open a file and read its lines", "with open(path) as f: return f.readlines()", "SELECT count(*) FROM users"),
     ],
 )
-def test_paraphrases_are_nearer_than_unrelated_texts(text: str, paraphrase: str, unrelated: str):
+def test_paraphrases_are_nearer_than_unrelated_texts(text: str, paraphrase: str, unrelated: str) -> None:
     assert similarity(text, paraphrase) > similarity(text, unrelated) + 0.1
 
 
-def test_a_short_text_is_one_unit_vector_equal_to_its_query_vector():
+def test_a_short_text_is_one_unit_vector_equal_to_its_query_vector() -> None:
     vectors = EMBEDDER.embed("Use tabs in Go files.")
     assert vectors.shape == (1, EMBEDDER.dimensions)
     assert vectors.dtype == np.float32
     assert np.allclose(vectors[0], EMBEDDER.embed_query("Use tabs in Go files."), atol=1e-6)
 
 
-def test_the_same_text_has_the_same_vector_to_the_last_bit_in_another_embedder():
+def test_the_same_text_has_the_same_vector_to_the_last_bit_in_another_embedder() -> None:
     text = "Invoices are sent on the first working day."
     assert np.array_equal(EMBEDDER.embed(text), MiniLMEmbedder().embed(text))
 
 
-def test_a_vector_does_not_depend_on_what_was_embedded_before():
+def test_a_vector_does_not_depend_on_what_was_embedded_before() -> None:
     before = EMBEDDER.embed("The build is red.")
     EMBEDDER.embed(filler(3_000))
     assert np.array_equal(before, EMBEDDER.embed("The build is red."))
 
 
-def test_several_threads_get_the_vectors_that_one_gets_and_load_the_model_once():
+def test_several_threads_get_the_vectors_that_one_gets_and_load_the_model_once() -> None:
     texts = [f"Note {i}: {filler(i * 20)}" for i in range(24)]
     alone = [EMBEDDER.embed(text) for text in texts]
     shared = MiniLMEmbedder()
@@ -105,12 +105,12 @@ def test_several_threads_get_the_vectors_that_one_gets_and_load_the_model_once()
 @pytest.mark.parametrize(
     "text", ["", " \t\n ", "\x00", "\u200b", "\ud800", "a\udfffb", "[CLS]", "x" * 500, "👩‍👩‍👧", "é\u0301" * 300]
 )
-def test_odd_texts_have_unit_vectors(text: str):
+def test_odd_texts_have_unit_vectors(text: str) -> None:
     for vectors in (EMBEDDER.embed(text), EMBEDDER.embed_query(text)[None]):
         assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_texts_without_a_word_all_have_the_empty_text_s_vector():
+def test_texts_without_a_word_all_have_the_empty_text_s_vector() -> None:
     assert np.array_equal(EMBEDDER.embed(""), EMBEDDER.embed("  \n\t "))
 
 
@@ -131,15 +131,15 @@ def test_texts_without_a_word_all_have_the_empty_text_s_vector():
 )
 def test_words_of_other_languages_mean_half_to_the_model_and_those_spelled_letter_by_letter_nothing(
     text: str, low: float, high: float
-):
+) -> None:
     assert low <= EMBEDDER.share_known(text) <= high
 
 
-def test_the_name_of_a_mark_is_ordinary_text():
+def test_the_name_of_a_mark_is_ordinary_text() -> None:
     assert not np.allclose(EMBEDDER.embed("[SEP]"), EMBEDDER.embed(""), atol=1e-3)
 
 
-def test_something_said_once_in_a_long_text_is_found_by_windows_and_not_by_truncation():
+def test_something_said_once_in_a_long_text_is_found_by_windows_and_not_by_truncation() -> None:
     text = filler(9_000) + "The password of the telescope is kept in the blue safe. " + filler(4_000)
     query = EMBEDDER.embed_query("Where is the telescope's password?")
     scores = EMBEDDER.embed(text) @ query
@@ -147,13 +147,13 @@ def test_something_said_once_in_a_long_text_is_found_by_windows_and_not_by_trunc
     assert scores.max() > EMBEDDER.embed_query(text) @ query + 0.05
 
 
-def test_a_long_query_is_the_mean_of_its_windows_at_unit_length():
+def test_a_long_query_is_the_mean_of_its_windows_at_unit_length() -> None:
     mean = EMBEDDER.embed(filler(3_000)).mean(0)
     assert np.allclose(EMBEDDER.embed_query(filler(3_000)), mean / np.linalg.norm(mean), atol=1e-6)
 
 
 @given(st.integers(0, 5_000_000))
-def test_windows_are_equal_in_size_fit_the_model_and_reach_both_ends(pieces: int):
+def test_windows_are_equal_in_size_fit_the_model_and_reach_both_ends(pieces: int) -> None:
     bounds = window_bounds(pieces)
     assert len(bounds) <= MAX_WINDOWS
     assert bounds[0][0] == 0
@@ -163,7 +163,7 @@ def test_windows_are_equal_in_size_fit_the_model_and_reach_both_ends(pieces: int
 
 
 @given(st.integers(WINDOW + 1, WINDOW + (MAX_WINDOWS - 1) * (WINDOW - OVERLAP)))
-def test_windows_overlap_as_long_as_there_are_enough_of_them(pieces: int):
+def test_windows_overlap_as_long_as_there_are_enough_of_them(pieces: int) -> None:
     bounds = window_bounds(pieces)
     overlaps = [end - start for (_, end), (start, _) in pairwise(bounds)]
     assert min(overlaps) >= OVERLAP - 1  # rounding
@@ -171,7 +171,7 @@ def test_windows_overlap_as_long_as_there_are_enough_of_them(pieces: int):
 
 @settings(max_examples=30, deadline=None)
 @given(st.text(max_size=300))
-def test_any_text_has_finite_unit_vectors(text: str):
+def test_any_text_has_finite_unit_vectors(text: str) -> None:
     vectors = EMBEDDER.embed(text)
     assert np.isfinite(vectors).all()
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -180,11 +180,11 @@ def test_any_text_has_finite_unit_vectors(text: str):
 @pytest.mark.parametrize("unit", ["hello world this is ", "中文", "a", "= "])
 def test_five_megabytes_are_covered_by_a_bounded_number_of_windows_and_no_more_is_tokenized(
     unit: str, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     made = EMBEDDER.embed_query("a")
     read: list[int] = []
 
-    class Recorded(embed_minilm._Model):  # pyright: ignore[reportPrivateUsage]
+    class Recorded(embed_minilm._Model):  # noqa: SLF001
         def pieces(self, text: str) -> list[int]:
             read.append(len(text))
             return super().pieces(text)
@@ -199,7 +199,7 @@ def test_five_megabytes_are_covered_by_a_bounded_number_of_windows_and_no_more_i
     assert sum(read) <= MAX_CHARACTERS
 
 
-def test_the_graph_alone_gives_the_vectors_of_the_whole_model_to_the_last_bit():
+def test_the_graph_alone_gives_the_vectors_of_the_whole_model_to_the_last_bit() -> None:
     whole, graph = (open_session(str(MODEL_FOLDER / name)) for name in ("model.onnx", "graph.onnx"))
     for size in (1, 30, 254):
         ids = np.arange(1_000, 1_000 + size, dtype=np.int64)[np.newaxis]
@@ -208,7 +208,7 @@ def test_the_graph_alone_gives_the_vectors_of_the_whole_model_to_the_last_bit():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's account of a process's memory")
-def test_the_word_table_is_mapped_from_its_file_and_not_copied():
+def test_the_word_table_is_mapped_from_its_file_and_not_copied() -> None:
     """Servers share its 11 MB."""
     EMBEDDER.embed("hello")
     maps = psutil.Process().memory_maps(grouped=False)
@@ -217,13 +217,15 @@ def test_the_word_table_is_mapped_from_its_file_and_not_copied():
     assert not sum(each.private_dirty for each in mapped)
 
 
-def test_a_package_without_its_model_is_reported_as_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_package_without_its_model_is_reported_as_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embed_minilm, "MODEL_FOLDER", tmp_path)
     with pytest.raises(StoreUnavailable, match="install mcp-memory-stack again"):
         MiniLMEmbedder().load()
 
 
-def test_encoding_and_counting_need_no_network_print_nothing_and_import_nothing_early():
+def test_encoding_and_counting_need_no_network_print_nothing_and_import_nothing_early() -> None:
     program = textwrap.dedent("""
         import socket, sys
 

@@ -42,18 +42,18 @@ from mcp_memory.encoders.token_factors import (
         ("", UNKNOWN),
     ],
 )
-def test_a_name_finds_its_family(name: str, family: ModelFactor):
+def test_a_name_finds_its_family(name: str, family: ModelFactor) -> None:
     assert factor_for(name) is family
 
 
-def test_a_client_of_claude_gets_the_factor_of_the_newest_models():
+def test_a_client_of_claude_gets_the_factor_of_the_newest_models() -> None:
     assert factor_for("claude-ai").factor == 1.53
 
 
-def test_an_unknown_name_is_counted_as_o200k_with_an_error_nobody_knows():
+def test_an_unknown_name_is_counted_as_o200k_with_an_error_nobody_knows() -> None:
     assert (factor_for("something else").factor, factor_for("something else").known_error) == (1.0, None)
 
 
-def test_every_family_names_its_source():
+def test_every_family_names_its_source() -> None:
     """A3.4."""
     assert all(family.source for family in FAMILIES)

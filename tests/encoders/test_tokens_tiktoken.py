@@ -58,7 +58,7 @@ def independent_count(text: str, encoding: str) -> int:
     return independent_counts([text], encoding)[0]
 
 
-def test_the_packaged_files_are_the_ones_their_checksums_name():
+def test_the_packaged_files_are_the_ones_their_checksums_name() -> None:
     for line in (VOCABULARIES / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
         assert hashlib.sha256((VOCABULARIES / name).read_bytes()).hexdigest() == checksum
@@ -66,7 +66,7 @@ def test_the_packaged_files_are_the_ones_their_checksums_name():
 
 @each_encoding
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_count_equals_an_independent_counter_s(text: str, encoding: str):
+def test_a_count_equals_an_independent_counter_s(text: str, encoding: str) -> None:
     """A3.4."""
     assert COUNTERS[encoding].count(text) == independent_count(text, encoding)
 
@@ -74,38 +74,38 @@ def test_a_count_equals_an_independent_counter_s(text: str, encoding: str):
 @each_encoding
 @given(text=ANY_TEXT)
 @settings(deadline=None)
-def test_any_text_s_count_equals_an_independent_counter_s(encoding: str, text: str):
+def test_any_text_s_count_equals_an_independent_counter_s(encoding: str, text: str) -> None:
     """A3.4."""
     assert COUNTERS[encoding].count(text) == independent_count(text, encoding)
 
 
 @each_encoding
-def test_the_empty_text_has_no_tokens(encoding: str):
+def test_the_empty_text_has_no_tokens(encoding: str) -> None:
     """B7.2."""
     assert COUNTERS[encoding].count("") == 0
 
 
-def test_the_name_of_a_special_token_counts_as_ordinary_text():
+def test_the_name_of_a_special_token_counts_as_ordinary_text() -> None:
     assert COUNTERS["o200k_base"].count("<|endoftext|>") > 1
 
 
-def test_a_lone_surrogate_counts_as_the_replacement_character():
+def test_a_lone_surrogate_counts_as_the_replacement_character() -> None:
     counter = COUNTERS["o200k_base"]
     assert counter.count("a\ud800b") == counter.count("a\ufffdb")
     assert counter.truncate("a\ud800b", 100) == "a\ufffdb"
 
 
-def test_a_counter_is_named_after_its_encoding_and_counts_as_gpt_4o_by_default():
+def test_a_counter_is_named_after_its_encoding_and_counts_as_gpt_4o_by_default() -> None:
     assert TiktokenCounter().name == "o200k_base"
     assert TiktokenCounter("cl100k_base").name == "cl100k_base"
 
 
-def test_an_unknown_encoding_is_refused_with_the_known_ones():
+def test_an_unknown_encoding_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'p50k_base'; known ones are cl100k_base, o200k_base"):
         TiktokenCounter("p50k_base")
 
 
-def test_several_threads_may_count_with_a_counter_that_is_not_loaded_yet():
+def test_several_threads_may_count_with_a_counter_that_is_not_loaded_yet() -> None:
     counter = TiktokenCounter("cl100k_base")
     with ThreadPoolExecutor(4) as pool:
         pool.submit(counter.load)
@@ -116,7 +116,7 @@ def test_several_threads_may_count_with_a_counter_that_is_not_loaded_yet():
 @each_encoding
 @given(text=ANY_TEXT, max_tokens=st.integers(-1, 30))
 @settings(deadline=None)
-def test_truncation_keeps_the_longest_prefix_that_fits(encoding: str, text: str, max_tokens: int):
+def test_truncation_keeps_the_longest_prefix_that_fits(encoding: str, text: str, max_tokens: int) -> None:
     counter = COUNTERS[encoding]
     kept = counter.truncate(text, max_tokens)
     assert text.startswith(kept)
@@ -125,12 +125,12 @@ def test_truncation_keeps_the_longest_prefix_that_fits(encoding: str, text: str,
 
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 2, 3, 4, 5])
-def test_truncation_never_ends_inside_a_character(max_tokens: int):
+def test_truncation_never_ends_inside_a_character(max_tokens: int) -> None:
     kept = COUNTERS["cl100k_base"].truncate("🦜🧵🪡", max_tokens)
     assert "🦜🧵🪡".startswith(kept)
 
 
-def test_truncation_of_a_long_text_is_as_exact_as_of_a_short_one():
+def test_truncation_of_a_long_text_is_as_exact_as_of_a_short_one() -> None:
     counter = COUNTERS["o200k_base"]
     text = "Deploys are frozen from December 18, and the index is rebuilt nightly. " * 400
     kept = counter.truncate(text, 3_000)
@@ -142,7 +142,7 @@ def test_truncation_of_a_long_text_is_as_exact_as_of_a_short_one():
 @pytest.mark.parametrize("unit", ["a", " ", "\n", "=", "7", "中", " \t", "\u0301", "ab", "word "])
 def test_a_very_long_text_without_a_break_is_encoded_once_to_be_counted_and_little_of_it_to_be_cut(
     unit: str, encoding: str
-):
+) -> None:
     length = 1_000_001 if unit.isspace() else 100_000  # Only blanks are another case from a million on.
     counter, text = TalliedCounter(encoding), unit * (length // len(unit)) + "x"
     assert counter.count(text) > 500

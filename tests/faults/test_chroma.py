@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -62,8 +63,8 @@ def start_peer(memory: Memory) -> Iterator[Callable[..., Peer]]:
     """Starts further processes with the same memory."""
     peers: list[Peer] = []
 
-    def start(**how: object) -> Peer:
-        peers.append(Peer(memory.folder, **how))  # pyright: ignore[reportArgumentType]
+    def start(**how: Any) -> Peer:
+        peers.append(Peer(memory.folder, **how))
         return peers[-1]
 
     yield start
@@ -333,7 +334,7 @@ def test_a_process_that_does_not_react_does_not_keep_what_was_erased(
 def stop_between_reads(memory: Memory, pids: Sequence[int]) -> None:
     """Stop the processes while none reads: one that stops within a read rightly keeps the log in use."""
     assert isinstance(memory.records, SqliteRecordStore)
-    database = memory.records._database  # pyright: ignore[reportPrivateUsage] - nothing else tells of readers
+    database = memory.records._database  # noqa: SLF001 - nothing else tells of readers
     for _ in range(100):
         signal_all(pids, signal.SIGSTOP)
         with suppress(StoreBusy):

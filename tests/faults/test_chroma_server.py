@@ -257,14 +257,14 @@ def test_a_server_that_falls_silent_delays_no_answer_twice(
     monkeypatch.setattr(store, "PATIENCE_SECONDS", dict.fromkeys(store.PATIENCE_SECONDS, 0.1))
     monkeypatch.setattr(store, "FIRST_REST_SECONDS", 1e-3)
     proxy.fall_silent()
-    memory.store._rest_seconds = 1e6  # pyright: ignore[reportPrivateUsage] - until the test says so
+    memory.store._rest_seconds = 1e6  # noqa: SLF001 - until the test says so
     asked = bytes(proxy.sent).count(b"/query HTTP")
     memory.assert_answers((1, 2, 3))
     until(lambda: bytes(proxy.sent).count(b"/query HTTP") > asked)
     assert bytes(proxy.sent).count(b"/query HTTP") == asked + 1
     proxy.speak()
     monkeypatch.setattr(store, "PATIENCE_SECONDS", dict.fromkeys(store.PATIENCE_SECONDS, 30.0))
-    memory.store._rest_until = 0.0  # pyright: ignore[reportPrivateUsage]
+    memory.store._rest_until = 0.0  # noqa: SLF001
     memory.settle()
     memory.assert_chroma_answers()
 

@@ -51,7 +51,7 @@ def needles(app: App, *texts: str) -> list[bytes]:
     """The texts, their words in every encoding SQLite knows, their terms, and any eight numbers of their vectors."""
     words = [word for text in texts for word in (text, *text.split()) if len(word) > 4]
     found = [word.encode(code) for word in (*words, *NAMES) for code in ("utf-8", "utf-16-le", "utf-16-be")]
-    embedder = app._embedder  # pyright: ignore[reportPrivateUsage] - the very one whose bytes are looked for
+    embedder = app._embedder  # noqa: SLF001 - the very one whose bytes are looked for
     for text in texts:
         found.append(packed_terms(text))
         blob = embedder.embed(text).astype(np.float32).tobytes()
@@ -198,8 +198,8 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
     app.keep_up()  # What a new memory is owed once is not the log's that is measured.
-    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
-    changes = reader.changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # noqa: SLF001
+    changes = reader.changes(0, app._embedder.id)  # noqa: SLF001
     next(changes)
     forgotten = app.forget([record_id], "erase", me)
     assert (forgotten.done, forgotten.purged) == ((record_id,), False)
@@ -225,8 +225,8 @@ def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
     app.keep_up()  # What a new memory is owed once is not the log's that is measured.
-    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
-    changes = reader.changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # noqa: SLF001
+    changes = reader.changes(0, app._embedder.id)  # noqa: SLF001
     next(changes)
     app.forget([record_id], "erase", me)
     log = tmp_path / "data" / "memory.db-wal"

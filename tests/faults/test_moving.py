@@ -125,7 +125,7 @@ def test_others_write_while_what_is_imported_still_comes(tmp_path: Path) -> None
     write_memory(source.moving.leave(), written, lambda done, total: None)
     target.remember([NewRecord(text="First.")], target.caller())
     lines = written.getvalue().splitlines(keepends=True)
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with ForkedProcess("import", "-", "--data-dir", str(tmp_path / "there"), **pipes) as importing:
         assert importing.stdin is not None
         assert importing.stderr is not None

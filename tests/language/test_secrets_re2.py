@@ -205,7 +205,7 @@ def test_a_hostile_text_hides_no_secret() -> None:
     """X3.1: half-begun keys of every rule fill the automaton's memory, and the key behind them is found."""
     begun = [case["text"][: len(case["text"]) // 2] for case in CASES if case["class"] != "innocent"]
     chance = random.Random(7)
-    text = "".join("".join(chance.choice(begun)) for _ in range(3_000))
+    text: str = "".join("".join(chance.choice(begun)) for _ in range(3_000))
     redacted, count = REDACTOR.redact(f"{text}\n{SECRETS['npm']}")
     assert count
     assert redacted.endswith("\n[REDACTED NPM Token]")

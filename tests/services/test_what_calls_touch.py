@@ -63,7 +63,7 @@ def steps_of(call: Call, app: App, record_id: str) -> int:
     """Count what SQLite does for a call, the least of three: connections read the schema anew after a checkpoint."""
     counted: list[None] = []
     call(app, record_id)  # Loads what a process keeps.
-    database = app.records._database  # pyright: ignore[reportPrivateUsage]
+    database = app.records._database  # noqa: SLF001
     with ExitStack() as held:
         connections = [
             held.enter_context(database.write()),

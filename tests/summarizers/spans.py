@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind, Role
 from mcp_memory.domain.text.summary_sections import Section
@@ -11,11 +12,11 @@ Line = tuple[str, str]
 """Who speaks ("user", "assistant", "call", "result", "failed"), and the text; calls and results are of the shell."""
 
 
-def entry(number: int, who: str, text: str, **chosen: object) -> Entry:
+def entry(number: int, who: str, text: str, **chosen: Any) -> Entry:
     """One original entry; calls and results are answered in order."""
     kind: EntryKind = "message" if who in ("user", "assistant") else "tool_call" if who == "call" else "tool_result"
     role: Role = "user" if who == "user" else "assistant" if who in ("assistant", "call") else "tool"
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "id": f"r{number:05}",
         "kind": kind,
         "role": role,
@@ -27,7 +28,7 @@ def entry(number: int, who: str, text: str, **chosen: object) -> Entry:
         "tool": None if kind == "message" else "shell",
         "failed": who == "failed",
     }
-    return Entry(**(given | chosen))  # pyright: ignore[reportArgumentType]
+    return Entry(**(given | chosen))
 
 
 def span_of(*lines: Line) -> tuple[Entry, ...]:

@@ -6,6 +6,7 @@ Both client libraries are the real ones, against a service on loopback that spea
 import logging
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,9 @@ INCOMPLETE = "## Goal\n- Stop the nightly export from writing invoices twice\n"
 OpenSummarizer = Callable[..., ModelSummarizer]
 
 
-def asking(max_tokens: int = 1_000, **chosen: object) -> SummaryRequest:
-    given: dict[str, object] = {"entries": DEBUGGING.entries, "max_tokens": max_tokens, "prompt": "Summarise it so."}
-    return SummaryRequest(**(given | chosen))  # pyright: ignore[reportArgumentType]
+def asking(max_tokens: int = 1_000, **chosen: Any) -> SummaryRequest:
+    given: dict[str, Any] = {"entries": DEBUGGING.entries, "max_tokens": max_tokens, "prompt": "Summarise it so."}
+    return SummaryRequest(**(given | chosen))
 
 
 def is_by_extractive(made: Summarized, extractive: ExtractiveSummarizer) -> bool:
@@ -195,7 +196,8 @@ def test_an_answer_that_broke_off_is_not_taken(
     service: ModelService, open_summarizer: OpenSummarizer, extractive: ExtractiveSummarizer, api: Api
 ) -> None:
     """D7.1."""
-    service.answers, service.broke_off = [GOOD], True
+    service.answers[:] = [GOOD]
+    service.broke_off = True
     made = open_summarizer().summarize(asking())
     assert is_by_extractive(made, extractive)
     assert made.note == f"{api}: broke off before the summary was complete; extractive instead"

@@ -146,7 +146,8 @@ def _parts(strategy: Strategy, candidate: Candidate, now: Instant) -> Mapping[st
         return {str(name): value * strategy.weights[name] / total for name, value in found.items()}
     if strategy.formula == "product":
         factors: dict[Signal, float] = {**signals(candidate, strategy, now)}
-        factors |= {"access": accessed(record.counters.accessed)} if "access" in factors else {}
+        counted: dict[Signal, float] = {"access": accessed(record.counters.accessed)} if "access" in factors else {}
+        factors |= counted
         score = prod(value ** strategy.weights[name] for name, value in factors.items())
     elif strategy.formula == "access":
         score = hyperbolic_decay((now - record.accessed_at) / 3600, strategy.decay_hours)

@@ -62,7 +62,7 @@ _COMMANDS, _PLUMBING, _CHECKS, _RECEIPTS, _APPENDED = map(
 _MARKED = {tag: re.compile(mark) for table in _TABLES.values() for tag, mark in table.get("marked", {}).items()}
 _RESTS = [(re.compile(begin), re.compile(mark)) for table in _TABLES.values() for begin, mark in table.get("rests", ())]
 _TAGS = "|".join(sorted(_words("blocks") | _TOLD | _KEPT | _ONLY | _MARKED.keys()))
-_BEGINNINGS = "|".join(begin.pattern for begin, _ in _RESTS)
+_BEGINNINGS: str = "|".join(begin.pattern for begin, _ in _RESTS)
 _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs')})|(?P<rest>{_BEGINNINGS})"
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)

@@ -250,7 +250,7 @@ def _joined(kept: Details, said: Details) -> dict[str, Json]:
     """Return the details of both; texts of two lists of one name stand once, e.g. two reasons given at two times."""
     joined = {**kept, **said}
     for name in kept.keys() & said.keys():
-        lists = [each for each in (kept[name], said[name]) if isinstance(each, list | tuple)]
+        lists = [each for each in (kept[name], said[name]) if isinstance(each, (list, tuple))]
         if len(lists) == 2 and name != ASKED_AS:
             joined[name] = [*lists[0], *(each for each in lists[1] if each not in lists[0])]
     return joined

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import HEADED, INSTRUCTION_TOKENS, LABELS, Count, Entry
@@ -120,7 +120,7 @@ def _code_apart(entry: Entry) -> Iterator[Entry]:
     """
     is_material = entry.role == "assistant" or entry.tokens > INSTRUCTION_TOKENS
     is_told = entry.kind == "message" and entry.form == "original" and is_material
-    blocks = _FENCED.findall(entry.text) if is_told else []
+    blocks: list[str] = _FENCED.findall(entry.text) if is_told else []
     if not blocks:
         yield entry
         return
@@ -158,7 +158,7 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 def without(ledger: Ledger, text: str) -> Ledger:
     """Return the ledger without what the text holds, if in other words: listing it again adds nothing."""
     told = _distinct(text)
-    lists = {
+    lists: dict[str, Any] = {
         sort: tuple(each for each in texts if each not in text and not (_distinct(each) and _distinct(each) <= told))
         for sort, texts in ledger.lists.items()
     }

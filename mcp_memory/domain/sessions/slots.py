@@ -225,7 +225,7 @@ def _state(
             break
         if (not told or _DIGIT.search(concluded)) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
             told = f"{concluded} {told}".strip()
-    if told:
+    if told:  # pyrefly: ignore[redundant-condition] - the loop sets it
         last = agents[-1]
         yield FilledSlot(
             section="state", text=told, source=entries[last].id, place=last, provenance=Provenance.CONCLUDED

@@ -270,7 +270,7 @@ def _plain(value: Json) -> str:
 
 
 def _shorter(value: Json, most: int) -> Json:
-    if not isinstance(value, str | list | dict):
+    if not isinstance(value, (str, list, dict)):
         return value
     plain = _plain(value) or ("…" if value else "")
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

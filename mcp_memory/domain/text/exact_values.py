@@ -144,8 +144,8 @@ def _mentioned(text: str) -> Iterator[Exact]:
             place = chunk.find(name)
             if kind == "name" or place < 0 or STANDARD.match(name):
                 continue
-            sort: Sort = {"url": "values", "path": "files"}.get(kind, "identifiers")  # pyright: ignore[reportAssignmentType]
-            yield from _exact(text, begin + place, begin + place + len(name), 1.0, sort)
+            sorts: dict[str, Sort] = {"url": "values", "path": "files"}
+            yield from _exact(text, begin + place, begin + place + len(name), 1.0, sorts.get(kind, "identifiers"))
 
 
 def _settings(text: str) -> Iterator[Exact]:

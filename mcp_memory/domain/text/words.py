@@ -233,7 +233,7 @@ def _snowball(language: str) -> Callable[[list[str]], list[str]]:
     import Stemmer  # Only the first text pays for the import.
 
     # The word cache is off: it would outlive an erased text.
-    return Stemmer.Stemmer(language, 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return Stemmer.Stemmer(language, 0).stemWords
 
 
 def content_hash(text: str) -> str:

@@ -95,7 +95,8 @@ class GroupedHelp(OneLineErrors):
 
 def _sentence(command: Any) -> str:
     """Return the first sentence of a command's help: "List records, newest first."."""
-    return " ".join((command.help or "").split("\n\n")[0].split())
+    told: str = command.help or ""
+    return " ".join(told.partition("\n\n")[0].split())
 
 
 app = typer.Typer(

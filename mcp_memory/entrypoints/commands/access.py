@@ -117,7 +117,7 @@ def _list_folders(settings: "Settings", as_json: bool) -> None:
 
 
 def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
-    return asdict(trusted) | {"since": iso(trusted.since), "exists": folder_exists(Path(trusted.folder))}
+    return {**asdict(trusted), "since": iso(trusted.since), "exists": folder_exists(Path(trusted.folder))}
 
 
 @over_settings("data_dir", asks=True)

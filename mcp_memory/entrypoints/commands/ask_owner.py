@@ -76,7 +76,7 @@ def _answer(owner: socket.socket, content: bytes, streams: "_Streams") -> int:
             while part := owner.recv(door.MOST_NAME_BYTES):
                 said += part
     except OSError as error:
-        if said:
+        if said:  # pyrefly: ignore[redundant-condition] - the loop sets it
             raise StoreUnavailable(_IN_DOUBT) from error
         raise
     if said.startswith(door.REFUSED):

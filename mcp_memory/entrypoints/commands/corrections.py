@@ -147,7 +147,7 @@ def restore_records(settings: "Settings", targets: list[str], as_json: AsJson = 
     back = [each for each in moved.done if each not in moved.unmoved]
     told = f"Restored: {', '.join(back)}. {way_back(moved.change)}".strip() if back else ""
     same = [f"{each} is not retired." for each in moved.unmoved]
-    output(as_json, {"restored": back, **undoable(moved.change)}, " ".join(filter(None, [told, *same])))
+    output(as_json, {"restored": back, **undoable(moved.change)}, " ".join(each for each in (told, *same) if each))
 
 
 def _revise(memory: "App", as_json: bool, record_id: str, details: Any = None, **changes: object) -> None:

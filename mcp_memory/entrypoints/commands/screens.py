@@ -71,7 +71,8 @@ def _owner(owner: Mapping[str, Any]) -> str:
 def status_screen(status: Mapping[str, Any]) -> Table:
     """Return the counts and the state of the store."""
     store, waiting = status["store"], status["unembedded"]
-    reviews, path = status["reviews"], " > ".join(goal["goal"] for goal in status["path"])
+    reviews = status["reviews"]
+    path: str = " > ".join(goal["goal"] for goal in status["path"])
     rows = {
         "Project": status["namespace"],
         **_folder(status["folder"]),
@@ -195,7 +196,7 @@ def record_screen(record: Mapping[str, Any]) -> list[RenderableType]:
 
 def _names_in(linked: Any) -> str:
     """Return the ids or names of what a record is linked to: a list of them, of objects that have one, or one."""
-    several = cast("Sequence[Any]", linked if isinstance(linked, list | tuple) else [linked] if linked else [])
+    several = cast("Sequence[Any]", linked if isinstance(linked, (list, tuple)) else [linked] if linked else [])
     return ", ".join(filter(None, map(_name_of, several)))
 
 
@@ -308,7 +309,7 @@ def task_screen(tasks: Sequence[Any]) -> Tree:
 
 def place_line(place: Mapping[str, Any]) -> Text:
     """Return the line that names the current task, from the root down."""
-    path = visible(" > ".join(goal["goal"] for goal in place["path"]))
+    path = visible(" > ".join(str(goal["goal"]) for goal in place["path"]))
     return Text(f"Current task: {path}." if path else "No current task in this session.", "dim")
 
 
@@ -391,6 +392,6 @@ def listed(counts: Mapping[str, int]) -> str:
 
 def _value(value: Any) -> str:
     """Show a list as a line, and an object as JSON."""
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
         return ", ".join(cast("Sequence[str]", value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -206,7 +206,7 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
         with opened(settings) as memory:
             with progress_bar("Storing") as progress, file.located():
                 merged = memory.moving.enter(_counted(file.pieces(progress), projects), lambda: memory.caller().agent)
-            outcome: dict[str, Json] = asdict(merged) if merged else {"restored": file.origin.pieces}
+            outcome: dict[str, Json] = {**asdict(merged)} if merged else {"restored": file.origin.pieces}
             if source != STREAM:
                 memory.attachments.take_from(files_beside(source))
             places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}

@@ -230,7 +230,7 @@ def _ui_call(part: Part, name: str) -> list[Part]:
 
 def _written(output: JsonValue) -> JsonValue:
     """Return an output that is any value as text, whatever its fields are named."""
-    return json.dumps(output, ensure_ascii=False) if isinstance(output, dict | list) else output
+    return json.dumps(output, ensure_ascii=False) if isinstance(output, (dict, list)) else output
 
 
 def tool_invocation(value: JsonValue) -> list[Part]:

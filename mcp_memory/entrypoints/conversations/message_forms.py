@@ -130,7 +130,7 @@ class MessageForm:
         kept = {name: said[name] for name in _KEPT if said.get(name) is not None}
         if (created := said.get("createdAt")) is not None:
             kept["created_at"] = created
-        if isinstance(kept.get("id"), dict | list):
+        if isinstance(kept.get("id"), (dict, list)):
             del kept["id"]
         return {**kept, "role": _role(message, said, where), "content": parts}
 
@@ -192,7 +192,7 @@ def check_fields(message: ClientMessage, where: str) -> None:
     """
     held = [name for name, value in message.items() if value not in (None, "", [], {})]
     beside = [name for name in held if name not in _BESIDE and _TELLING.search(name)]
-    if found := [name for name in beside if isinstance(message[name], list | dict)]:
+    if found := [name for name in beside if isinstance(message[name], (list, dict))]:
         raise InvalidRequest(f"{where} has {found[0][:40]!r}, which is in no known form of messages. {EXPECTED}")
     if not any(name in message for name in (*_SAYING, "audio")) and (found := [*set(held) - _ABOUT]):
         raise InvalidRequest(
@@ -229,7 +229,7 @@ def _is_langchain(message: ClientMessage) -> bool:
     if "lc" in message:
         return isinstance(message.get("kwargs"), dict)
     holds = "content" in message or isinstance(message.get("data"), dict)
-    return holds and _langchain_kind(message) in _LANGCHAIN_ROLES | {"chat": ""}
+    return holds and _langchain_kind(message) in {*_LANGCHAIN_ROLES, "chat"}
 
 
 def _langchain_fields(said: ClientMessage) -> Sequence[Fields]:

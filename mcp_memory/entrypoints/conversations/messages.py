@@ -325,7 +325,7 @@ def _parts(message: ClientMessage, where: str) -> Iterator[str | NewRecord]:
         return
     if isinstance(content, str):
         yield content
-    elif isinstance(content, list | dict):
+    elif isinstance(content, (list, dict)):
         for index, part in enumerate(results_first(role, content) if isinstance(content, list) else [content]):
             yield from _part(part, f"{where}.content[{index}]")
     elif content is not None:

@@ -257,7 +257,7 @@ def rights_in(listed: object) -> Mapping[str, Right]:
     for match in (_GRANT.fullmatch(word) for word in words if isinstance(word, str)):
         if not match or match["right"] not in RIGHTS:
             continue
-        namespace, right = match["namespace"], cast("Right", match["right"])
+        namespace, right = match["namespace"], match["right"]
         if len(namespace) > MAX_NAMESPACE or not namespace.strip() or not namespace.isprintable():
             continue
         held = rights.get(namespace, right)

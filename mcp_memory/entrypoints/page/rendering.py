@@ -75,7 +75,7 @@ def with_commands(text: str) -> Markup:
 
 def hidden_signs(text: str) -> list[str]:
     """Return the signs of a text that `finished` spells out, each once, as it spells them: "U+202E"."""
-    found = () if text.isascii() and text.isprintable() else _SIGNS.findall(spelled_out(text))
+    found: Sequence[str] = () if text.isascii() and text.isprintable() else _SIGNS.findall(spelled_out(text))
     own = set(_SIGNS.findall(text))  # Somebody may write "⟦U+202E⟧".
     return [sign for sign in dict.fromkeys(found) if sign not in own]
 

@@ -80,7 +80,7 @@ def value_in_words(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
         return " · ".join(cast("Sequence[str]", value))
     if isinstance(value, float):
         return f"{value:g}"

@@ -101,7 +101,7 @@ def checked(value: object, path: str = "", depth: int = 0) -> object:
         return whole_characters(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidRequest(f"{where} must be a finite number.")
-    if not isinstance(value, Mapping | Sequence):
+    if not isinstance(value, (Mapping, Sequence)):
         return value
     if depth > MAX_JSON_DEPTH:
         raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it.")

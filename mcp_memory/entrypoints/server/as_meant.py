@@ -121,7 +121,8 @@ class _Types:
         self._add(annotation)
 
     def _add(self, annotation: Any) -> None:
-        origin, inner = get_origin(annotation), get_args(annotation)
+        origin: Any = get_origin(annotation)
+        inner = get_args(annotation)
         if origin is Annotated:
             self._add(inner[0])
         elif origin is Literal:
@@ -187,7 +188,7 @@ def _list(name: str, item: Any, value: Any, notes: Notes) -> Any:
     elif types.model is not None and isinstance(opened, dict):
         opened = [cast("object", opened)]
         notes.append(f"`{name}` as a list")
-    if isinstance(opened, list | tuple):
+    if isinstance(opened, (list, tuple)):
         return [_item(name, types, each, notes) for each in cast("Sequence[Any]", opened)]
     return opened
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Final, TypeAlias, cast
 
 from mcp_types import (
@@ -152,7 +153,7 @@ def _fault(said: Mapping[str, object], *, is_response: bool) -> str:
     if not is_response and "id" in said and _checked_id(said["id"]) is None:
         # The library would take such a request for a notification.
         return f"`id` must be a whole number or a string, of at most {MAX_ECHO_CHARS} characters."
-    if not isinstance(said.get("params", {}), dict | None):
+    if not isinstance(said.get("params", {}), (dict, NoneType)):
         return "`params` must be an object."
     if not is_response and ("result" in said or "error" in said):
         return "A request has neither `result` nor `error`."

@@ -322,7 +322,7 @@ def build_server(
     )
     resources.add_to(server, app)
     notices = Notices(app.progress, server.read_resource)
-    protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+    protocol = server._lowlevel_server  # noqa: SLF001
     protocol.extensions[APPS] = {}
     serve = protocol.add_request_handler
     serve("subscriptions/listen", SubscriptionsListenRequestParams, notices.listen)

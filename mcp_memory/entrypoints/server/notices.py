@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -148,10 +148,10 @@ class Notices:
     async def _digest(self, uri: str) -> str:
         try:
             contents = await self._read(uri)
-        except (ResourceError, ResourceNotFoundError):
+        except ResourceError:
             return ""
         return hashlib.sha256("".join(str(each.content) for each in contents).encode()).hexdigest()
 
 
 def _connection(ctx: ServerRequestContext[Any]) -> Connection:
-    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+    return ctx.session._connection  # noqa: SLF001

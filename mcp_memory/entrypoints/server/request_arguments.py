@@ -80,13 +80,14 @@ def _as_sent(wanted: Any) -> Any:
     value, *marks = get_args(wanted) if get_origin(wanted) is Annotated else (wanted,)
     limits = [_limit(mark) for mark in marks if isinstance(mark, Size | Range)]  # First: the rest may change the value.
     others = [_pydantic(mark) for mark in marks if not isinstance(mark, Size | Range)]
-    if get_origin(value) is tuple:
+    origin: Any = get_origin(value)
+    if origin is tuple:
         items = cast("Any", tuple)[_as_sent(get_args(value)[0]), ...]
         return Annotated[(items, Field(strict=False), *limits, *others)]
-    if get_origin(value) is Mapping:
+    if origin is Mapping:
         return Annotated[(dict[str, JsonValue], *limits, WithJsonSchema({"type": "object"}), *others)]
-    if get_origin(value) in (Union, UnionType):
-        value = Union[tuple(map(_as_sent, get_args(value)))]  # noqa: UP007 - of types that are known at run time
+    if origin in (Union, UnionType):
+        value = cast("Any", Union)[tuple(map(_as_sent, get_args(value)))]
     elif is_dataclass(value):
         value = arguments_of(cast("type", value).__name__, cast("type", value))
     return Annotated[(value, *limits, *others)] if marks else value

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/seps/2640-skills-extension.md
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -89,20 +89,20 @@ def add_to(server: MCPServer, app: "App") -> None:
         "memory://record/{id}",
         "Record",
         "Everything stored about one record",
-        lambda *of: _record(app, *of),
+        partial(_record, app),
     )
     resource(
         "memory://record/{id}/files",
         "Files of a record",
         "The images and documents of one message, with their bytes in base64",
-        lambda *of: _files(app, *of),
+        partial(_files, app),
     )
     for interface in get_args(Interface):
         described = "The log of one session as it stands, as messages to send"
         resource(f"memory://session/{{id}}/{interface}", f"Messages for {interface}", described, messages(interface))
-    resource("memory://session/{id}", "Session", "The log of one session", lambda *of: _session(app, *of))
+    resource("memory://session/{id}", "Session", "The log of one session", partial(_session, app))
     account = "What went into an assembled context, what did not, and why"
-    resource("memory://context/{id}", "Context", account, lambda *of: _context(app, *of))
+    resource("memory://context/{id}", "Context", account, partial(_context, app))
 
 
 def _record(app: "App", record_id: str, caller: "Caller") -> dict[str, Json]:
@@ -216,7 +216,7 @@ def _add_skill(server: MCPServer) -> None:
     """Serve the skill, where the package has it."""
     if not skill_file():
         return
-    protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+    protocol = server._lowlevel_server  # noqa: SLF001
     protocol.extensions[SKILLS] = {}
     protocol.add_request_handler("skills/list", PaginatedRequestParams, list_skills)
     protocol.add_request_handler("skills/get", GetSkillParams, get_skill)

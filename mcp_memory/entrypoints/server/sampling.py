@@ -98,7 +98,7 @@ async def _send(context: Context[Any, Any], request: CreateMessageRequest) -> Cr
     ended would answer ours. What comes for an id that nobody waits for is dropped.
     """
     asked = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-    channel = context.session._request_outbound  # pyright: ignore[reportPrivateUsage]
+    channel = context.session._request_outbound  # noqa: SLF001
     options: CallOptions = {"timeout": SAMPLING_SECONDS, "request_id": f"ask-{secrets.token_hex(16)}"}
     answer = await channel.send_raw_request(asked["method"], asked["params"], options)
     return CreateMessageResultWithTools.model_validate(answer, by_name=False)

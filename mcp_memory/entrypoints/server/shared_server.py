@@ -59,7 +59,7 @@ class SharedServer:
         """
         self._app = app
         self._at_loss = at_loss
-        self._protocol = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+        self._protocol = server._lowlevel_server  # noqa: SLF001
         self._windows: dict[Seat, _Window] = {}
         """By their seats: settings may give the sessions of several windows one label."""
         self._arriving = 0

@@ -76,7 +76,7 @@ def show_folder(membership: Membership, former: str = "") -> dict[str, Json]:
 
 def show_standing(standing: LogStanding) -> dict[str, Json]:
     """Show a log against its window; advice where there is some."""
-    shown = asdict(standing)
+    shown: dict[str, Json] = {**asdict(standing)}
     return shown if standing.warnings else {name: each for name, each in shown.items() if name != "warnings"}
 
 

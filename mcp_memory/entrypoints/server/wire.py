@@ -75,7 +75,7 @@ class StrategyArgument(Arguments):
 
 
 def _named(value: object) -> object:
-    if not isinstance(value, str | dict | StrategyArgument):
+    if not isinstance(value, (str, dict, StrategyArgument)):
         raise ValueError("must be a name or an object")
     return {"name": value} if isinstance(value, str) else cast("object", value)
 
@@ -138,9 +138,10 @@ class BesideRevision:
 
 
 ItemArgument = arguments_of("ItemArgument", NewRecord, BesideItem)
+_ITEM_TUPLE: Any = cast("Any", tuple)[ItemArgument, ...]
 _ITEMS: Any = Annotated[
     (
-        cast("Any", tuple)[ItemArgument, ...],
+        _ITEM_TUPLE,
         Field(max_length=MAX_ITEMS, strict=False),
         WithJsonSchema(
             {

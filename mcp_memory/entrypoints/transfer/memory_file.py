@@ -186,7 +186,7 @@ def read_piece(line: bytes) -> Piece:
 def _with_versions(given: object) -> object:
     """Return a record of format 1 with its earlier texts as versions, whose numbers and authors are not known."""
     if not isinstance(given, dict) or "earlier" not in given:
-        return cast("object", given)
+        return given
     told = dict(cast("dict[str, object]", given))
     earlier = cast("Sequence[_EarlierText]", _read(tuple[_EarlierText, ...], "earlier", told.pop("earlier")))
     versions = [
@@ -231,7 +231,8 @@ def _on_a_line(wanted: Any) -> Any:
     if wanted is int:
         return _StoredInt
     if get_origin(wanted) is tuple:
-        return Annotated[list[_on_a_line(get_args(wanted)[0])], AfterValidator(tuple)]
+        item: Any = _on_a_line(get_args(wanted)[0])
+        return Annotated[(list[item], AfterValidator(tuple))]
     return _object_like(wanted) if is_dataclass(wanted) else wanted
 
 

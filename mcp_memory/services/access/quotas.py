@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mcp_memory.domain.model.quotas import NAMESPACE, Quota
 from mcp_memory.domain.model.records import Instant
@@ -40,7 +41,8 @@ class Quotas:
         scope = scope_key("user", "", "", name) if is_person else scope_key("shared", name, "")
         none = Quota(partition=partition_of(scope))
         held = none if drops else {each.partition: each for each in self._store.quotas()}.get(none.partition, none)
-        self.put(replace(held, **given))
+        limits: Mapping[str, Any] = given
+        self.put(replace(held, **limits))
 
     def put(self, quota: Quota) -> None:
         """Set a quota; one without limits is dropped. It destroys nothing that is stored already.

@@ -81,7 +81,7 @@ def _ids_in(answer: object) -> Iterator[str]:
             yield found
         # What a record's details say is a caller's own: an id there gives nothing.
         parts: Iterable[object] = (value for name, value in named.items() if name != "details")
-    elif isinstance(answer, list | tuple):
+    elif isinstance(answer, (list, tuple)):
         parts = cast("Iterable[object]", answer)
     else:
         return

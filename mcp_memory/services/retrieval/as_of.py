@@ -6,7 +6,7 @@ compared by the words that the table of versions has of them. Erased words do no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -122,5 +122,5 @@ class _ReaderThen:
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         return {each.id: each for each in self._then.seen(self._records.get(record_ids, scopes).values())}
 
-    def list(self, *asked: Any) -> list[Record]:
+    def list(self, *asked: Any) -> Sequence[Record]:
         return self._then.seen(self._records.list(*asked))

@@ -84,7 +84,7 @@ class FillQueue:
         due = [
             *((scope, partial(_same, each)) for scope, each in found),
             *((scope, partial(_guidance, *each)) for scope, each in outdated),
-            *((scope, partial(_dependents, *each)) for scope, *each in doubted),
+            *((scope, partial(_dependents, ground, ids)) for scope, ground, ids in doubted),
         ]
         self._put(due)
         if changes:

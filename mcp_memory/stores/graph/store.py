@@ -191,13 +191,16 @@ def _viewed(parts: Sequence[GraphPart], scopes: frozenset[str], hidden: frozense
                 return place
         return None
 
+    def is_shown(record_id: str) -> bool:
+        return place_of(record_id) in visible
+
     return GraphView(
         graphs=graphs,
         hidden=hidden,
         place_of=place_of,
         visible=visible,
         is_whole=len(visible) == len(inhabited),
-        shows=Known(lambda record_id: place_of(record_id) in visible),
+        shows=Known(is_shown),
     )
 
 

@@ -206,7 +206,8 @@ class KeywordPart:
             numbers: list[int] = numbers_of(columns["id"]).tolist()
             rows = [*zip(numbers, map(bool, columns["is_live"]), columns["terms"], columns["session"], strict=True)]
             for scope, some in groups(columns["scope"]).items():
-                texts = [NewText(*rows[place]) for place in some.tolist() if rows[place][2] is not None]
+                places: list[int] = some.tolist()
+                texts = [NewText(*rows[place]) for place in places if rows[place][2] is not None]
                 if since:
                     self._put(scope, texts)
                 else:

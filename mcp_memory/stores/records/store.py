@@ -468,10 +468,10 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def close(self) -> None:
         self._database.close()
 
-    def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+    def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Sequence[Any]:
         return self._database.rows(name, parameters)
 
-    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool) -> list[Any]:
+    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool) -> Sequence[Any]:
         # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
         index = "INDEXED BY records_by_pin" if where.pinned else ""
@@ -484,7 +484,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         parts, parameters = where_clauses(where)
         return self._database.rows("list_ids", {**parameters, "limit": limit}, **parts, order=columns, index=index)
 
-    def _checked(self, records: Iterable[Record], asked: Mapping[str, str]) -> list[Record]:
+    def _checked(self, records: Iterable[Record], asked: Mapping[str, str]) -> Sequence[Record]:
         """Give each record that holds its changed grounds; nearly free where none has changed."""
         read = list(records)
         changed: dict[str, list[ChangedGround]] = {}
@@ -499,7 +499,7 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         checks = {each.id: tuple(changed.get(each.id, ())[:CHECKS_SHOWN]) if each.holds else () for each in read}
         return [replace(each, check=checks[each.id]) for each in read]
 
-    def _changed_grounds(self, asked: Mapping[str, str]) -> list[Any]:
+    def _changed_grounds(self, asked: Mapping[str, str]) -> Sequence[Any]:
         return self._rows("changed_grounds", {**asked, "most_steps": STEPS, "most_paths": PATHS})
 
     def _stream(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Iterator[Row]:

@@ -49,7 +49,7 @@ class PostgresFiles:
 class PostgresRecordStore(SqlRecordStore):
     """Implements `RecordStore`; the port documents each method."""
 
-    _database: PostgresDatabase
+    _database: PostgresDatabase  # pyrefly: ignore[bad-override-mutable-attribute] - nothing sets it anew
 
     def __init__(
         self, url: str, embedder: str, clock: Clock = time.time, migrate_url: str = "", upkeep_role: str = ""

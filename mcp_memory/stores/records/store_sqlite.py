@@ -27,7 +27,7 @@ _WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; le
 class SqliteRecordStore(SqlRecordStore):
     """Implements `RecordStore`; the port documents each method."""
 
-    _database: SqliteDatabase
+    _database: SqliteDatabase  # pyrefly: ignore[bad-override-mutable-attribute] - nothing sets it anew
 
     def __init__(self, folder: Path, embedder: str, clock: Clock = time.time) -> None:
         """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""

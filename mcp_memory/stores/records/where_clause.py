@@ -90,7 +90,10 @@ def _parameter(value: Parameter | frozenset[str]) -> Parameter:
     return _array(value) if isinstance(value, frozenset) else value
 
 
-_CLAUSES = _BY_HAND | {name: _compared(name, compares) for name, compares in marked(RecordFilter, Compares).items()}
+_CLAUSES = {
+    **_BY_HAND,
+    **{name: _compared(name, compares) for name, compares in marked(RecordFilter, Compares).items()},
+}
 _NO_CLAUSE = frozenset({"include_inactive", "passing"})
 _SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind = json_extract(:kinds, '$[0]')"}
 

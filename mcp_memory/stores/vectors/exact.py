@@ -189,7 +189,7 @@ class ExactVectorStore:
             yield parts
 
     def _check(self, stored: str | None) -> None:
-        if stored not in (None, self._embedder):
+        if stored is not None and stored != self._embedder:
             raise EmbedderMismatch(self._mismatch(stored, self._embedder))
 
 

@@ -1,5 +1,7 @@
 """D8.1: what a client wrote is told from what its user wrote, by form and place."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from mcp_memory.domain.memory.harness import (
     is_plumbing,
     without_harness,
 )
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord, Outcome
 from mcp_memory.entrypoints.server import wire
 
 REMINDER = "<system-reminder>\nThe todo list is empty. Do not tell the user.\n</system-reminder>"
@@ -285,8 +287,9 @@ def test_plumbing_is_the_clients_alone() -> None:
 def test_an_entry_keeps_its_place() -> None:
     """The numbers that `covers` names are those of the messages that were sent."""
 
-    def cut(text: str, **fields: str) -> tuple[str, str | None, int]:
-        found = without_harness(NewRecord(**{"text": text, "kind": "message", **fields}))  # pyright: ignore[reportArgumentType]
+    def cut(text: str, **fields: Any) -> tuple[str, str | None, int]:
+        given: dict[str, Any] = {"text": text, "kind": "message", **fields}
+        found = without_harness(NewRecord(**given))
         return found.text, found.role, found.harness
 
     assert cut("Fix it.", role="user") == ("Fix it.", "user", 0)
@@ -306,8 +309,8 @@ def test_an_entry_keeps_its_place() -> None:
 
 
 def test_a_tools_output_is_kept_without_what_the_client_appended() -> None:
-    def output(text: str, tool: str = "Read", outcome: str | None = None) -> str:
-        item = NewRecord(text=text, kind="tool_result", tool=tool, outcome=outcome)  # pyright: ignore[reportArgumentType]
+    def output(text: str, tool: str = "Read", outcome: Outcome | None = None) -> str:
+        item = NewRecord(text=text, kind="tool_result", tool=tool, outcome=outcome)
         return without_harness(item).text
 
     assert output(f"1\tport = 8123\n\n{REMINDER}\n\n{REMINDER}") == "1\tport = 8123"

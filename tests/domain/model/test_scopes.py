@@ -1,6 +1,7 @@
 """Who may read what."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_a_named_session_speaks_for_itself() -> None:
         ({"pinned": True}, True),
     ],
 )
-def test_a_filter_is_selective_where_it_narrows_more_than_scope(fields: dict[str, object], is_selective: bool) -> None:
+def test_a_filter_is_selective_where_it_narrows_more_than_scope(fields: dict[str, Any], is_selective: bool) -> None:
     """B1.4: the beginning of 1970 and the empty selection narrow too."""
     assert replace(RecordFilter(scopes=("shared/shop",)), **fields).is_selective is is_selective
 

@@ -88,7 +88,7 @@ def test_every_node_once_in_any_order_and_never_more_than_there_was(
     reached = spread(start, over(edges, calls))
     assert len(calls) == len(set(calls))
     mixed = list(edges.items())
-    shuffle.shuffle(mixed)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a Random
+    shuffle.shuffle(mixed)  # pyrefly: ignore[missing-attribute] - a Random
     assert spread(dict(reversed(start.items())), over(dict(mixed))) == reached
     assert all(0 < share <= 1 + 1e-9 for share in reached.values())
     arrived = sum(share for node, share in reached.items() if node not in start)

@@ -4,14 +4,14 @@ import pytest
 from inline_snapshot import snapshot
 
 from mcp_memory.domain.sessions.summary import REQUIRED, summary_prompt
-from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, stated
+from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, Section, stated
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_prompt_asks_for_every_section(section: str) -> None:
+def test_the_prompt_asks_for_every_section(section: Section) -> None:
     """D6.1: by the titles that summaries are read by."""
-    assert f"## {TITLES[section]}" in summary_prompt()  # pyright: ignore[reportArgumentType]
+    assert f"## {TITLES[section]}" in summary_prompt()
 
 
 def test_its_headings_are_read_by_those_who_read_summaries() -> None:

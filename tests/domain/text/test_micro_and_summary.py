@@ -77,7 +77,9 @@ def micro_of(text: str, kind: Kind = "fact") -> str:
 @example("🙂" * 400, "fact", "failure")
 @example("one two three " * 400, "decision", None)
 @example("0:0:\x950\x95𐀀データを移行しましたが、", "fact", None)
-def test_a_micro_has_at_most_20_tokens_and_a_summary_at_most_100(text: str, kind: Kind, outcome: Outcome) -> None:
+def test_a_micro_has_at_most_20_tokens_and_a_summary_at_most_100(
+    text: str, kind: Kind, outcome: Outcome | None
+) -> None:
     """C2.1: every record has both from the moment it is stored; neither is empty."""
     forms = forms_of(text, kind, outcome)
     assert 0 < COUNTER.count(forms.micro) <= MICRO_TOKENS

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.sessions.summary import rendered, structured
 from mcp_memory.domain.text.cut_to_tokens import Room
 from mcp_memory.domain.text.micro_and_summary import MICRO_TOKENS, SUMMARY_TOKENS, short_forms, standing_line
-from mcp_memory.domain.text.summary_sections import TITLES
+from mcp_memory.domain.text.summary_sections import TITLES, Section
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()
@@ -49,6 +49,6 @@ def test_a_text_without_these_sections_has_no_such_line() -> None:
     lines=st.dictionaries(st.sampled_from(list(TITLES)), st.lists(st.text(max_size=300), max_size=3)),
     limit=st.sampled_from([MICRO_TOKENS, SUMMARY_TOKENS]),
 )
-def test_the_line_fits_whatever_the_sections_say(lines: dict[str, list[str]], limit: int) -> None:
-    text = "\n".join(f"## {TITLES[name]}\n" + "\n".join(f"- {line}" for line in said) for name, said in lines.items())  # pyright: ignore[reportArgumentType]
+def test_the_line_fits_whatever_the_sections_say(lines: dict[Section, list[str]], limit: int) -> None:
+    text = "\n".join(f"## {TITLES[name]}\n" + "\n".join(f"- {line}" for line in said) for name, said in lines.items())
     assert COUNTER.count(standing_line(text, limit, ROOM)) <= limit

@@ -159,7 +159,7 @@ def _from_vercel_model(messages: Messages) -> Messages:
     made: Messages = []
     for message in messages:
         parts = _parts(message)
-        texts = "\n".join(part["text"] for part in parts if part["type"] == "text")
+        texts: str = "\n".join(part["text"] for part in parts if part["type"] == "text")
         if message["role"] == "tool":
             made += [
                 {"role": "tool", "tool_call_id": part["toolCallId"], "content": part["output"]["value"] or " "}
@@ -203,7 +203,7 @@ def _from_langchain(messages: Messages) -> Messages:
     made: Messages = []
     for message in messages:
         parts = _parts(message)
-        texts = "\n".join(part["text"] for part in parts if part["type"] == "text")
+        texts: str = "\n".join(part["text"] for part in parts if part["type"] == "text")
         calls = message.get("tool_calls") or ()
         repeated = {part["id"] for part in parts if part["type"] == "tool_use"}
         if repeated - {call["id"] for call in calls}:

@@ -283,7 +283,11 @@ def test_what_a_tool_gave_is_never_the_users_words(message: Any) -> None:
 
 
 def test_the_output_of_a_local_shell_answers_its_call() -> None:
-    call: JsonValue = {"type": "local_shell_call", "call_id": "c1", "action": {"type": "exec", "command": ["ls"]}}
+    call: dict[str, JsonValue] = {
+        "type": "local_shell_call",
+        "call_id": "c1",
+        "action": {"type": "exec", "command": ["ls"]},
+    }
     records = read_messages([call, {"type": "local_shell_call_output", "id": "c1", "output": "a.py"}])
     assert [record.call_id for record in records] == ["c1", "c1"]
 

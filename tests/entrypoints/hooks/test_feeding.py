@@ -73,7 +73,7 @@ def test_a_log_that_hooks_fed_past_its_ceiling_is_compacted_at_once(
         transcript.call(f"c{number}", "Bash", {"command": f"cat {number}.py"}, f"line {number} of the file\n" * 30)
     run_hook("Stop", {"compaction_window": 4_000})
     (session_id,) = {
-        str(record.session_id)
+        record.session_id
         for record in memory.records.list(
             RecordFilter(scopes=memory.caller().scopes, kinds=frozenset({"message"})), "created", 10
         )

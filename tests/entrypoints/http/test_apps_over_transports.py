@@ -27,7 +27,7 @@ async def check(client: Client) -> None:
         for tool in (await client.list_tools()).tools
         if tool.meta and "context" in tool.name
     }
-    assert link in [str(each.uri) for each in (await client.list_resources()).resources]
+    assert link in [each.uri for each in (await client.list_resources()).resources]
     [document] = (await client.read_resource(link)).contents
     assert isinstance(document, TextResourceContents)
     assert document.text.startswith("<!doctype html>")

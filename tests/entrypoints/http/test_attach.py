@@ -442,8 +442,8 @@ def test_a_server_is_named_alone_or_with_its_path() -> None:
 def test_each_message_names_its_client_where_no_session_does(session_id: str, named: dict[str, str]) -> None:
     """M1.1: one of several servers has not seen the handshake."""
     hello = json.dumps({"method": "initialize", "params": {"clientInfo": {"name": "Claude Code"}}}).encode()
-    session = attach._Session(id=session_id, version="v", client=attach._client_of(hello))  # pyright: ignore[reportPrivateUsage]
-    headers = attach._headers_of(read_message(b"{}"), session)  # pyright: ignore[reportPrivateUsage]
+    session = attach._Session(id=session_id, version="v", client=attach._client_of(hello))  # noqa: SLF001
+    headers = attach._headers_of(read_message(b"{}"), session)  # noqa: SLF001
     assert {name: headers[name] for name in ("user-agent", "mcp-protocol-version") if name in headers} == named
 
 

@@ -109,7 +109,7 @@ def test_the_work_for_one_page_is_bounded_whatever_the_texts(words: str) -> None
 
     compare = WordDiff()
     with pytest.MonkeyPatch.context() as patch:
-        findall = rendering._PARTS.findall  # pyright: ignore[reportPrivateUsage]
+        findall = rendering._PARTS.findall  # noqa: SLF001
 
         class Parts:
             @staticmethod

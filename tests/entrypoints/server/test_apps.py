@@ -67,12 +67,12 @@ async def test_a_client_that_draws_apps_finds_and_reads_them(server: MCPServer, 
             "push_task": {"ui": {"resourceUri": TASKS}},
             "pop_task": {"ui": {"resourceUri": TASKS}},
         }
-        resources = {str(each.uri): each for each in (await client.list_resources()).resources}
+        resources = {each.uri: each for each in (await client.list_resources()).resources}
         assert set(resources) == {"memory://status", "memory://tasks", "memory://review", SKILL, CONTEXT, TASKS}
         for uri in (CONTEXT, TASKS):
             [document] = (await client.read_resource(uri)).contents
             assert isinstance(document, TextResourceContents)
-            assert (str(document.uri), document.mime_type, resources[uri].mime_type) == (uri, MIME_TYPE, MIME_TYPE)
+            assert (document.uri, document.mime_type, resources[uri].mime_type) == (uri, MIME_TYPE, MIME_TYPE)
             assert document.meta == resources[uri].meta == {"ui": {"csp": EMPTY, "prefersBorder": True}}
             assert document.text.startswith("<!doctype html>\n")
             assert document.text.count("</script>") == document.text.count("</style>") == 1

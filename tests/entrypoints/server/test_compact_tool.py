@@ -154,7 +154,7 @@ class TestWhatIsFed:
         assert answer["fed"] == {"stored": 1, "known": 4, "redacted": 0}
 
     async def test_messages_may_come_as_a_string_of_json(self, client: Client) -> None:
-        answer = await compact(client, messages=json.dumps(ANTHROPIC))  # pyright: ignore[reportArgumentType]
+        answer = await compact(client, messages=json.dumps(ANTHROPIC))  # pyrefly: ignore[bad-argument-type] - what the test is about
         assert answer["fed"]["stored"] == 4
 
     async def test_secrets_are_cut_out_and_counted(self, client: Client) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -167,7 +168,7 @@ def test_a_prompt_that_does_not_fit_names_a_budget_in_which_it_does(factor: floa
     ],
 )
 def test_each_step_tells_how_far_it_is_in_the_clients_tokens(
-    event: str, of: PassRun | None, done: float, says: str
+    event: Literal["start", "complete", "error"], of: PassRun | None, done: float, says: str
 ) -> None:
     """E5.1, E1.2."""
     step = PassStep(event="start", name="mask", at=1_795_176_000.0, number=1, passes=5, tokens=10_000, total=100_000)

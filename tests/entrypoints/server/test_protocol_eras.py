@@ -52,7 +52,7 @@ async def test_a_client_learns_who_serves_and_what_for(server: MCPServer, era: s
         assert (client.server_info.name, client.server_info.version) == ("mcp-memory", __version__)
         assert client.instructions == INSTRUCTIONS
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
-        assert {str(one.uri) for one in (await client.list_resources()).resources} == {
+        assert {one.uri for one in (await client.list_resources()).resources} == {
             "memory://status",
             "skill://memory/SKILL.md",
             "memory://tasks",

@@ -85,7 +85,7 @@ async def test_a_window_knows_its_place_before_it_has_the_answer_of_the_call_tha
     app: "App", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its owner may be killed right behind that answer."""
-    send = LineOutput._try_to_send  # pyright: ignore[reportPrivateUsage]
+    send = LineOutput._try_to_send  # noqa: SLF001
 
     def send_slowly(output: LineOutput, line: bytes) -> None:
         time.sleep(0.2)

@@ -263,7 +263,8 @@ def test_a_text_longer_than_any_memory_holds_is_refused(field: str) -> None:
     text = "x" * 4_000_001
     large = replace(RECORD, versions=(replace(VERSION, before={"summary": text}),))
     if field != "versions":
-        large = replace(RECORD, record=replace(RECORD.record, **{field: text}))
+        longer: dict[str, Any] = {field: text}
+        large = replace(RECORD, record=replace(RECORD.record, **longer))
     with pytest.raises(InvalidRequest, match="line 2: A text of a record holds at most 4,000,000 characters"):
         read(file_of(piece_line(large)))
 

@@ -70,7 +70,7 @@ def test_looking_takes_nothing(trust: Trust) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"repository": "/work/other/.git"}, {"root": "/work/other"}])
-def test_another_repository_at_a_trusted_path_is_another_folder(trust: Trust, changed: dict[str, str]) -> None:
+def test_another_repository_at_a_trusted_path_is_another_folder(trust: Trust, changed: dict[str, Any]) -> None:
     """X2.1: and so is another folder that points to a trusted repository."""
     state(trust, FIRST)
     assert state(trust, replace(FIRST, **changed))[0] == "refused"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def bob(open_memory: Open) -> App:
     return open_memory(agent="bob")
 
 
-def tell(app: App, text: str, kind: Kind = "fact", visibility: Visibility = "shared", **fields: object) -> str:
+def tell(app: App, text: str, kind: Kind = "fact", visibility: Visibility = "shared", **fields: Any) -> str:
     item = replace(NewRecord(text=text, kind=kind, visibility=visibility), **fields)
     return app.remember([item], app.caller())[0].id
 
@@ -38,7 +39,7 @@ def warn(app: App, text: str, action: str = "warn", visibility: Visibility = "sh
     return tell(app, text, "censor", visibility, details={"action": action}, **fields)
 
 
-def assemble(app: App, **asked: object) -> Context:
+def assemble(app: App, **asked: Any) -> Context:
     return app.assemble_context(replace(ContextRequest(max_tokens=1_000), **asked), app.caller())
 
 

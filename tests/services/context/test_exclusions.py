@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,14 +26,14 @@ RememberOne = Callable[..., Remembered]
 QUERY = "which port does the gateway listen on"
 
 
-def entered(app: App, goal: str = "", **fields: object) -> str:
-    current = app.tasks.push(PushRequest(goal=goal, **fields), app.caller()).current  # pyright: ignore[reportArgumentType]
+def entered(app: App, goal: str = "", **fields: Any) -> str:
+    current = app.tasks.push(PushRequest(goal=goal, **fields), app.caller()).current
     assert current
     return current.id
 
 
-def given(app: App, query: str = QUERY, caller: Caller | None = None, **fields: str) -> set[str]:
-    report = app.assemble_context(ContextRequest(query=query, **fields), caller or app.caller()).report  # pyright: ignore[reportArgumentType]
+def given(app: App, query: str = QUERY, caller: Caller | None = None, **fields: Any) -> set[str]:
+    report = app.assemble_context(ContextRequest(query=query, **fields), caller or app.caller()).report
     return {each.id for each in report.components}
 
 

@@ -264,7 +264,7 @@ def test_what_is_erased_while_a_conversation_is_fed_is_not_stored(app: App, monk
     """G2.1: an entry was prepared before, and is stored after."""
     me = app.caller("work")
     fact = app.remember([NewRecord(text=SAID)], me)[0]
-    drafting: Any = app._drafting  # pyright: ignore[reportPrivateUsage]
+    drafting: Any = app._drafting  # noqa: SLF001
     make = drafting.make
 
     def erase_meanwhile(_: object, *given: object, **named: object) -> object:
@@ -362,11 +362,11 @@ def test_many_lines_are_taken_back_in_steps_that_grow_with_their_number(app: App
         steps.append([])
         with app.records.write(me) as transaction:
             database: Any = transaction
-            database._db.set_progress_handler(partial(steps[-1].append, None), 10)
+            database._db.set_progress_handler(partial(steps[-1].append, None), 10)  # noqa: SLF001
             lines = transaction.lines_named(named, me)
             changed = transaction.take_back(lines, me) if take else transaction.stand_again(lines, me)
             assert len(changed) == (count if take else 0)
-            database._db.set_progress_handler(None, 0)
+            database._db.set_progress_handler(None, 0)  # noqa: SLF001
     assert len(steps[1]) < 6 * len(steps[0])
 
 

@@ -176,7 +176,7 @@ def steps_to_embed(records: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
             record = replace(BLANK, id=transaction.next_id("r"), text=f"note {number}")
             transaction.insert(record, None, (), (), in_session=False)
     store.close()
-    connect = SqliteDatabase._connect  # pyright: ignore[reportPrivateUsage]
+    connect = SqliteDatabase._connect  # noqa: SLF001
 
     def counted(self: SqliteDatabase) -> sqlite3.Connection:
         connection = connect(self)

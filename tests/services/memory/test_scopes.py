@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +49,7 @@ def opened() -> Generator[App]:
         app.close()
 
 
-def tell(app: App, item: NewRecord, who: str, caller: Caller, **fields: object) -> str:
+def tell(app: App, item: NewRecord, who: str, caller: Caller, **fields: Any) -> str:
     made = replace(item, text=TEXT.format(who), **fields)
     return app.remember([made], caller)[0].id
 

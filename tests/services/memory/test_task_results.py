@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,11 @@ from mcp_memory.services.tasks.branch_visibility import visible_to
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 
 
-def ended(app: App, goal: str, result: str, *, root: str = "Speed up search", **ending: object) -> None:
+def ended(app: App, goal: str, result: str, *, root: str = "Speed up search", **ending: Any) -> None:
     """A task that ended below a root that ended as well."""
     app.tasks.push(PushRequest(goal=root), app.caller())
     app.tasks.push(PushRequest(goal=goal), app.caller())
-    app.tasks.pop(PopRequest(result=result, **ending), app.caller())  # pyright: ignore[reportArgumentType]
+    app.tasks.pop(PopRequest(result=result, **ending), app.caller())
     app.tasks.pop(PopRequest(result="Over."), app.caller())
 
 

@@ -186,7 +186,7 @@ def test_what_a_process_never_showed_was_seen_when_it_began(ann: App, bob: App, 
     revise(bob, name, text="The name is Vega.")
     look(late, name)
     ids = [(f"r{number}", "") for number in range(KEPT)]
-    late._shown.note(late.caller(), ids, 1)  # pyright: ignore[reportPrivateUsage]
+    late._shown.note(late.caller(), ids, 1)  # noqa: SLF001
     with pytest.raises(Conflict, match="by bob"):
         revise(late, name, text="The name is Deneb.")
 

@@ -51,7 +51,7 @@ def test_without_a_model_equal_words_are_named(open_memory: Open, monkeypatch: p
     def refuse(texts: Sequence[str]) -> None:
         raise StoreUnavailable("no model")
 
-    monkeypatch.setattr(bob.searcher.work._embedder, "embed_many", refuse)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(bob.searcher.work._embedder, "embed_many", refuse)  # noqa: SLF001
     assert alike(bob, "upgrade Postgres to 16!") == ["Upgrade Postgres to 16"]
 
 

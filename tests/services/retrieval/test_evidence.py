@@ -1,6 +1,7 @@
 """What recall shows of long records, of near equals, and of nothing."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ ANSWER = "The spare impeller lies behind the engine, in the blue box."
 NOTE = " ".join([*FILLER[:25], ANSWER, *FILLER[25:]])
 
 
-def found(app: App, query: str, **asked: object) -> list[str]:
-    request = RecallRequest(query=query, **asked)  # pyright: ignore[reportArgumentType]
+def found(app: App, query: str, **asked: Any) -> list[str]:
+    request = RecallRequest(query=query, **asked)
     return [str(each["text"]) for each in app.recall(request, app.caller()).results]
 
 

@@ -129,7 +129,7 @@ class Reads:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     seen = Reads()
-    connect, read = SqliteDatabase._borrow, seen.statements.append  # pyright: ignore[reportPrivateUsage]
+    connect, read = SqliteDatabase._borrow, seen.statements.append  # noqa: SLF001
 
     def traced(self: SqliteDatabase) -> sqlite3.Connection:
         connection = connect(self)

@@ -165,9 +165,9 @@ def test_a_model_that_cannot_run_leaves_words(bob: App, monkeypatch: pytest.Monk
     def refuse(texts: Sequence[str]) -> None:
         raise StoreUnavailable("no model")
 
-    monkeypatch.setattr(bob.searcher.work._embedder, "embed_many", refuse)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(bob.searcher.work._embedder, "embed_many", refuse)  # noqa: SLF001
     assert lines(bob, "what is open?")
-    monkeypatch.setattr(bob.searcher._embedder, "embed_query", refuse)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(bob.searcher._embedder, "embed_query", refuse)  # noqa: SLF001
     assert lines(bob, "crane slot service")[0].endswith(GOAL)
 
 

@@ -29,7 +29,7 @@ PORT, SAME = "The database listens on port 5432.", "The database is listening on
 
 def put(app: App, *ids: str, kind: ReviewKind = "duplicates", why: str = "They say the same.") -> Review | None:
     with app.records.write() as transaction:
-        return enqueue(kind, ids, why, app._clock(), transaction)  # pyright: ignore[reportPrivateUsage]
+        return enqueue(kind, ids, why, app._clock(), transaction)  # noqa: SLF001
 
 
 def settle(app: App, group: str, way: Way, caller: Caller | None = None, **fields: Any) -> Settled:

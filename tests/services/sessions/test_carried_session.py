@@ -1,5 +1,6 @@
 """What a session holds when its client has compacted it, read from the log."""
 
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from mcp_memory.app import App
@@ -12,12 +13,12 @@ def told(app: App, caller: Caller, most: int = 800, summaries: tuple[str, ...] =
 
 
 def feed(app: App, caller: Caller) -> None:
-    report = {"kind": "tool_result", "role": "tool", "tool": "Task", "call_id": "c1"}
+    report: dict[str, Any] = {"kind": "tool_result", "role": "tool", "tool": "Task", "call_id": "c1"}
     app.feed(
         [
             NewRecord(text="All amounts are in cents, everywhere.", kind="message", role="user"),
             NewRecord(text='{"description": "review"}', kind="tool_call", role="assistant", tool="Task", call_id="c1"),
-            NewRecord(text="The lock is taken twice in queue.py:31.", **report),  # pyright: ignore[reportArgumentType]
+            NewRecord(text="The lock is taken twice in queue.py:31.", **report),
             NewRecord(text="We decided to keep SQLite because it needs no server.", kind="message", role="assistant"),
         ],
         caller,

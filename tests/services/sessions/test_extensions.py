@@ -64,7 +64,7 @@ def test_an_installed_package_is_an_extension_by_its_entry_point(
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[mcp_memory.extensions]\npolite = polite\n")
-    monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
+    monkeypatch.syspath_prepend(str(tmp_path))
     app = open_memory()
     _talk(app, "one")
     assert app.compact(CompactRequest(preset="polite", window=1_000), app.caller("one")).runs[0].ran

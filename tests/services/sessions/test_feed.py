@@ -149,7 +149,7 @@ def test_what_another_process_is_told_meanwhile_is_stored_once(
             hook.feed(others, caller)
         return original(self, items, embedded=embedded)
 
-    original, app_drafting = RecordPreparer.make, app._drafting  # pyright: ignore[reportPrivateUsage]
+    original, app_drafting = RecordPreparer.make, app._drafting  # noqa: SLF001
     monkeypatch.setattr(RecordPreparer, "make", make)
     fed = app.feed(told, caller)
     assert fed.stored + fed.known == len(told)

@@ -195,7 +195,7 @@ def test_links_that_lead_nowhere_show_and_are_left_as_they_are(
     """R7: they are the truth's, which is repaired by nobody but who wrote it; erased records are no loss."""
     ids = [remember(f"Note {number}.").id for number in range(4)]
     top = app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
-    tasks = {"top": str(top.path[0].id), "sub": str(top.children[0].id)}
+    tasks = {"top": top.path[0].id, "sub": top.children[0].id}
     app.forget([remember("Gone.").id], "erase", app.caller())
     assert wrong(app) == []
     execute(app, statement.format(*ids, **tasks))

@@ -226,9 +226,9 @@ def test_a_thing_is_shown_with_its_connections(app: App, remember: RememberOne) 
         [second],
         [third],
     )
-    shown = show_connections(app.inspect.connections(second, app.caller()))
-    assert (shown["id"], shown["depends_on"][0]["id"], shown["dependents"][0]["id"]) == (second, first, third)
-    assert "further" not in shown
+    other: dict[str, Any] = show_connections(app.inspect.connections(second, app.caller()))
+    assert (other["id"], other["depends_on"][0]["id"], other["dependents"][0]["id"]) == (second, first, third)
+    assert "further" not in other
     with pytest.raises(NotFound, match="Nothing here names 'Zeta'"):
         app.inspect.connections("Zeta", app.caller())
 

@@ -104,7 +104,8 @@ class Seat:
             popped = self._tasks.pop(PopRequest(result=f"of {caller.agent}", task_id=named, **fields), caller)
             ended = (popped.popped, *popped.cascaded)
             return Answer(caller, popped.stack.news, ended, ended)
-        target = {"task_id": named} if what == "enter" else {"goal": f"goal {len(tasks)}", "parent_id": named}
+        target: dict[str, Any] = {"goal": f"goal {len(tasks)}", "parent_id": named}
+        target = {"task_id": named} if what == "enter" else target
         stack = self._tasks.push(PushRequest(**target, **fields), caller)
         return Answer(caller, stack.news, (*stack.path, *stack.children))
 

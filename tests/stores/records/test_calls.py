@@ -29,7 +29,7 @@ def texts(app: "App") -> list[str]:
 
 
 def rows(app: "App", sql: str) -> list[Any]:
-    with app.records._database.read() as connection:  # pyright: ignore[reportPrivateUsage]
+    with app.records._database.read() as connection:  # noqa: SLF001
         assert isinstance(connection, SqliteConnection)
         return connection.execute(sql).fetchall()
 

@@ -29,7 +29,7 @@ from mcp_memory.stores.records.data_folder import linux_mounts, network_file_sys
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_sqlite import IDLE_READERS, SqliteDatabase
 from mcp_memory.stores.records.schema_sqlite import migrations
-from mcp_memory.stores.records.store import _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.store import _OF_PARTITION
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.forked import ForkedProcess
 
@@ -446,7 +446,7 @@ def test_readers_at_once_leave_but_a_few_connections_behind(
 ) -> None:
     """S1.1: connections do not pile up, neither after a crowd of readers nor after threads that ended."""
     opened: list[sqlite3.Connection] = []
-    connect = database._connect  # pyright: ignore[reportPrivateUsage] - others in this process have theirs
+    connect = database._connect  # noqa: SLF001 - others in this process have theirs
 
     def noted() -> sqlite3.Connection:
         opened.append(connect())
@@ -489,9 +489,9 @@ def test_two_statements_of_one_name_are_refused(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "sql").mkdir()
     for name in ("a.sql", "b.sql"):
         (tmp_path / "sql" / name).write_text("-- Queries.\n\n-- name: one\nSELECT 1;\n", "utf-8")
-    monkeypatch.setattr(sql_files, "files", lambda *_: tmp_path)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    monkeypatch.setattr(sql_files, "files", lambda *_: tmp_path)  # pyrefly: ignore[implicit-any-lambda] - whatever is asked for
     with pytest.raises(KeyError, match="'one'"):
-        sql_files._all_statements.__wrapped__()  # pyright: ignore[reportPrivateUsage]
+        sql_files._all_statements.__wrapped__()  # noqa: SLF001
 
 
 @pytest.mark.parametrize("name", ["mentions_of", "statements_about", "dependents_shown", "predecessors"])

@@ -30,7 +30,7 @@ def database() -> Iterator[PostgresDatabase]:
 
 
 def pass_time(database: PostgresDatabase, seconds: float) -> None:
-    with psycopg.connect(database._url, autocommit=True) as connection:  # pyright: ignore[reportPrivateUsage]
+    with psycopg.connect(database._url, autocommit=True) as connection:  # noqa: SLF001
         connection.execute("UPDATE leases SET until = until - %s", (seconds,))
 
 
@@ -77,7 +77,7 @@ def test_another_server_takes_the_job_of_one_that_was_killed(database: PostgresD
     one, two = SqlLeases(database), SqlLeases(database)
 
     def die() -> bool:
-        one._holder = "killed, and writes no end"  # pyright: ignore[reportPrivateUsage]
+        one._holder = "killed, and writes no end"  # noqa: SLF001
         return False
 
     one.once("look", 60.0, die)

@@ -161,7 +161,7 @@ def test_upkeep_takes_no_more_than_its_partition(
     begin = PostgresWrite.begin
 
     def noting(self: PostgresWrite, seconds: float, *, durable: bool) -> int:
-        locked.append(self._partition)  # pyright: ignore[reportPrivateUsage]
+        locked.append(self._partition)
         return begin(self, seconds, durable=durable)
 
     monkeypatch.setattr(PostgresWrite, "begin", noting)

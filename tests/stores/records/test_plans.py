@@ -22,7 +22,7 @@ from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 from mcp_memory.stores.records.postgres_journeys import given as with_lists
 from mcp_memory.stores.records.pushed_vectors import DEEP
-from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION  # pyright: ignore[reportPrivateUsage]
+from mcp_memory.stores.records.store import _CHANGED_SINCE, _OF_PARTITION
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, place_of
 from mcp_memory.stores.records.where_clause import where_clauses
@@ -204,7 +204,8 @@ def statements(given: Mapping[str, Any]) -> Iterator[tuple[str, str, Parameters]
             if name in ("covers", "drop_replacements", "drop_unmentioned_entities"):
                 named = named.replace("%(list_ids)s", "%(list_replaced)s")
             wanted = {each[1:-1].removeprefix("list_") for each in _MARK.findall(named)}
-            known = {**given, **filtered, **since, **_OWN.get(name, lambda _: {})(given)}
+            own = _OWN[name](given) if name in _OWN else {}
+            known = {**given, **filtered, **since, **own}
             asked = with_lists(named, {each: known.get(each) for each in wanted})
             yield f"{name} of a partition" if since else name, named, asked
 

@@ -400,7 +400,7 @@ def test_of_what_is_noted_together_that_alone_counts_as_lost_which_was_not_store
     """M2.1: what a recall showed is stored before its accesses, whose table another one has here."""
     one, shown, me = servers[0], servers[0].shown(), Caller(namespace="here", agent="ann", session_id="s1")
     record_id, lost = put(one, "seen"), list[str]()
-    database = one._database  # pyright: ignore[reportPrivateUsage]
+    database = one._database  # noqa: SLF001
     with psycopg.connect(address) as connection:
         connection.execute("LOCK TABLE records IN ACCESS EXCLUSIVE MODE")
         with one.together():

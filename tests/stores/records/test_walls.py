@@ -119,9 +119,9 @@ def test_a_table_shows_each_tenant_its_own_rows(memory: App, walled: dict[str, s
     database: Any = vars(memory.records)["_database"]
     with within(ZOE.scopes):
         assert memory.records.count(RecordFilter(scopes=ZOE.scopes)) > 0
-    connection = database._pool.getconn()
+    connection = database._pool.getconn()  # noqa: SLF001
     stays = connection.execute("SELECT current_user, current_setting('mcp_memory.scopes', TRUE)").fetchone()
-    database._pool.putconn(connection)
+    database._pool.putconn(connection)  # noqa: SLF001
     assert [*stays] in (["memory_serve", ""], ["memory_serve", None])
     with within(None), pytest.raises(StoreUnavailable):  # A test before may have stayed within its own.
         memory.records.count(RecordFilter(scopes=ZOE.scopes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def loaded(store: SqliteRecordStore) -> ExactVectorStore:
     return search
 
 
-def add(store: SqliteRecordStore, count: int, **fields: object) -> list[Record]:
+def add(store: SqliteRecordStore, count: int, **fields: Any) -> list[Record]:
     made: list[Record] = []
     with store.write() as transaction:
         for number in range(count):

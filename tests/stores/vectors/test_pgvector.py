@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -47,7 +48,7 @@ def searched(records: PostgresRecordStore) -> Iterator[PgvectorStore]:
         yield store
 
 
-def add(records: PostgresRecordStore, count: int, **fields: str) -> list[str]:
+def add(records: PostgresRecordStore, count: int, **fields: Any) -> list[str]:
     ids: list[str] = []
     with records.write() as transaction:
         for seed in range(count):
@@ -93,7 +94,11 @@ def test_a_write_keeps_what_is_pushed_in_its_own_transaction(
     with records.write() as transaction:
         new = transaction.next_id(RECORD)
         transaction.insert(replace(BLANK, id=new), unit_vectors(70_001), (), ())
-        for record_id, fields in ((second, {"status": "retired"}), (third, {"scope": OTHER, "namespace": "there"})):
+        changes: dict[str, dict[str, Any]] = {
+            second: {"status": "retired"},
+            third: {"scope": OTHER, "namespace": "there"},
+        }
+        for record_id, fields in changes.items():
             record = transaction.get(record_id)
             assert record is not None
             transaction.update(replace(record, **fields))

@@ -73,7 +73,7 @@ def build(app: App) -> StrictTool:
         line = "" if "sampling" in beside else nothing_to_do(done)
         return with_text(line, "compact", shown, shows_text=not client.hides_text) if line else shown
 
-    return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
+    return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())  # pyrefly: ignore[not-callable] - taken for that of __future__
 
 
 def _feed(given: BesideCompact, app: App, caller: Caller) -> tuple[dict[str, Json], _Told]:

@@ -65,7 +65,7 @@ class ChromaCollections:
                 batch = slice(start, start + self._page)
                 # On a server, an erased record has to be found without its keys.
                 owners = [{"record": record_of(key)} for key in keys[batch]] if self._place.is_shared else None
-                collection.upsert(ids=list(keys[batch]), embeddings=vectors[batch], metadatas=owners)  # pyright: ignore[reportArgumentType]
+                collection.upsert(ids=list(keys[batch]), embeddings=vectors[batch], metadatas=owners)  # pyrefly: ignore[bad-argument-type] - its lists are invariant
 
     def delete(self, name: str, keys: Sequence[str]) -> None:
         with _translated(self._place):
@@ -99,7 +99,7 @@ class ChromaCollections:
             for name in names:
                 for start in range(0, len(record_ids), _ERASE_BATCH):
                     batch = list(record_ids[start : start + _ERASE_BATCH])
-                    self._existing(name).delete(where={"record": {"$in": batch}})  # pyright: ignore[reportArgumentType]
+                    self._existing(name).delete(where={"record": {"$in": batch}})  # pyrefly: ignore[bad-assignment] - its type lacks $in
 
     def settle(self, names: Sequence[str]) -> None:
         """Wait until writes are in the graph and on disk: Chroma does both in the background."""

@@ -56,14 +56,15 @@ def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **
 
 def examined(memory: Memory, *, repair: bool = False) -> list[tuple[str, str, str]]:
     """What is said of each index directory."""
-    found = [(each.part, each.state, each.says) for each in examiner(memory).examine(repair=repair)]
+    told = examiner(memory).examine(repair=repair)
+    found: list[tuple[str, str, str]] = [(each.part, each.state, each.says) for each in told]
     assert found[0][:2] == ("index", "ok")
     return found[1:]
 
 
 def spoil(memory: Memory, missing: int, strangers: Sequence[str]) -> None:
     """Have a running server's index differ from the truth, and say that it is whole."""
-    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to spoil what it guards
+    view = memory.store._follower.view  # noqa: SLF001 - to spoil what it guards
     assert view is not None
     name = view.place.collection(SCOPE)
     view.index.delete(name, list(view.index.keys(name))[:missing])

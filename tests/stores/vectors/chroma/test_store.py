@@ -274,7 +274,7 @@ def test_no_process_is_started_while_another_has_the_index(memory: Memory) -> No
     """L2.2: a second of one core at each try; the lock is asked first."""
     memory.settle()
     with closing(Memory(memory.folder)) as second:
-        started = second.store._begun  # pyright: ignore[reportPrivateUsage] - what is called where a test gives none
+        started = second.store._begun  # noqa: SLF001 - what is called where a test gives none
         with pytest.raises(IndexFailure, match="Another process") as failure:
             started()
         assert failure.value.keep
@@ -322,7 +322,7 @@ def test_a_rebuild_empties_and_fills_it_again(memory: Memory) -> None:
 def test_a_check_names_what_is_missing_and_what_should_not_be_there(memory: Memory) -> None:
     """S2.2: by scope; a rebuild repairs it."""
     memory.settle()
-    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to spoil what it guards
+    view = memory.store._follower.view  # noqa: SLF001 - to spoil what it guards
     assert view is not None
     name = view.place.collection(SCOPE)
     view.index.delete(name, list(view.index.keys(name))[:3])

@@ -78,7 +78,7 @@ def test_a_call_that_timed_out_is_forgotten(stopped: ChromaProcess, monkeypatch:
     monkeypatch.setattr("mcp_memory.stores.vectors.chroma.worker_client._LEAVING_SECONDS", 0.1)
     with pytest.raises(TimeoutError):
         stopped.call({"do": "names"}, seconds=0.01)
-    assert not stopped._waiting  # pyright: ignore[reportPrivateUsage] - nothing else shows it
+    assert not stopped._waiting  # noqa: SLF001 - nothing else shows it
 
 
 def test_the_index_process_imports_neither_the_truth_nor_the_exact_search() -> None:
