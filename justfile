@@ -51,7 +51,7 @@ bench name *args:
 
 # The documentation as a site, in build/site
 site:
-    {{ uv }} run --locked --isolated --only-group site python -m tools.site
+    {{ uv }} run --locked --isolated --only-group site python -m tools.build_site
 
 # Build the encoder's model file again, byte for byte, from the published weights
 model:

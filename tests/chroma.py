@@ -223,7 +223,7 @@ def opening(root: Path, **usual: Any) -> Generator[Open]:
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for a condition, which is asked ever less often: other processes are asked, and the index's gives way to all."""
+    """Wait for a condition, asked ever less often: it asks other processes, and the index's gives way to all."""
     deadline, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < deadline, "It never came to that."

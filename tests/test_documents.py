@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mcp_memory.entrypoints.transfer.memory_file import FORMAT
 from tools import llms_txt
-from tools.site import loaded_from_elsewhere
+from tools.build_site import loaded_from_elsewhere
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

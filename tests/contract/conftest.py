@@ -131,7 +131,9 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
         store.close()
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.rounds] * (name == "postgres")) for name in sorted(STORES)])
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.rounds] * (name == "postgres")) for name in sorted(STORES)]
+)
 def new_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> NewMemory:
     """A memory for an example: within the block it is opened again and again, as further processes would."""
     if request.param == "postgres":

@@ -87,7 +87,7 @@ for _tag, _pattern, _first in (
     ("null", r"null|~|", ["n", "~", ""]),
     ("bool", r"true|false", ["t", "f"]),
     ("int", r"-?(?:0|[1-9][0-9]*)", [*"-0123456789"]),
-    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[-+]?[0-9]{1,3})?", [*"-0123456789"]),
+    ("float", r"-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?(?:e[-+]?[0-9]{1,3})?", [*"-0123456789"]),
 ):
     for _form in (_Loader, _Dumper):  # The writer quotes a text that the reader would take for another value.
         cast("Any", _form).add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
@@ -173,7 +173,7 @@ def read_file(name: str, text: str) -> FileCopy:
     return FileCopy(name=name, id=copy_id, base=base, item=_item(front))
 
 
-def _front(head: str) -> dict[str, Any]:
+def _front(head: str) -> dict[Any, Any]:
     if len(head) > MAX_FRONT_CHARS:
         raise InvalidRequest(f"Its front matter is longer than {MAX_FRONT_CHARS:,} characters; shorten it.")
     try:
@@ -185,10 +185,10 @@ def _front(head: str) -> dict[str, Any]:
         raise InvalidRequest(f"Its front matter cannot be read ({str(error)[:100]}); mend it.") from error
     if not isinstance(front, dict):
         raise InvalidRequest("Its front matter is no list of fields, such as `kind: decision`.")
-    return cast("dict[str, Any]", front)
+    return cast("dict[Any, Any]", front)
 
 
-def _item(front: Mapping[str, Any]) -> NewRecord:
+def _item(front: Mapping[Any, Any]) -> NewRecord:
     known = {"text", *_FRONT}
     if other := [str(name)[:40] for name in front if name not in known]:
         raise InvalidRequest(f"There is no field `{other[0]}`; known are id, base, {', '.join(_FRONT)}, text.")
