@@ -23,13 +23,16 @@ from mcp_memory.entrypoints.page import (
     contexts,
     edit,
     health,
+    kept_by_browser,
     memories,
+    new,
     reads,
     record,
     review,
     sessions,
     work,
 )
+from mcp_memory.entrypoints.page.markdown import drawn
 from mcp_memory.entrypoints.page.rendering import assets, environment
 from mcp_memory.entrypoints.page.sign_in import PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.visits import (
@@ -57,6 +60,8 @@ logger = logging.getLogger(__name__)
 
 SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
+    *new.SCREENS,
+    *kept_by_browser.SCREENS,
     *bulk.SCREENS,
     *record.SCREENS,
     *reads.SCREENS,
@@ -77,7 +82,7 @@ MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
 LARGE_AT_ONCE: Final = 4
 """Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
-FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "macros.html", "memories.html")
+FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "icons.html", "macros.html", "memories.html")
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",
@@ -132,6 +137,7 @@ class Site:
         """Load what the first page would wait for. Raises StoreUnavailable."""
         for name in FIRST_TEMPLATES:
             environment().get_template(name)
+        drawn("")
         self._app.warm_lists()
 
     def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
@@ -186,6 +192,7 @@ class Site:
             parts=request.path_params,
             cookies=request.cookies,
             nav=SCREENS,
+            counts=new.counts_of,
         )
 
     async def _admitted(self, request: Request) -> Visitor:

@@ -86,7 +86,7 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     return NamingContext(at=at, report=report, fate=f"Left out: {reason_in_words(reason)}") if reason else None
 
 
-def drawn(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
+def drawing_of(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
     """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
 
     `goals` are those of tasks between, by their ids.

@@ -205,7 +205,7 @@ def test_only_who_may_administer_sees_who_has_access_and_of_the_own_projects_alo
         assert somebody.get("/access").status_code == 403
     chief = person(team.server, team.chief)
     page = words_of(chief.get("/access"))
-    assert "Who has the memory's files makes new ones" in page
+    assert "Whoever has the memory’s files makes new ones" in page
     assert "agent reader" in page
     assert "agent ann" not in page, "its token opens another project, too"
     assert "secret" not in page

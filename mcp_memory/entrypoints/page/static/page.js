@@ -179,7 +179,7 @@ for (const place of document.querySelectorAll("[data-counts]")) {
   const form = place.closest("form");
   const count = () => {
     const number = form.querySelectorAll(`[name=${place.dataset.counts}]:checked`).length;
-    place.textContent = number ? `${number} selected` : "Nothing is selected";
+    place.textContent = number ? `${number} selected` : "Nothing selected";
   };
   form.addEventListener("change", count);
   addEventListener("pageshow", count);
