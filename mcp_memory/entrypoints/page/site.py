@@ -213,7 +213,9 @@ class Site:
         key = request.query_params.get("key", "")
         session_id = self._doors.enter_by_link(key) if request.method == "GET" else ""
         if not session_id:
-            raise Rejected(403, "This link was used, or is not right. Run `mcp-memory ui` again for a new one.")
+            raise Rejected(
+                403, "This link is of a run of `mcp-memory ui` that has ended. Open the latest one, or run it again."
+            )
         answer = _page("entered.html", 200)
         return self._with_cookie(answer, request, session_id)
 
