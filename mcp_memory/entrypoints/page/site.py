@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from mcp_memory.entrypoints.page import (
     access,
+    add,
     bulk,
     command_palette,
     contexts,
@@ -60,6 +61,7 @@ logger = logging.getLogger(__name__)
 
 SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
+    *add.SCREENS,
     *new.SCREENS,
     *kept_by_browser.SCREENS,
     *bulk.SCREENS,

@@ -37,6 +37,9 @@ TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
 _CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
 DONE: Final[Mapping[str, str]] = {
+    "added": "Added.",
+    "added_similar": "Added. Something like it was stored before: see what is near it, and Review.",
+    "known": "This is known already. Here is the record that says it.",
     "changed": "Changed.",
     "excluded": "Kept out: it is no longer given here. Search still finds it, and its page says so.",
     "included": "It can be given there again.",
