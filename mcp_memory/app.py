@@ -346,6 +346,10 @@ class App(Wiring):
         """Return the number of the newest change of what the caller reads. Raises StoreUnavailable."""
         return newest_of(self.records.revisions(partitions_of(caller.scopes)))
 
+    def standing(self, caller: Caller) -> object:
+        """Return what is another value after each change of what the caller reads. Raises StoreUnavailable."""
+        return self.records.revisions(partitions_of(caller.scopes))
+
     def gauges(self) -> Mapping[str, float]:
         """Return figures for monitoring by their names, each at little cost. Raises StoreUnavailable."""
         told: dict[str, float] = {"records": self.records.count_all(), "unembedded_records": self.reindex.queued()}

@@ -24,9 +24,13 @@ from mcp_memory.entrypoints.server.identity import RequestSender
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from mcp_memory.app import App
 
 PAGE_PATH: Final = "/ui"
+LIVE_PATH: Final = f"{PAGE_PATH}/live"
+"""The path of streams, which last as long as a page is open."""
 CLIENT: Final = "page"
 """The name of the client in the history of what was changed here."""
 IDLE_SECONDS: Final = 12 * 3600
@@ -246,3 +250,15 @@ class Doors:
         ):
             raise InvalidRequest("There is no such project to look at.")
         self._sessions.move(visitor.session_id, namespace)
+
+
+def cookie_names(request: Request) -> tuple[str, str]:
+    """Return the cookie's name without TLS and with it: one for each port, because a host's ports share cookies."""
+    server = request.scope.get("server")
+    name = f"mcp-memory-{server[1] if server else 0}"
+    return name, f"__Secure-{name}"
+
+
+def session_cookie(request: Request) -> str:
+    """Return the session's id that a browser sent; "" where it sent none."""
+    return next((value for name in reversed(cookie_names(request)) if (value := request.cookies.get(name))), "")

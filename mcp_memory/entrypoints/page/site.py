@@ -33,9 +33,10 @@ from mcp_memory.entrypoints.page import (
     sessions,
     work,
 )
+from mcp_memory.entrypoints.page.live import Feed, Standing
 from mcp_memory.entrypoints.page.markdown import drawn
 from mcp_memory.entrypoints.page.rendering import assets, environment
-from mcp_memory.entrypoints.page.sign_in import PAGE_PATH, Doors, Visitor
+from mcp_memory.entrypoints.page.sign_in import LIVE_PATH, PAGE_PATH, Doors, Visitor, cookie_names, session_cookie
 from mcp_memory.entrypoints.page.visits import (
     FORM_BYTES,
     Fields,
@@ -119,6 +120,7 @@ class Site:
         self._threads = CapacityLimiter(AT_ONCE)
         self._readers = CapacityLimiter(1)
         self._large = CapacityLimiter(LARGE_AT_ONCE)
+        self._feed = Feed(app.progress)
         self._sending = set[str]()
         """Sessions of which such a form is there."""
 
@@ -131,6 +133,7 @@ class Site:
             Route(f"{PAGE_PATH}/enter", self._guarded(self._enter)),
             Route(f"{PAGE_PATH}/sign-in", self._guarded(self._sign_in), methods=["POST"]),
             Route(f"{PAGE_PATH}/sign-out", self._guarded(self._sign_out), methods=["POST"]),
+            Route(LIVE_PATH, self._guarded(self._live), methods=["GET"]),
             Route(f"{PAGE_PATH}/namespace", self._guarded(self._look_at), methods=["POST"]),
         ]
         return [*own, *shown, Route(f"{PAGE_PATH}/{{rest:path}}", self._guarded(self._nowhere), methods=["GET"])]
@@ -200,7 +203,7 @@ class Site:
     async def _admitted(self, request: Request) -> Visitor:
         """Return who sent a request. Nothing of its body is read yet. Raises Rejected."""
         visitor = None
-        if session_id := _cookie(request):
+        if session_id := session_cookie(request):
             headers = dict(request.headers)
             visitor = await to_thread.run_sync(self._doors.visitor, session_id, headers, limiter=self._readers)
         if visitor is None:
@@ -216,7 +219,8 @@ class Site:
         session_id = self._doors.enter_by_link(key) if request.method == "GET" else ""
         if not session_id:
             raise Rejected(
-                403, "This link is of a run of `mcp-memory ui` that has ended. Open the latest one, or run it again."
+                403,
+                "This link is of a run of `mcp-memory ui` that has ended. Open the latest one, or run it again.",
             )
         answer = _page("entered.html", 200)
         return self._with_cookie(answer, request, session_id)
@@ -236,7 +240,7 @@ class Site:
         checked_form(await form_body(request, SIGN_IN_BYTES, self._seconds), visitor)
         self._doors.leave(visitor)
         answer = await self._ask(request, 200, "You have signed out.")
-        for name in _names(request):
+        for name in cookie_names(request):
             answer.delete_cookie(name, path=PAGE_PATH, secure=name.startswith("__"), httponly=True, samesite="strict")
         return answer
 
@@ -249,6 +253,21 @@ class Site:
             raise Rejected(403, str(error)) from error
         return RedirectResponse(f"{PAGE_PATH}/", 303)
 
+    async def _live(self, request: Request) -> Response:
+        """Tell the page as long as it is open what changes for its visitor, whose rights are looked up each time."""
+        await self._admitted(request)
+        session_id, headers = session_cookie(request), dict(request.headers)
+
+        def look() -> Standing | None:
+            visitor = self._doors.visitor(session_id, headers)
+            if visitor is None:
+                return None
+            with visited_by(visitor.sender):
+                visit = self._visit(visitor, request, {}, {})
+                return self._app.standing(visit.caller), visit.counts(visit)
+
+        return self._feed.answer(look)
+
     async def _nowhere(self, request: Request) -> Response:
         await self._admitted(request)
         raise Rejected(404, "There is nothing at this address.")
@@ -256,7 +275,7 @@ class Site:
     def _with_cookie(self, answer: Response, request: Request, session_id: str) -> Response:
         """Give the session's cookie. A proxy may have taken the TLS off: the page's origin tells that there is some."""
         is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-        plain, secure = _names(request)
+        plain, secure = cookie_names(request)
         answer.set_cookie(
             secure if is_secure else plain,
             session_id,
@@ -334,17 +353,6 @@ def _full(path: str) -> str:
 
 def _methods(screen: Screen) -> list[str]:
     return ["POST"] if screen.changes else ["GET"]
-
-
-def _names(request: Request) -> tuple[str, str]:
-    """Return the cookie's name without TLS and with it: one for each port, because a host's ports share cookies."""
-    server = request.scope.get("server")
-    name = f"mcp-memory-{server[1] if server else 0}"
-    return name, f"__Secure-{name}"
-
-
-def _cookie(request: Request) -> str:
-    return next((value for name in reversed(_names(request)) if (value := request.cookies.get(name))), "")
 
 
 def _sealed(answer: Response) -> Response:
