@@ -27,17 +27,17 @@ def note_seen(visit: Visit) -> Response:
         raise InvalidRequest("The form is not whole; load the page again.")
     answer = visit.see("/new", done="seen")
     until = repr(min(float(seen), visit.now))  # What an import dates ahead is seen as well, and hides nothing.
-    _keep(answer, _mark(visit), until)
+    _keep(answer, mark_of(visit), until)
     return answer
 
 
 def looked_at(visit: Visit) -> Instant:
     """Return the time until which all was seen; without one, a day ago."""
-    seen = visit.cookies.get(_mark(visit), "")
+    seen = visit.cookies.get(mark_of(visit), "")
     return float(seen) if TIME.fullmatch(seen) else visit.now - DAY_SECONDS
 
 
-def _mark(visit: Visit) -> str:
+def mark_of(visit: Visit) -> str:
     """Name the cookie by the memory, the project and the agent: the port of `mcp-memory ui` is another each time."""
     whose = f"{visit.memory} {visit.caller.namespace} {visit.caller.agent}"
     return f"mcp-memory-seen-{hashlib.sha256(whose.encode()).hexdigest()[:12]}"

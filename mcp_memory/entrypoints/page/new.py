@@ -12,7 +12,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, Instant, Record
 from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
-from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at
+from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
 from mcp_memory.entrypoints.page.listing import LASTING
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 
@@ -20,6 +20,9 @@ NAME: Final = "New"
 NEW_AT_MOST: Final = 200
 COUNTED_AT_MOST: Final = 99
 """Records that the header counts; of more it says "99+"."""
+COUNTED_SECONDS: Final = 60
+MOST_KEPT: Final = 128
+"""Visitors whose counts are kept, as many as have sessions."""
 SOURCE_LOOKED_AT: Final = 5_000
 """Records, the latest, among which those of one source are looked for."""
 READ_AT_ONCE: Final = 200
@@ -106,8 +109,29 @@ def _writer(record: Record) -> str:
     return f"{record.agent} ({record.client})" if record.client not in ("", record.agent) else record.agent
 
 
-def counts_of(visit: Visit) -> Mapping[str, str]:
-    """Return the counts beside screens in the header: how many records are new, and how many groups wait."""
+class HeaderCounts:
+    """The counts beside screens in the header: how many records are new, and how many groups wait. Thread-safe.
+
+    They are read again after a change of what the visitor reads, and each minute: without a mark all of a day is new.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[object, Mapping[str, str]]] = {}
+
+    def __call__(self, visit: Visit) -> Mapping[str, str]:
+        """Return them by the titles of the screens. Raises StoreUnavailable."""
+        whose = (visit.visitor.session_id, visit.caller.namespace)
+        mark = visit.cookies.get(mark_of(visit), "")
+        standing = (visit.app.standing(visit.caller), mark, visit.now // COUNTED_SECONDS)
+        kept = self._kept.get(whose)
+        if kept is None or kept[0] != standing:
+            kept = self._kept[whose] = (standing, _counted(visit))
+            for each in [*self._kept][:-MOST_KEPT]:
+                self._kept.pop(each, None)
+        return kept[1]
+
+
+def _counted(visit: Visit) -> Mapping[str, str]:
     new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_MOST + 1))
     waiting = len(visit.app.reviews.waiting(visit.caller))
     counted = {NAME: new, "Review": waiting}

@@ -121,6 +121,7 @@ class Site:
         self._readers = CapacityLimiter(1)
         self._large = CapacityLimiter(LARGE_AT_ONCE)
         self._feed = Feed(app.progress)
+        self._counts = new.HeaderCounts()
         self._sending = set[str]()
         """Sessions of which such a form is there."""
 
@@ -197,7 +198,7 @@ class Site:
             parts=request.path_params,
             cookies=request.cookies,
             nav=SCREENS,
-            counts=new.counts_of,
+            counts=self._counts,
         )
 
     async def _admitted(self, request: Request) -> Visitor:

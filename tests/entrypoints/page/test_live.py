@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from mcp_memory.entrypoints.page import live
 from mcp_memory.entrypoints.page.live import Feed
 from mcp_memory.entrypoints.page.visits import Rejected
 from tests.entrypoints.http.conftest import HttpServer
-from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of, person
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of, person, words_of
 
 
 @contextmanager
@@ -83,3 +84,13 @@ def _opened(client: httpx2.Client) -> Generator[None]:
     with client.stream("GET", "/ui/live") as answer:
         assert answer.status_code == 200
         yield
+
+
+def test_the_header_counts_what_is_new_until_it_was_seen(beside: Beside) -> None:
+    """U1.1: at once, although the numbers are kept between changes."""
+    beside.memory.remember([NewRecord(text="The weir is open.")], beside.memory.caller())
+    before = words_of(beside.person.get("/new"))
+    assert re.search(r"New \d+ Contexts", before)
+    assert re.search(r"New Contexts", words_of(beside.person.send("/seen")))
+    beside.memory.remember([NewRecord(text="The weir is shut.")], beside.memory.caller())
+    assert re.search(r"New 1 Contexts", words_of(beside.person.get("/health")))
