@@ -27,8 +27,8 @@ MOST_LISTENERS: Final = 64
 AGAIN_SECONDS: Final = 5
 _HEADERS: Final = {"X-Accel-Buffering": "no"}  # A proxy that collects an answer would keep all of it.
 
-Standing = tuple[object, Mapping[str, str]]
-"""A value that is another one after each change of what a visitor reads, and the counts of the header."""
+Standing = tuple[str, Mapping[str, str]]
+"""A text that is another one after each change of what a visitor reads, and the counts of the header."""
 Look = Callable[[], Standing | None]
 """Returns the standing for a visitor, from a thread; None where nobody lets them in any more."""
 
@@ -48,19 +48,21 @@ class Feed:
         self._listeners: set[_OpenPage] = set()
         self._watch: asyncio.Task[None] | None = None
 
-    def answer(self, look: Look) -> Response:
-        """Return a stream of what changes for a listener, which ends with its connection. Raises Rejected."""
+    def answer(self, look: Look, seen: str) -> Response:
+        """Return a stream of what changes after the standing that the page was made of. Raises Rejected."""
         if len(self._listeners) >= MOST_LISTENERS:
             raise Rejected(503, "Too many pages listen; this one shows what is new when it is loaded again.")
-        return StreamingResponse(self._events(look), media_type="text/event-stream", headers=_HEADERS)
+        return StreamingResponse(self._events(look, seen), media_type="text/event-stream", headers=_HEADERS)
 
-    async def _events(self, look: Look) -> AsyncIterator[str]:
+    async def _events(self, look: Look, seen: str) -> AsyncIterator[str]:
         listener = _OpenPage()
         self._add(listener)
         try:
             yield f"retry: {1000 * AGAIN_SECONDS}\n\n"
             ends_at = asyncio.get_running_loop().time() + LIFE_SECONDS
             told = await self._look(look)
+            if told is not None and seen not in ("", told[0]):  # It changed before the stream was there.
+                yield f"data: {json.dumps(told[1])}\n\n"
             while told is not None and asyncio.get_running_loop().time() < ends_at:
                 try:
                     async with asyncio.timeout(BEAT_SECONDS):

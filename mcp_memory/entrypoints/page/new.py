@@ -122,7 +122,7 @@ class HeaderCounts:
         """Return them by the titles of the screens. Raises StoreUnavailable."""
         whose = (visit.visitor.session_id, visit.caller.namespace)
         mark = visit.cookies.get(mark_of(visit), "")
-        standing = (visit.app.standing(visit.caller), mark, visit.now // COUNTED_SECONDS)
+        standing = (visit.standing, mark, visit.now // COUNTED_SECONDS)
         kept = self._kept.get(whose)
         if kept is None or kept[0] != standing:
             kept = self._kept[whose] = (standing, _counted(visit))

@@ -265,9 +265,9 @@ class Site:
                 return None
             with visited_by(visitor.sender):
                 visit = self._visit(visitor, request, {}, {})
-                return self._app.standing(visit.caller), visit.counts(visit)
+                return visit.standing, visit.counts(visit)
 
-        return self._feed.answer(look)
+        return self._feed.answer(look, request.query_params.get("seen", ""))
 
     async def _nowhere(self, request: Request) -> Response:
         await self._admitted(request)

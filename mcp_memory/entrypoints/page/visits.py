@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -128,6 +129,11 @@ class Visit:
         self.reading.enter_context(self.app.one_revision(self.caller, self.reader))
 
     @property
+    def standing(self) -> str:
+        """A text that is another one after each change of what the visitor reads. Raises StoreUnavailable."""
+        return hashlib.sha256(repr(self.app.standing(self.caller)).encode()).hexdigest()[:16]
+
+    @property
     def now(self) -> float:
         return self.app.now()
 
@@ -172,7 +178,7 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Answer with a template, which reads nothing; the header's counts are read before."""
-        counts = self.counts(self)
+        counts, standing = self.counts(self), self.standing
         self.reading.close()
         done, change = self.asked("done"), self.asked("change")
         shown = (
@@ -189,6 +195,7 @@ class Visit:
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
                     "counts": counts,
+                    "standing": standing,
                     "theme": theme_of(self.cookies),
                     **values,
                 }

@@ -23,9 +23,9 @@ from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of
 
 
 @contextmanager
-def listening(somebody: Person) -> Generator[Iterator[str]]:
+def listening(somebody: Person, seen: str = "") -> Generator[Iterator[str]]:
     """The lines of a person's stream, once it is there."""
-    with somebody.client.stream("GET", "/ui/live", timeout=30) as answer:
+    with somebody.client.stream("GET", f"/ui/live?seen={seen}", timeout=30) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
@@ -45,6 +45,15 @@ def test_a_page_is_told_of_memories_and_work(beside: Beside) -> None:
         assert told(lines) == {"New": "1"}
         beside.memory.tasks.push(PushRequest(goal="Skate home"), beside.memory.caller())
         assert told(lines) == {"New": "1"}
+
+
+def test_what_changed_before_the_stream_was_there_is_told(beside: Beside) -> None:
+    """U1.1: a page says of which standing it was made."""
+    beside.memory.remember([NewRecord(text="The lock is broken.")], beside.memory.caller())
+    [seen] = re.findall(r'data-seen="(\w+)"', beside.person.get("/").text)
+    beside.memory.remember([NewRecord(text="The lock is mended.")], beside.memory.caller())
+    with listening(beside.person, seen) as lines:
+        assert told(lines)["New"]
 
 
 def test_nobody_is_told_of_what_they_may_not_read_or_after_their_token_was_revoked(
@@ -74,7 +83,7 @@ def test_as_many_listen_as_may_and_nothing_is_asked_when_nobody_does(
     """U1.1: the watch ends with the last page; a place is free again when its page is closed."""
     monkeypatch.setattr(live, "MOST_LISTENERS", 0)
     with pytest.raises(Rejected):
-        Feed(lambda: 1).answer(lambda: None)
+        Feed(lambda: 1).answer(lambda: None, "")
     for _ in range(live.MOST_LISTENERS + 70):
         with contextmanager(_opened)(beside.person.client):
             pass

@@ -222,7 +222,7 @@ function count(counts) {
 
 function listen() {
   if (document.hidden || feed || !liveSign) return;
-  feed = new EventSource("/ui/live");
+  feed = new EventSource(`/ui/live?seen=${liveSign.dataset.seen}`);
   feed.addEventListener("open", () => { liveSign.hidden = false; });
   feed.addEventListener("error", () => { liveSign.hidden = true; });
   feed.addEventListener("message", (event) => { count(JSON.parse(event.data)); refresh(false); });
