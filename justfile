@@ -64,6 +64,10 @@ vocabularies:
     {{ run }} --isolated --with pip python -m pip download --quiet --no-deps --dest build llama-index-core==0.14.25
     {{ run }} python tools/build_vocabularies.py build/llama_index_core-0.14.25-py3-none-any.whl mcp_memory/encoders/data/vocabularies
 
+# Take the pictures of the page in docs/ again, from the running program
+pictures *args:
+    {{ run }} --with pillow==12.1.1 python -m tools.page_pictures {{ args }}
+
 # Train the classifier by which `auto` picks a strategy again, byte for byte, from tools/data/intent; `--cross-validate` prints its figures
 intent *args:
     {{ run }} --with scikit-learn==1.9.1 python tools/train_intent.py {{ args }}

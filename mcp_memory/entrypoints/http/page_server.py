@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
 def show_page(settings: "Settings", port: int, link_file: Path, gives_file: bool) -> None:
-    """Serve the page until the process that asks for it ends, or is interrupted; say its link, which works once.
+    """Serve the page until the process that asks for it ends, or is interrupted; say its link, which works as long.
 
     With `gives_file` the file is written that takes a browser there. Raises InvalidRequest and NotFound.
     """
     from mcp_memory.entrypoints.http.server import Listening, address_of, bind, serve_memory, until_told
-    from mcp_memory.entrypoints.page.sign_in import OneTimeLink
+    from mcp_memory.entrypoints.page.sign_in import SignInLink
 
-    link, here = OneTimeLink(link_file), terminal()
+    link, here = SignInLink(link_file), terminal()
     listening = Listening(port=port, link=link)
     with bind(listening) as listener, opened_existing(settings) as memory:
         address = address_of(listener)
 
         def announce() -> None:
-            say(f"The memory is at {link.at(address)}\nThe link works once. End with Ctrl-C.")
+            say(f"The memory is at {link.at(address)}\nThe link works until this ends. End with Ctrl-C.")
             here.stdout.flush()
             if gives_file:
                 try:

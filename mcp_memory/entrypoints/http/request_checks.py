@@ -29,7 +29,7 @@ from starlette.requests import Request
 from mcp_memory.bridge.window_state import CALL_HEADER
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
 from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
-from mcp_memory.entrypoints.page.sign_in import PAGE_PATH
+from mcp_memory.entrypoints.page.sign_in import LIVE_PATH, PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.server_log import log_defect
@@ -350,6 +350,8 @@ class RequestGate:
         It is counted for the end alone: one that is on its way, or that nobody let in yet, takes nobody's place.
         """
         await self._check_place(Request(exchange.scope))
+        if exchange.scope["path"] == LIVE_PATH:  # The end waits for nobody's stream.
+            return await self._app(exchange.scope, exchange.receive, exchange.send)
         with self._counted("pages", inf):
             return await self._app(exchange.scope, exchange.receive, exchange.send)
 

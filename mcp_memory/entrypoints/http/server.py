@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.issued_tokens import Issuer
     from mcp_memory.entrypoints.http.request_checks import RequestGate
-    from mcp_memory.entrypoints.page.sign_in import OneTimeLink
+    from mcp_memory.entrypoints.page.sign_in import SignInLink
     from mcp_memory.entrypoints.server.identity import RequestSender
     from mcp_memory.settings import Settings
 
@@ -67,7 +67,7 @@ class Listening:
     port: int = 8765
     allowed_hosts: tuple[str, ...] = ()
     anonymous: bool = False
-    link: OneTimeLink | None = None
+    link: SignInLink | None = None
     issuer: Issuer | None = None
 
 

@@ -62,7 +62,7 @@ def _revising(change: Callable[[Record], Revision]) -> Callable[[Visit, Sequence
 BULK: Final[Mapping[str, Bulk]] = {
     "retire": Bulk(
         button="Retire",
-        does="No search finds them any more.",
+        does="No search finds them now.",
         done="retired_all",
         concerns=lambda record: record.status != "retired",
         make=_forgetting("retire"),
@@ -90,7 +90,7 @@ BULK: Final[Mapping[str, Bulk]] = {
     ),
     "wrong": Bulk(
         button="Mark as wrong",
-        does="No search finds them any more, and what they had replaced holds again.",
+        does="No search finds them now, and what they had replaced holds again.",
         done="wrong_all",
         concerns=lambda record: record.status not in OUT_OF_SEARCH,
         make=_revising(lambda record: Revision(id=record.id, feedback="wrong")),
@@ -172,7 +172,7 @@ def _asked(visit: Visit) -> Bulk:
 def _selected(visit: Visit, most: int) -> list[str]:
     ids = [checked_id(each, "r") for each in visit.form.get("ids", ())]
     if not ids:
-        raise InvalidRequest("Nothing is selected; mark the records first.")
+        raise InvalidRequest("Nothing selected. Select some records first.")
     if len(ids) > most:
         raise InvalidRequest(f"These are more than {most:,} records; select fewer.")
     return ids

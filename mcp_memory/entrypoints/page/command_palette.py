@@ -38,6 +38,7 @@ class Command:
 
 
 COMMANDS: Final = (
+    Command(title="Add a memory", path="/add", right="write"),
     Command(title="Pinned memories", path="/?pinned=yes"),
     Command(title="Memories that were retired", path="/?status=retired"),
     Command(title="Memories that were wrong", path="/?status=inactive"),

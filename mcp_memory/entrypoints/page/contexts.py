@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.contexts import Component, ContextReport, Exclusion
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
@@ -37,6 +38,9 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
 TASKS_SHOWN: Final = 50
+FRAME: Final = "Headings and fence"
+TONES: Final[Mapping[str, int]] = {title: tone for tone, title in enumerate((*CONTEXT_TITLES, FRAME))}
+"""The colour of each section, the same in every context."""
 NO_TASK: Final = "none"
 """The choice of no task at all, in an address."""
 LATEST_LOOKED_AT: Final = 20
@@ -48,12 +52,13 @@ _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedContext:
-    """A given block in the list: when, the goal of the task that it was given in, and what it shows first."""
+    """A given block in the list: when, the goal of its task, what it shows first, and its sections as a bar."""
 
     at: float
     report: ContextReport
     goal: str
     first: Sequence[Record]
+    bar: Sequence[BarPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ def score_parts(component: Component) -> ScoreParts:
 
 
 def show_contexts(visit: Visit) -> Response:
-    """Show the blocks of every agent that the visitor may look at, or of the one that the address names."""
+    """Show the contexts of every agent that the visitor may look at, or of the one that the address names."""
     before = visit.position(_CONTEXT_ID)
     of_all = visit.visitor.is_owner and not visit.asked("of")
     found = visit.app.accounts.given(visit.reader, PAGE_CONTEXTS + 1, before, of_all=of_all)
@@ -130,6 +135,7 @@ def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Se
             report=report,
             goal=tasks.get(report.circumstances.task, ""),
             first=[there[each] for each in telling[report.id] if each in (there := seen[_agent_of(report, visit)])],
+            bar=_outline(report),
         )
         for at, report in contexts
     ]
@@ -154,6 +160,7 @@ def show_context(visit: Visit) -> Response:
         here=NAME,
         account=account,
         bar=_bar(account),
+        top=_top(account),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
         block="",
         kept_out=_kept_out(visit, account),
@@ -175,6 +182,7 @@ def show_what_would_be_given(visit: Visit) -> Response:
     shown: dict[str, Any] = {
         "account": account,
         "bar": _bar(account),
+        "top": _top(account),
         "next_left_out": "",
         "block": context.text,
         "kept_out": {},
@@ -286,6 +294,7 @@ def _asking(visit: Visit, budget: int | None = None) -> dict[str, Any]:
         "strategy": visit.asked("strategy"),
         "as_of": visit.asked("as_of"),
         "score_parts": score_parts,
+        "tones": TONES,
     }
 
 
@@ -297,7 +306,21 @@ def _bar(account: Account) -> Sequence[BarPart]:
     report = account.report
     told = [(section.title, section.tokens) for section in account.sections]
     frame = report.token_count - sum(tokens for _, tokens in told)
-    return bar_of([*told, ("Headings and fence", frame)], max(report.circumstances.budget, report.token_count))
+    return bar_of([*told, (FRAME, frame)], max(report.circumstances.budget, report.token_count), TONES)
+
+
+def _top(account: Account) -> float:
+    """Return the highest score of a line that was weighed, beside which the others are drawn; 0 without any."""
+    weighed = (line.component for line in _lines(account) if line.component.parts)
+    return max((each.score for each in weighed), default=0.0)
+
+
+def _outline(report: ContextReport) -> Sequence[BarPart]:
+    """Return the sections of a context by what its lines were weighed with, without looking at its records."""
+    tokens = dict.fromkeys(CONTEXT_TITLES, 0)
+    for each in report.components:
+        tokens[each.section if each.section in tokens else CONTEXT_TITLES[-1]] += each.tokens
+    return bar_of(tokens.items(), max(report.circumstances.budget, sum(tokens.values())), TONES)
 
 
 def _context_id(visit: Visit) -> str:

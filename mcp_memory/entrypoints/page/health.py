@@ -74,22 +74,22 @@ def _number(value: float) -> str:
 
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
-        says="On average, the lines of a block are {} relevant.",
+        says="On average, the lines of a context are {} relevant.",
         unit=_percent,
-        below="Look at some blocks, and retire what is of no use there. Mark as wrong only what is not true.",
+        below="Look at some contexts, and retire what is useless there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
-        says="Blocks use {} of their budget on average.",
+        says="Contexts use {} of their budget on average.",
         unit=_percent,
-        below="There is less to show than there is room: a smaller budget would cost agents less.",
-        above="Blocks are full: raise the budget, or unpin what need not be in every block.",
+        below="There is more room than there is to show: a smaller budget would cost agents less.",
+        above="Contexts are full: raise the budget, or unpin what does not need to be in every one.",
         path="/contexts",
     ),
     "refresh_rate": _Reading(
-        says="{} of follow-ups had to be rebuilt as a whole.",
+        says="{} of follow-ups had to be rebuilt completely.",
         unit=_percent,
-        above="Agents change the question or the strategy within a conversation; a block says why it was rebuilt.",
+        above="Agents change the question or the strategy within a conversation; each context says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
@@ -99,9 +99,9 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         path="/",
     ),
     "cold_build_ms": _Reading(
-        says="The median time to build a block is {}.",
+        says="The median time to build a context is {}.",
         unit=_milliseconds,
-        above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are whole.",
+        above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are intact.",
     ),
     "growth_7_days": _Reading(says="In the last seven days, {} records were stored.", unit=_number),
     "fact_confirmation_rate": _Reading(
@@ -111,9 +111,9 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
-        says="How sure decisions were and how they went differ by {}; 0 is never, 0.25 is a guess.",
+        says="The stated confidence of decisions misses their outcomes by {}; 0 is perfect, 0.25 is guessing.",
         unit=_score,
-        above="Decisions are held too firmly or too loosely: agents should give a confidence that they can keep.",
+        above="Agents are too sure of their decisions, or not sure enough.",
         path="/?kind=decision",
     ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
@@ -13,9 +14,10 @@ from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
+from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import TITLES
-from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
+from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of
 from mcp_memory.entrypoints.page.versions import (
     reason_of_status,
     shown_versions,
@@ -23,6 +25,7 @@ from mcp_memory.entrypoints.page.versions import (
     value_in_words,
 )
 from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.entrypoints.page.wording import times
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
@@ -31,7 +34,7 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
 
-SHOWN_CHARACTERS: Final = 20_000
+SHOWN_CHARACTERS: Final = MOST_DRAWN
 """Characters of a record's text that its page shows before it is asked for all."""
 
 
@@ -62,8 +65,7 @@ def show_record(visit: Visit) -> Response:
         record=record,
         beside=beside,
         wrong_because=wrong_because,
-        is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
-        shown_characters=SHOWN_CHARACTERS,
+        **_text(record, whole=bool(visit.asked("all"))),
         facts=_facts(record, visit.now),
         has_log=has_log,
         details=_details(record.details),
@@ -73,7 +75,7 @@ def show_record(visit: Visit) -> Response:
         given=given,
         reads=reads,
         groups=[(each, TITLES[each.kind]) for each in groups],
-        drawing=drawn(around.near, {around.task.id: around.task.goal} if around.task else {}),
+        drawing=drawing_of(around.near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
@@ -84,6 +86,19 @@ def show_record(visit: Visit) -> Response:
     )
 
 
+def _text(record: Record, *, whole: bool) -> dict[str, Any]:
+    """Return the text as its page shows it: drawn where it is short enough, else as it is stored, at first in part."""
+    is_drawn = len(record.text) <= SHOWN_CHARACTERS
+    text = drawn(record.text) if is_drawn else Markup()
+    return {
+        "text": text,
+        "is_drawn": is_drawn,
+        "has_markup": has_markup(text),
+        "is_whole": whole or is_drawn,
+        "shown_characters": SHOWN_CHARACTERS,
+    }
+
+
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 15 else 0
 
@@ -91,16 +106,16 @@ def _number(text: str) -> int:
 def _facts(record: Record, now: float) -> dict[str, str]:
     """Return the short fields of a record that say something, by the words that people read."""
     counters = record.counters
-    used = (
-        f"used {counters.used}, ignored {counters.ignored}, opened {counters.accessed}, met again {counters.confirmed}"
-    )
-    judged = f", applied {counters.activated}, of which it worked {counters.succeeded}" if counters.activated else ""
+    used = {
+        "used": counters.used, "ignored": counters.ignored, "opened": counters.accessed,
+        "confirmed": counters.confirmed, "applied": counters.activated, "worked": counters.succeeded,
+    }  # fmt: skip
     told: dict[str, Any] = {
         "True": validity(record.valid_from, record.valid_until, now),
         "Importance": f"{record.importance:g} of 10",
         "Confidence": "" if record.confidence is None else f"{record.confidence:.0%}",
         "Outcome": record.outcome,
-        "Feedback": used + judged,
+        "Use": ", ".join(f"{what} {times(count)}" for what, count in used.items() if count) or "not used yet",
         "Said by": record.speaker,
         "Tool": record.tool,
         "Session": record.session_id,

@@ -18,7 +18,9 @@ from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
+from mcp_memory.entrypoints.page.markdown import drawn, inline
 from mcp_memory.entrypoints.page.wording import (
+    counted_kind,
     detail_in_words,
     line_in_words,
     promotion_in_words,
@@ -26,6 +28,7 @@ from mcp_memory.entrypoints.page.wording import (
     signal_in_words,
     source_in_words,
     way_in_words,
+    why_in_words,
 )
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -39,12 +42,15 @@ WORD_CHARACTERS: Final = 200
 """Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
-COLOURS: Final = 9
-"""The tones of a bar, which begin again after the last one."""
+COLOURS: Final = 21
+"""The tones of a bar, which begin again after the last one: as many as a context has sections, and its frame."""
+_NO_TONES: Final[Mapping[str, int]] = {}
 _MEDIA: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"
 }  # fmt: skip
+_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
+_LABEL = re.compile(r"- \[[^\]\n]{1,200}\] ")  # "- [r00001a 11-03 by ann] "
 _COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
@@ -103,6 +109,22 @@ def when(at: Instant | None, now: Instant) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
 
 
+def ago(at: Instant, now: Instant) -> Markup:
+    """Return a time as a column has it: "4 h ago", "in 2 d", "Nov 3", "2025-11-03"; the exact one is for a pointer."""
+    if not is_datable(at):
+        return Markup("<span>undated</span>")
+    seconds, short = abs(now - at), ""
+    for unit, sign, most in ((MINUTE, "min", HOUR), (HOUR, "h", DAY), (DAY, "d", 14 * DAY)):
+        if not short and seconds < most:
+            number = int(seconds // unit)
+            short = (f"{number} {sign} ago" if at <= now else f"in {number} {sign}") if number else "just now"
+    day = iso_day(at)
+    if not short:
+        short = day if day[:4] != iso_day(now)[:4] else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}"
+    exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, short)
+
+
 def status_in_words(status: str) -> str:
     """Return a status as people say it: what was proven wrong is wrong."""
     return "wrong" if status == "inactive" else status
@@ -111,6 +133,12 @@ def status_in_words(status: str) -> str:
 def in_a_line(record: Record, now: Instant) -> str:
     """Return what a line says about a record, as an agent reads it."""
     return said(record, record.summary, now=now)
+
+
+def parted(line: str) -> tuple[str, str]:
+    """Return the label at the beginning of a context's line, "" where it has none, and the rest of the line."""
+    found = _LABEL.match(line)
+    return (found[0], line[found.end() :]) if found else ("", line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +152,18 @@ class BarPart:
     tone: int
 
 
-def bar_of(parts: Iterable[tuple[str, int]], whole: int) -> list[BarPart]:
-    """Return titles with their tokens as parts of a bar, one after the other; empty ones are left out."""
+def bar_of(parts: Iterable[tuple[str, int]], whole: int, tones: Mapping[str, int] = _NO_TONES) -> list[BarPart]:
+    """Return titles with their tokens as parts of a bar, one after the other; empty ones are left out.
+
+    `tones` are the numbers of the titles that have one of their own; any other has that of its place.
+    """
     made: list[BarPart] = []
     start = 0.0
-    for tone, (title, tokens) in enumerate(parts):
+    for place, (title, tokens) in enumerate(parts):
         if tokens > 0:
             width = 100 * tokens / max(whole, 1)
-            made.append(BarPart(title=title, tokens=tokens, start=start, width=width, tone=tone % COLOURS))
+            tone = tones.get(title, place) % COLOURS
+            made.append(BarPart(title=title, tokens=tokens, start=start, width=width, tone=tone))
             start += width
     return made
 
@@ -307,6 +339,11 @@ def environment() -> Environment:
     )
     cast("dict[str, Any]", made.filters).update(
         when=when,
+        ago=ago,
+        inline=inline,
+        drawn=drawn,
+        parted=parted,
+        counted_kind=counted_kind,
         said=in_a_line,
         verbatim=Verbatim,
         status=status_in_words,
@@ -320,6 +357,7 @@ def environment() -> Environment:
         detail=detail_in_words,
         line=line_in_words,
         promotion=promotion_in_words,
+        why=why_in_words,
         way=way_in_words,
     )
     cast("dict[str, Any]", made.globals).update(asset=asset)

@@ -31,10 +31,10 @@ GROUP_CHARACTERS: Final = 4_000
 SETTLED_SHOWN: Final = 20
 TITLES: Final[Mapping[ReviewKind, str]] = {
     "contradictions": "These may contradict each other",
-    "dependents": "What this stands on has changed",
+    "dependents": "What this depends on has changed",
     "guidance": "This names something that is gone",
     "duplicates": "These may say the same",
-    "noted": "This was only noted, and used since",
+    "noted": "This was only noted, and has been used since",
 }
 NAMED_CHARACTERS: Final = 60
 """Characters of a record's text by which a notice names it."""
@@ -133,7 +133,7 @@ def _shown_group(waiting: Waiting, compare: WordDiff) -> ShownGroup:
     return ShownGroup(
         waiting=waiting,
         title=TITLES[kind],
-        both_true=_BOTH_TRUE.get(kind, "Both hold" if len(records) == 2 else "All of them hold"),
+        both_true=_BOTH_TRUE.get(kind, "Both are right" if len(records) == 2 else "All of them are right"),
         diff=diff if has_common else [],
     )
 
@@ -159,13 +159,13 @@ def in_words(settled: Settled, names: Mapping[str, str] = MappingProxyType({})) 
     those, is_one = _listed([names.get(each, each) for each in ids]), len(ids) == 1
     if review.way == "unrelated":
         left = f"{those} {_STAYS.get(review.kind, 'stays as it is')}"
-        return f"{left}." if is_one else f"{those} have nothing to do with each other."
+        return f"{left}." if is_one else f"{those} are unrelated."
     if review.way == "both-true":
         if review.kind == "noted":
             return f"{those} {'is' if is_one else 'are'} kept."
         if review.kind in ("dependents", "guidance"):
             return f"{those} {'is' if is_one else 'are'} still right."
-        return f"{those} {'both' if len(ids) == 2 else 'all'} hold."
+        return f"{those} are {'both' if len(ids) == 2 else 'all'} right."
     below = [each for each in settled.records if each.superseded_by in ids]
     if not below:  # Somebody restored them since.
         return f"{those} were settled."

@@ -1,4 +1,4 @@
-"""Admits people to the page: by the one-time link of `mcp-memory ui`, or over HTTP by a token; then by a cookie.
+"""Admits people to the page: by the link of `mcp-memory ui`, or over HTTP by a token; then by a cookie.
 
 The cookie is 256 random bits. The table of sessions keeps its digest, and who came in by it: never a token's secret.
 """
@@ -24,9 +24,13 @@ from mcp_memory.entrypoints.server.identity import RequestSender
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from mcp_memory.app import App
 
 PAGE_PATH: Final = "/ui"
+LIVE_PATH: Final = f"{PAGE_PATH}/live"
+"""The path of streams, which last as long as a page is open."""
 CLIENT: Final = "page"
 """The name of the client in the history of what was changed here."""
 IDLE_SECONDS: Final = 12 * 3600
@@ -109,18 +113,16 @@ def new_link_file(data_dir: Path) -> Path:
     return data_dir / LINK_FOLDER / f"open-{secrets.token_hex(8)}.html"
 
 
-class OneTimeLink:
-    """The link by which `mcp-memory ui` lets one browser in. A file redirects to it: arguments of programs are public.
+class SignInLink:
+    """The link by which `mcp-memory ui` lets its user's browsers in, as often as they come, until its server ends.
 
-    Thread-safe.
+    A file redirects the first one: arguments of programs are public. Thread-safe.
     """
 
     def __init__(self, file: Path) -> None:
         """`file` is for `file_for`, in a folder that is private to the user; `new_link_file` names one."""
         self._key = secrets.token_urlsafe(32)
         self._file = file
-        self._is_used = False
-        self._using = threading.Lock()
 
     def at(self, address: str) -> str:
         return f"{address}{PAGE_PATH}/enter?key={self._key}"
@@ -147,13 +149,11 @@ class OneTimeLink:
         return self._file
 
     def use(self, key: str) -> bool:
-        """Return True for the right key, the first time."""
+        """Return True for the right key; the file for the browser goes with its first use."""
         is_right = hmac.compare_digest(key.encode("utf-8", "surrogatepass"), self._key.encode())
-        with self._using:
-            is_first, self._is_used = not self._is_used, self._is_used or is_right
-        if is_right and is_first:
+        if is_right:
             self.remove_file()
-        return is_right and is_first
+        return is_right
 
     def remove_file(self) -> None:
         with suppress(OSError):
@@ -191,7 +191,7 @@ class Doors:
         app: App,
         sessions: PageSessions,
         is_open: Callable[[Mapping[str, str]], bool],
-        link: OneTimeLink | None = None,
+        link: SignInLink | None = None,
     ) -> None:
         self._app = app
         self._sessions = sessions
@@ -204,7 +204,7 @@ class Doors:
         return self._link is not None
 
     def enter_by_link(self, key: str) -> str:
-        """Return the id of a new session; "" where the key is wrong, or was used."""
+        """Return the id of a new session; "" where the key is wrong."""
         return self._sessions.begin(OWNER) if self._link and self._link.use(key) else ""
 
     def enter_by_token(self, secret: str, headers: Mapping[str, str]) -> str:
@@ -250,3 +250,15 @@ class Doors:
         ):
             raise InvalidRequest("There is no such project to look at.")
         self._sessions.move(visitor.session_id, namespace)
+
+
+def cookie_names(request: Request) -> tuple[str, str]:
+    """Return the cookie's name without TLS and with it: one for each port, because a host's ports share cookies."""
+    server = request.scope.get("server")
+    name = f"mcp-memory-{server[1] if server else 0}"
+    return name, f"__Secure-{name}"
+
+
+def session_cookie(request: Request) -> str:
+    """Return the session's id that a browser sent; "" where it sent none."""
+    return next((value for name in reversed(cookie_names(request)) if (value := request.cookies.get(name))), "")

@@ -18,20 +18,25 @@ from starlette.routing import Route
 
 from mcp_memory.entrypoints.page import (
     access,
+    add,
     bulk,
     command_palette,
     contexts,
     edit,
     health,
+    kept_by_browser,
     memories,
+    new,
     reads,
     record,
     review,
     sessions,
     work,
 )
+from mcp_memory.entrypoints.page.live import Feed, Standing
+from mcp_memory.entrypoints.page.markdown import drawn
 from mcp_memory.entrypoints.page.rendering import assets, environment
-from mcp_memory.entrypoints.page.sign_in import PAGE_PATH, Doors, Visitor
+from mcp_memory.entrypoints.page.sign_in import LIVE_PATH, PAGE_PATH, Doors, Visitor, cookie_names, session_cookie
 from mcp_memory.entrypoints.page.visits import (
     FORM_BYTES,
     Fields,
@@ -57,6 +62,9 @@ logger = logging.getLogger(__name__)
 
 SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
+    *add.SCREENS,
+    *new.SCREENS,
+    *kept_by_browser.SCREENS,
     *bulk.SCREENS,
     *record.SCREENS,
     *reads.SCREENS,
@@ -77,7 +85,7 @@ MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
 LARGE_AT_ONCE: Final = 4
 """Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
-FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "macros.html", "memories.html")
+FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "icons.html", "macros.html", "memories.html")
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",
@@ -112,6 +120,8 @@ class Site:
         self._threads = CapacityLimiter(AT_ONCE)
         self._readers = CapacityLimiter(1)
         self._large = CapacityLimiter(LARGE_AT_ONCE)
+        self._feed = Feed(app.progress)
+        self._counts = new.HeaderCounts()
         self._sending = set[str]()
         """Sessions of which such a form is there."""
 
@@ -124,6 +134,7 @@ class Site:
             Route(f"{PAGE_PATH}/enter", self._guarded(self._enter)),
             Route(f"{PAGE_PATH}/sign-in", self._guarded(self._sign_in), methods=["POST"]),
             Route(f"{PAGE_PATH}/sign-out", self._guarded(self._sign_out), methods=["POST"]),
+            Route(LIVE_PATH, self._guarded(self._live), methods=["GET"]),
             Route(f"{PAGE_PATH}/namespace", self._guarded(self._look_at), methods=["POST"]),
         ]
         return [*own, *shown, Route(f"{PAGE_PATH}/{{rest:path}}", self._guarded(self._nowhere), methods=["GET"])]
@@ -132,6 +143,7 @@ class Site:
         """Load what the first page would wait for. Raises StoreUnavailable."""
         for name in FIRST_TEMPLATES:
             environment().get_template(name)
+        drawn("")
         self._app.warm_lists()
 
     def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
@@ -186,12 +198,13 @@ class Site:
             parts=request.path_params,
             cookies=request.cookies,
             nav=SCREENS,
+            counts=self._counts,
         )
 
     async def _admitted(self, request: Request) -> Visitor:
         """Return who sent a request. Nothing of its body is read yet. Raises Rejected."""
         visitor = None
-        if session_id := _cookie(request):
+        if session_id := session_cookie(request):
             headers = dict(request.headers)
             visitor = await to_thread.run_sync(self._doors.visitor, session_id, headers, limiter=self._readers)
         if visitor is None:
@@ -206,7 +219,10 @@ class Site:
         key = request.query_params.get("key", "")
         session_id = self._doors.enter_by_link(key) if request.method == "GET" else ""
         if not session_id:
-            raise Rejected(403, "This link was used, or is not right. Run `mcp-memory ui` again for a new one.")
+            raise Rejected(
+                403,
+                "This link is of a run of `mcp-memory ui` that has ended. Open the latest one, or run it again.",
+            )
         answer = _page("entered.html", 200)
         return self._with_cookie(answer, request, session_id)
 
@@ -225,7 +241,7 @@ class Site:
         checked_form(await form_body(request, SIGN_IN_BYTES, self._seconds), visitor)
         self._doors.leave(visitor)
         answer = await self._ask(request, 200, "You have signed out.")
-        for name in _names(request):
+        for name in cookie_names(request):
             answer.delete_cookie(name, path=PAGE_PATH, secure=name.startswith("__"), httponly=True, samesite="strict")
         return answer
 
@@ -238,6 +254,21 @@ class Site:
             raise Rejected(403, str(error)) from error
         return RedirectResponse(f"{PAGE_PATH}/", 303)
 
+    async def _live(self, request: Request) -> Response:
+        """Tell the page as long as it is open what changes for its visitor, whose rights are looked up each time."""
+        await self._admitted(request)
+        session_id, headers = session_cookie(request), dict(request.headers)
+
+        def look() -> Standing | None:
+            visitor = self._doors.visitor(session_id, headers)
+            if visitor is None:
+                return None
+            with visited_by(visitor.sender):
+                visit = self._visit(visitor, request, {}, {})
+                return visit.standing, visit.counts(visit)
+
+        return self._feed.answer(look, request.query_params.get("seen", ""))
+
     async def _nowhere(self, request: Request) -> Response:
         await self._admitted(request)
         raise Rejected(404, "There is nothing at this address.")
@@ -245,7 +276,7 @@ class Site:
     def _with_cookie(self, answer: Response, request: Request, session_id: str) -> Response:
         """Give the session's cookie. A proxy may have taken the TLS off: the page's origin tells that there is some."""
         is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-        plain, secure = _names(request)
+        plain, secure = cookie_names(request)
         answer.set_cookie(
             secure if is_secure else plain,
             session_id,
@@ -323,17 +354,6 @@ def _full(path: str) -> str:
 
 def _methods(screen: Screen) -> list[str]:
     return ["POST"] if screen.changes else ["GET"]
-
-
-def _names(request: Request) -> tuple[str, str]:
-    """Return the cookie's name without TLS and with it: one for each port, because a host's ports share cookies."""
-    server = request.scope.get("server")
-    name = f"mcp-memory-{server[1] if server else 0}"
-    return name, f"__Secure-{name}"
-
-
-def _cookie(request: Request) -> str:
-    return next((value for name in reversed(_names(request)) if (value := request.cookies.get(name))), "")
 
 
 def _sealed(answer: Response) -> Response:

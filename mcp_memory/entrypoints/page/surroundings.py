@@ -22,7 +22,7 @@ NEAR_SHOWN: Final = 12
 MIDDLE_SHOWN: Final = 8
 WIDTH: Final = 960
 ROW: Final = 30
-_LEFT_END, _MIDDLE, _RIGHT = 108, 250, 570
+_LEFT_END, _MIDDLE, _RIGHT = 122, 250, 566
 _GAP, _CHARACTER = 16, 8.0
 """Room around a label, and for each of its characters, of which most are narrower."""
 _LABEL_CHARACTERS: Final = 26
@@ -49,11 +49,12 @@ class NamingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of the drawing by the height of its middle; `id` is a record's, "" of what lies between."""
+    """A node of the drawing by the height of its middle; `id` and `kind` are a record's, "" of what lies between."""
 
     label: str
     y: float
     id: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     return NamingContext(at=at, report=report, fate=f"Left out: {reason_in_words(reason)}") if reason else None
 
 
-def drawn(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
+def drawing_of(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
     """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
 
     `goals` are those of tasks between, by their ids.
@@ -103,7 +104,7 @@ def drawn(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None
         for at, label in enumerate(labels)
     ]
     records = [
-        Node(label=_cut(each.text, _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=each.id)
+        Node(label=_cut(each.text, _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=each.id, kind=each.kind)
         for at, each in enumerate(shown)
     ]
     lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,42 +29,48 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Sequence[str]]
 """Fields of an address or of a form: each name with its values, in their order."""
+THEMES: Final = ("light", "dark")
+THEME_COOKIE: Final = "mcp-memory-theme"
+"""Not the store of a script: that is another one for each port, and `mcp-memory ui` has a new port each time."""
 MOST_FIELDS: Final = 2_000
 FORM_BYTES: Final = 64 * 1024
 TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
 _CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
 DONE: Final[Mapping[str, str]] = {
+    "added": "Added.",
+    "added_similar": "Added. Something like it was stored before: see what is near it, and Review.",
+    "known": "This is known already. Here is the record that says it.",
     "changed": "Changed.",
-    "excluded": "Kept out: not given here again. Search still finds it, and its page lists this.",
-    "included": "It may be given there again.",
+    "excluded": "Kept out: it is no longer given here. Search still finds it, and its page says so.",
+    "included": "It can be given there again.",
     "erased": "Erased for good.",
     "erased_copies": "Erased for good; a copy beside the memory that held it was deleted as well.",
-    "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
+    "pending": "Erased: no answer shows it now. Its bytes leave the files once other processes pause.",
     "pinned": "Pinned: it is part of every context.",
-    "unpinned": "It is pinned no longer.",
+    "unpinned": "Unpinned.",
     "promoted": "Promoted.",
-    "restored": "It is back.",
-    "retired": "Retired: ordinary searches find nothing of it any more.",
+    "restored": "Restored.",
+    "retired": "Retired: ordinary searches no longer find it.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
-    "waits_again": "Undone. The group waits again.",
-    "uncompacted": "Undone: the log is again as it was before this compaction, with what was said since.",
+    "waits_again": "Undone. The group is waiting again.",
+    "uncompacted": "Undone: the log is as it was before this compaction, plus what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
-    "unchanged": "Nothing was changed: it was so already.",
-    "wrong": "Marked as wrong: no search finds it any more.",
-    "retired_all": "Retired, all of them: ordinary searches find nothing of them any more.",
-    "restored_all": "They are back, all of them.",
-    "pinned_all": "Pinned, all of them.",
-    "unpinned_all": "Unpinned, all of them.",
-    "wrong_all": "Marked as wrong, all of them: no search finds them any more.",
-    "promoted_all": "Promoted, all of them.",
+    "unchanged": "Nothing was changed: it was like that already.",
+    "wrong": "Marked as wrong: no search finds it now.",
+    "retired_all": "All of them are retired: ordinary searches no longer find them.",
+    "restored_all": "All of them are restored.",
+    "pinned_all": "All of them are pinned.",
+    "unpinned_all": "All of them are unpinned.",
+    "wrong_all": "All of them are marked as wrong: no search finds them now.",
+    "promoted_all": "All of them are promoted.",
     "seen": "Marked as seen.",
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
     "handed": "Handed over.",
     "reopened": "Reopened.",
-    "revoked": "Revoked: the token lets nobody in any more.",
+    "revoked": "Revoked: the token no longer lets anybody in.",
     "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",
 }
@@ -91,6 +98,8 @@ class Visit:
     nav: Sequence[Screen]
     memory: str
     """The permanent name of the memory."""
+    counts: Callable[[Visit], Mapping[str, str]] = lambda _: {}
+    """Reads the counts beside screens in the header, by their titles."""
     reading: ExitStack = field(default_factory=ExitStack)
     """Closed once all is read: agents' calls wait for nobody who renders or compares."""
 
@@ -118,6 +127,11 @@ class Visit:
     def reads(self) -> None:
         """Answer of the newest revision alone, until `reading` is closed. Write nothing meanwhile."""
         self.reading.enter_context(self.app.one_revision(self.caller, self.reader))
+
+    @property
+    def standing(self) -> str:
+        """A text that is another one after each change of what the visitor reads. Raises StoreUnavailable."""
+        return hashlib.sha256(repr(self.app.standing(self.caller)).encode()).hexdigest()[:16]
 
     @property
     def now(self) -> float:
@@ -163,7 +177,8 @@ class Visit:
         return checked_id(self.parts[name], "r")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Answer with a template, which reads nothing."""
+        """Answer with a template, which reads nothing; the header's counts are read before."""
+        counts, standing = self.counts(self), self.standing
         self.reading.close()
         done, change = self.asked("done"), self.asked("change")
         shown = (
@@ -179,6 +194,9 @@ class Visit:
                     "undoes_all": done.endswith("_all"),
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
+                    "counts": counts,
+                    "standing": standing,
+                    "theme": theme_of(self.cookies),
                     **values,
                 }
             )
@@ -250,6 +268,11 @@ def visit_of(app: App, visitor: Visitor, **said: Any) -> Visit:
         caller = replace(caller, is_admin=True)
         stay_within(EVERYTHING)
     return Visit(app=app, visitor=visitor, caller=caller, memory=app.identity(), **said)
+
+
+def theme_of(cookies: Mapping[str, str]) -> str:
+    """Return the theme that a browser keeps; "" where it follows the system's."""
+    return kept if (kept := cookies.get(THEME_COOKIE, "")) in THEMES else ""
 
 
 def checked_id(some_id: str, prefix: str) -> str:

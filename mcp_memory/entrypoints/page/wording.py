@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Status
 
 _REASONS: Final[Mapping[str, str]] = {
-    "below the relevance floor": "it bears too little on the question",
-    "no room in the budget": "there was no room left in the budget",
-    "more of its kind than are looked at": "there were more of its kind than are looked at",
-    "does not apply here": "it is about other work",
-    "shown already": "the agent had it already",
-    "shown as a task": "the block shows it as the result of its task",
+    "below the relevance floor": "too far from the question",
+    "no room in the budget": "no room left in the budget",
+    "less likely to help than so small a block asks for": "too unlikely to help, for so small a budget",
+    "more of its kind than are looked at": "too many of this kind to look at all of them",
+    "does not apply here": "about other work",
+    "shown already": "the agent already had it",
+    "shown as a task": "shown as the result of its task",
     "never here, as a person said": "a person keeps it out of contexts here",
-    "more tasks in memory://tasks": "there were more tasks than are shown",
-    "another agent's, which the settings leave out": "it is another agent's, which the settings leave out",
-    "the memory's own traffic": "it is a call of this memory, or its answer",
-    "failed, which the strategy leaves out": "it failed, and the strategy leaves out what failed",
+    "more tasks in memory://tasks": "more tasks than are shown",
+    "another agent's, which the settings leave out": "another agent’s, which the settings leave out",
+    "the memory's own traffic": "a call to this memory, or its answer",
+    "failed, which the strategy leaves out": "failed, and the strategy leaves out failures",
 }
 _LIKE: Final = (
-    (re.compile(r"says the same as (\S+)"), r"it says the same as \1, which weighed more"),
-    (re.compile(r"superseded by (\S+)"), r"\1 holds in its place"),
+    (re.compile(r"says the same as (\S+)"), r"says the same as \1, which scored higher"),
+    (re.compile(r"superseded by (\S+)"), r"replaced by \1"),
 )
 """Reasons that name something: "says the same as r00001a"."""
 # e.g. "no episodes under this strategy"
@@ -79,9 +80,9 @@ _PROMOTED: Final = "It was read out of a session, which alone sees it. Promoted,
 
 
 def reason_in_words(reason: str) -> str:
-    """Return why something was left out, as a clause: "it bears too little on the question"."""
+    """Return why something was left out, as a clause: "too far from the question"."""
     if found := _NO_KIND.fullmatch(reason):
-        return f"this strategy gives nothing of the kind {kind_in_words(found[1])}"
+        return f"this strategy leaves out every {kind_in_words(found[1])}"
     for pattern, words in _LIKE:
         if found := pattern.fullmatch(reason):
             return found.expand(words)
@@ -111,9 +112,27 @@ def line_in_words(component: Component) -> str:
     return _NOTES.get(component.id.partition(":")[0], component.kind)
 
 
+def why_in_words(why: str) -> str:
+    """Return why a group waits, without what its title says already."""
+    said = why.removeprefix("The first may contradict: ")
+    return said[:1].upper() + said[1:]
+
+
 def promotion_in_words(status: Status) -> str:
     """Return what a promotion to that status means."""
     return PROMOTES.get(status, _PROMOTED)
+
+
+def times(number: int) -> str:
+    """Return how often: "once", "twice", "1,204 times"."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def counted_kind(kind: str, number: int) -> str:
+    """Return a number of records of a kind: "1 fact", "21 facts", "2 summaries"."""
+    word = kind_in_words(kind)
+    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{number:,} {word if number == 1 else many}"
 
 
 def way_in_words(way: str) -> str:

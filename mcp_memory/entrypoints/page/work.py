@@ -196,7 +196,7 @@ def hand_over(visit: Visit) -> Response:
         raise InvalidRequest("Name the agent that is to go on with it.")
     unknown = "" if is_known(visit, agent) else agent
     if unknown and visit.given("unknown") != unknown:
-        why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over all the same."
+        why = f"No agent {agent!r} has written here or holds a token. Correct the name, or hand it over anyway."
         return _task_page(visit, 409, why, unknown, of_name=True)
     try:
         earlier = _refuse_stale(visit, task_id).agent

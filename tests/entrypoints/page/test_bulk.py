@@ -28,10 +28,10 @@ def crates(beside: Beside, tag: str) -> list[str]:
 @pytest.mark.parametrize(
     ("do", "title", "done", "of_each"),
     [
-        ("retire", "Retire: 2 records?", "Retired, all of them", "retired"),
-        ("wrong", "Mark as wrong: 2 records?", "Marked as wrong, all of them", "inactive"),
-        ("promote", "Promote: 2 records?", "Promoted, all of them", "core"),
-        ("pin", "Pin: 2 records?", "Pinned, all of them", "new"),
+        ("retire", "Retire: 2 records?", "All of them are retired", "retired"),
+        ("wrong", "Mark as wrong: 2 records?", "All of them are marked as wrong", "inactive"),
+        ("promote", "Promote: 2 records?", "All of them are promoted", "core"),
+        ("pin", "Pin: 2 records?", "All of them are pinned", "new"),
     ],
 )
 def test_a_selection_is_changed_in_one_write_after_it_was_shown_and_undone_whole(
@@ -106,7 +106,7 @@ def test_all_that_pass_a_filter_are_changed_on_every_page(beside: Beside) -> Non
     ids = stored(beside, *(f"Imported fact {number} about {number * 3}." for number in range(130)), tags=("import",))
     beside.person.get("/?tag=import")
     beside.person.send("/bulk", do="retire")
-    assert "Nothing is selected" in words_of(beside.person.page)
+    assert "Nothing selected" in words_of(beside.person.page)
     beside.person.get("/?tag=import")
     fields = beside.person.fields("/bulk") | {"all": "1", "do": "retire"}
     answer = beside.person.post("/bulk?tag=import", fields)

@@ -58,7 +58,7 @@ def test_the_block_is_that_of_the_task_that_work_says_the_agent_is_in(memory: Ap
     inner = begun(memory, "Move the refunds", ann)
     callers = (ann, memory.caller())
     before = [memory.records.places(each) for each in callers], memory.tasks.tree(ann)
-    assert "ann is working on it" in words_of(asked(memory, show_work))
+    assert "active ann just now" in words_of(asked(memory, show_work))
     for screen, more in ((show_contexts, {}), (show_what_would_be_given, query)):
         page = asked(memory, screen, query=more)
         assert f"ann is in: Move the refunds ({inner.id}).</p>" in page
@@ -118,7 +118,7 @@ def test_the_budget_is_that_of_the_agents_latest_block(memory: App) -> None:
 def test_a_block_says_at_its_top_that_its_question_is_not_kept(memory: App) -> None:
     memory.remember([NewRecord(text="The herring is salted.")], memory.caller())
     page = words_of(asked(memory, show_context, parts={"id": given(memory, memory.caller(), "herring")}))
-    assert page.index("The question it answered is not kept.") < page.index("Budget") < page.index("found by")
+    assert page.index("The question it answered is not kept.") < page.index("found by")
 
 
 def test_the_blocks_of_one_agent_are_listed_apart(memory: App) -> None:
@@ -129,7 +129,7 @@ def test_the_blocks_of_one_agent_are_listed_apart(memory: App) -> None:
     page = asked(memory, show_contexts, query={"of": "eve"})
     assert [f"/ui/context/{each}?of=" in page for each in ids] == [False, True]
     assert '<option value="eve" selected>' in page.partition('id="given-to"')[2].partition("</select>")[0]
-    assert "gus was given no block" in words_of(asked(memory, show_contexts, query={"of": "gus"}))
+    assert "gus was given no context" in words_of(asked(memory, show_contexts, query={"of": "gus"}))
 
 
 def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> None:
@@ -141,7 +141,7 @@ def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> No
     given(memory, working(memory), "herring")
     memory.exclusions.exclude(record.id, bob, agent="bob")
     words = words_of(asked(memory, show_record, parts={"id": record.id}))
-    looked = words.partition("Contexts that looked at it")[2]
+    looked = words.partition("Contexts that considered it")[2]
     assert "To ann, on a call, in the task Open the fish stall" in looked
     assert re.search("To bob, on a call, by the strategy [a-z]+", looked)
     assert "Never given" not in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.sign_in import Visitor
-from mcp_memory.entrypoints.page.surroundings import drawn
+from mcp_memory.entrypoints.page.surroundings import drawing_of
 from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.context.assemble import ContextRequest
@@ -55,7 +56,7 @@ def test_open_work_stands_among_what_is_found(beside: Beside) -> None:
     task = stack.current.id
     page = beside.person.get("/?q=migrate+the+crane+slot+service")
     at = page.text.index(f'href="/ui/task/{task}"')
-    assert "Migrate the crane <slot> service to gRPC task active" in words_of(page)
+    assert "Migrate the crane <slot> service to gRPC task active" in words_of(re.sub("</?mark>", "", page.text))
     assert at < page.text.index("port 7001")
     assert task not in beside.person.get("/").text
     pop(beside.memory, "It is moved.")
@@ -145,7 +146,7 @@ def test_a_record_is_marked_as_wrong_with_a_reason(beside: Beside) -> None:
     for reason, said in (("The harbour has moved.", True), ("  ", False)):
         [record_id] = stored(beside, f"The harbour is in the north ({said}).")
         page = beside.person.get(f"/record/{record_id}")
-        assert "Why it is wrong, if you like (kept with the version)" in words_of(page)
+        assert "Why is it wrong? (optional, kept with the version)" in words_of(page)
         assert page.text.count(f'action="/ui/record/{record_id}/wrong"') == 1
         beside.person.send(f"/record/{record_id}/wrong", reason=reason)
         assert record(beside, record_id).status == "inactive"
@@ -411,7 +412,7 @@ def test_a_page_shows_one_moment(beside: Beside, monkeypatch: pytest.MonkeyPatch
             page = bytes(Screen(path="/record/{id}", answer=show_record)(visit).body).decode()
     assert "The pond is frozen." in page
     assert "thawed" not in page
-    assert "It is as it was stored." in page
+    assert "It has not changed since it was stored." in page
     assert record(beside, record_id).text == "The pond has thawed."
 
 
@@ -480,7 +481,7 @@ def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) 
     beside.memory.exclusions.exclude(excluded, caller, agent="ann")
     context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
     page = beside.person.get(f"/record/{given}")
-    assert "Contexts that looked at it Given in full" in words_of(page)
+    assert "Contexts that considered it Given in full" in words_of(page)
     assert f'href="/ui/context/{context.id}#{given}"' in page.text
     assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
     assert "Left out: " in words_of(beside.person.get(f"/record/{excluded}"))
@@ -495,9 +496,9 @@ def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None
     ]
     page = beside.person.get(f"/record/{ids[0]}").text
     drawing = page.partition('<svg class="graph"')[2].partition("</svg>")[0]
-    assert drawing.count("<a ") == page.partition("</svg>")[2].count("by way of") == 12
+    assert drawing.count("<a ") == page.partition("</svg>")[2].count("through") == 12
     assert ">Marlowe</text>" in drawing
-    assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
+    assert 'class="graph"' not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
     assert len(drawing) < 6_000
 
 
@@ -507,15 +508,15 @@ def test_a_neighbour_is_told_by_the_goal_of_the_task_that_leads_to_it(beside: Be
     [first], _ = stored(beside, "The key hangs by the door."), stored(beside, "The oil is on the shelf.")
     pop(beside.memory, "They tick.", task_id=task.id)
     listed = words_of(beside.person.get(f"/record/{first}"))
-    assert "by way of Wind all clocks" in listed
-    assert f"by way of {task.id}" not in listed
+    assert "through Wind all clocks" in listed
+    assert f"through {task.id}" not in listed
 
 
 def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
     far = [Neighbour(id=f"r{n}", kind="fact", text="x" * 90, via=[f"thing {n}"]) for n in range(12)]
     beside_it = Neighbour(id="r99", kind="fact", text="Beside.", via=[])
     near = [beside_it, Neighbour(id="r98", kind="fact", text="Far.", via=["a", "b"]), *far]
-    drawing = drawn(near, {"thing 3": "Mend it"})
+    drawing = drawing_of(near, {"thing 3": "Mend it"})
     assert drawing
     assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
     assert [node.label for node in drawing.between] == [
@@ -528,7 +529,7 @@ def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
     assert len(drawing.lines) == 8 + 9
     assert {len(node.label) for node in drawing.records[1:]} == {46}
     assert drawing.height == 9 * 30
-    assert drawn([], {}) is None
+    assert drawing_of([], {}) is None
 
 
 def test_a_later_undo_of_a_supersession_takes_its_record_away_too(beside: Beside) -> None:
@@ -547,6 +548,6 @@ def test_signs_that_a_field_does_not_show_are_told_beside_it(beside: Beside) -> 
     """S3.1: the field itself must give back what it was given."""
     [record_id] = stored(beside, "Open gnp\u202eexe, \u200b\u200bnow. It says ⟦U+2066⟧.")
     page = words_of(beside.person.get(f"/record/{record_id}/edit"))
-    assert "does not show, or that turn what is around them: U+202E, U+200B." in page
+    assert "does not show, or that reverse the text around them: U+202E, U+200B." in page
     [plain] = stored(beside, "Nothing hides here: é.")
     assert "does not show" not in words_of(beside.person.get(f"/record/{plain}/edit"))

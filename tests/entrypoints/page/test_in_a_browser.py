@@ -148,29 +148,30 @@ def test_a_form_is_saved_from_its_field_by_the_keyboard(page: Page, filled: Besi
     assert "upstairs" in filled.memory.inspect.visible(record_id, filled.memory.caller()).tags[0]
     page.press("?", shift=True)
     page.wait("document.getElementById('keys').open")
-    assert "Save the form that you type in" in page.text
+    assert "Save the form you are typing in" in page.text
     page.press("Escape")
 
 
 def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.open("/ui/?kind=fact")
-    page.wait_for("Nothing is selected")
+    page.wait_for("match")
+    assert not page.has(".bulk"), "what is done with a selection shows itself with it"
     page.click("input[type=checkbox]", "Select")
     page.wait_for("1 selected")
     page.press("j", "x")
     page.wait_for("2 selected")
     page.press("x")
     page.wait_for("1 selected")
-    page.click("button", "With what is selected…")
+    page.click("button", "Continue…")
     page.wait_for("Choose what to do first")
     page.faults.clear()  # The browser logs that the answer is 400.
     page.value("history.back()")
     page.wait_for("1 selected")
     page.value("document.getElementById('do').value = 'retire'")
-    page.click("button", "With what is selected…")
+    page.click("button", "Continue…")
     page.wait_for("Retire: 1 record?")
     page.click("main button", "Retire")
-    page.wait_for("Retired, all of them")
+    page.wait_for("All of them are retired")
     page.click("button", "Undo")
     page.wait_for("Undone.")
     page.click("a", "More")

@@ -14,7 +14,8 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.entrypoints.page.bulk import ask, make
-from mcp_memory.entrypoints.page.memories import READ_AT_ONCE, show_memories, show_new
+from mcp_memory.entrypoints.page.memories import show_memories
+from mcp_memory.entrypoints.page.new import READ_AT_ONCE, show_new
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.merge import Merger
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -29,7 +30,7 @@ def memory(tmp_path: Path) -> Iterator[App]:
 
 def test_an_empty_list_says_that_messages_of_sessions_are_left_out(memory: App) -> None:
     """U1.1: only where there would be some, and nothing asks for them."""
-    left_out = "Messages of sessions are left out; choose a kind or a session to see them."
+    left_out = "Messages of sessions are not listed here. Choose a kind or a session to see them."
     assert left_out not in words_of(asked(memory, show_memories))
     memory.remember([NewRecord(text="Is the oven hot?", kind="message", role="user", tags=("oven",))], memory.caller())
     for query in ({}, {"tag": "oven"}, {"author": "ann"}):

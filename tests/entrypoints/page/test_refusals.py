@@ -58,8 +58,8 @@ def test_a_form_that_is_refused_has_the_usual_header_and_says_where_ones_words_a
     beside.memory.remember([NewRecord(text="The oar is broken.")], beside.memory.caller())
     csrf = beside.person.csrf
     for path, fields, why in (
-        ("/export", {"csrf": csrf}, "Nothing is selected"),
-        ("/bulk", {"csrf": csrf, "do": "retire"}, "Nothing is selected"),
+        ("/export", {"csrf": csrf}, "Nothing selected"),
+        ("/bulk", {"csrf": csrf, "do": "retire"}, "Nothing selected"),
         ("/undo", {"csrf": csrf, "change": "x"}, "The form is not whole"),
         ("/undo", {"csrf": "0" * 64, "change": "1"}, "belongs to another session"),
     ):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.entrypoints.page import rendering
+from mcp_memory.entrypoints.page.contexts import TONES
 from mcp_memory.entrypoints.page.rendering import (
+    COLOURS,
     MOST_STEPS,
     MOST_WORDS,
     DiffPart,
@@ -22,14 +24,17 @@ from mcp_memory.entrypoints.page.visits import safe_path
 NOW = 1_795_486_421.0
 
 
-def test_nine_parts_of_a_bar_have_a_colour_each() -> None:
-    tones = [part.tone for part in bar_of([(f"Section {number}", 10) for number in range(10)], 100)]
-    assert len({*tones[:9]}) == 9
-    assert tones[9] == tones[0]
+def test_every_section_has_a_colour_of_its_own() -> None:
+    """U1.1: the same in every context, whatever else stands there."""
+    [alone] = bar_of([("Past Experience", 10)], 100, TONES)
+    assert alone.tone == TONES["Past Experience"]
+    tones = [part.tone for part in bar_of([(title, 10) for title in TONES], 1_000)]
+    assert len({*tones}) == len(tones) == COLOURS
+    assert bar_of([(str(number), 1) for number in range(COLOURS + 1)], 100)[-1].tone == 0
     rules = assets()["screens.css"].content.decode()
-    colours = [rules.partition(f".tone{tone} {{")[2].partition("}")[0] for tone in tones[:9]]
+    colours = [rules.partition(f".tone{tone} {{")[2].partition("}")[0] for tone in tones]
     assert all(colours)
-    assert len({*colours}) == 9
+    assert len({*colours}) == COLOURS
 
 
 def test_a_command_in_a_message_is_set_as_one_and_nothing_of_it_is_markup() -> None:

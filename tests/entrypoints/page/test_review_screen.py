@@ -53,8 +53,8 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
 @pytest.mark.parametrize(
     ("way", "fields", "after", "says"),
     [
-        ("both-true", {"when": "one in winter"}, ["new", "new"], " both hold."),
-        ("unrelated", {}, ["new", "new"], " have nothing to do with each other."),
+        ("both-true", {"when": "one in winter"}, ["new", "new"], " are both right."),
+        ("unrelated", {}, ["new", "new"], " are unrelated."),
         (
             "merge",
             {"text": "The night bus has 3 seats upstairs and 5 seats below.", "keep": "0"},
@@ -83,7 +83,7 @@ def test_each_way_settles_a_group_and_its_undo_lets_it_wait_again(
     assert not waits(beside, group)
     assert statuses(beside, ids) == after
     answer = beside.person.send("/undo")
-    assert "Undone. The group waits again." in words_of(answer)
+    assert "Undone. The group is waiting again." in words_of(answer)
     assert answer.url.fragment == group
     assert waits(beside, group)
     assert beside.exported() == before
@@ -149,7 +149,7 @@ def test_a_record_leads_to_the_group_that_it_waits_in_wherever_that_is(beside: B
     beside.person.send(f"/review/{group}", way="unrelated")
     assert "waits no more" not in words_of(beside.person.page)
     assert "Waits for your decision" not in words_of(beside.person.get(f"/record/{ids[0]}"))
-    assert "That group waits no more" in words_of(beside.person.get(path))
+    assert "That group is no longer waiting" in words_of(beside.person.get(path))
 
 
 def test_after_a_settlement_the_reader_is_at_the_next_group(beside: Beside) -> None:
@@ -203,7 +203,7 @@ def test_what_was_settled_lately_is_listed_with_who_how_why_and_its_undo(beside:
     group, ids = group_of(beside, "The pond is 3 metres deep.", "The pond is 7 metres deep.")
     caller = beside.memory.caller()
     beside.memory.settle(Settling(id=group, settle="supersedes", keep=ids[1], reason="Measured anew."), caller)
-    lately = words_of(beside.person.get("/review")).partition("Settled lately")[2]
+    lately = words_of(beside.person.get("/review")).partition("Recently settled")[2]
     assert f"{ids[0]} now ranks below {ids[1]}." in lately
     assert "by ann because: Measured anew." in lately
     change = str(beside.memory.reviews.settled(caller, 1)[0].change)
@@ -234,7 +234,7 @@ def test_the_words_for_a_settlement_name_each_record() -> None:
     assert said("guidance", "both-true", 1) == "r0 is still right."
     assert said("guidance", "unrelated", 1) == "r0 stays as it is."
     assert said("dependents", "both-true", 3) == "r0, r1 and r2 are still right."
-    assert said("duplicates", "both-true", 3) == "r0, r1 and r2 all hold."
+    assert said("duplicates", "both-true", 3) == "r0, r1 and r2 are all right."
     assert said("duplicates", "merge", 3, 2) == "r1 and r2 are merged into r0, and rank below it."
     assert said("duplicates", "supersedes", 3, 2) == "r1 and r2 now rank below r0."
     assert said("duplicates", "supersedes", 2) == "r0 and r1 were settled."

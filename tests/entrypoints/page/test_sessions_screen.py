@@ -76,7 +76,7 @@ def test_a_session_shows_its_log_its_window_and_its_compactions(beside: Beside) 
     page = beside.person.get("/session/steps")
     words = words_of(page)
     assert f"Compaction 1: {step.before:,} → {step.after:,} tokens" in words
-    assert "asked for by a call" in words
+    assert "on a call" in words
     assert re.search(r"mask [\d,]+ → [\d,]+ in \d+ blocks", words)
     assert f"{log.tokens:,} of 100,000 tokens" in words
     assert "Blocks and summaries" in words
@@ -99,7 +99,7 @@ def test_the_latest_compaction_is_undone_and_nothing_else_has_changed(beside: Be
     beside.person.get("/session/masked")
     fields = beside.person.fields("/uncompacted")
     words = words_of(beside.person.send("/uncompacted"))
-    assert "Undone: the log is again as it was" in words
+    assert "Undone: the log is as it was" in words
     assert "undone just now" in words
     assert not beside.person.has_form("/uncompacted")
     assert with_compactions(beside) == before
@@ -265,7 +265,7 @@ def test_a_session_that_only_stored_records_leads_to_them(beside: Beside) -> Non
     page = beside.person.get("/session/only stored")
     assert "No conversation of the agent ann was logged" in words_of(page)
     assert 'href="/ui/?session_id=only+stored"' in page.text
-    assert "It states nothing" in words_of(beside.person.get("/stated/only stored"))
+    assert "The rules found nothing" in words_of(beside.person.get("/stated/only stored"))
 
 
 def test_other_screens_lead_to_the_session(beside: Beside) -> None:

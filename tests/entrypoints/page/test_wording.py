@@ -29,10 +29,10 @@ def memory(tmp_path: Path) -> Iterator[App]:
 @pytest.mark.parametrize(
     ("kept", "shown"),
     [
-        ("below the relevance floor", "it bears too little on the question"),
-        ("says the same as r00001a", "it says the same as r00001a, which weighed more"),
-        ("superseded by r00001a", "r00001a holds in its place"),
-        ("no tool_results under this strategy", "this strategy gives nothing of the kind tool result"),
+        ("below the relevance floor", "too far from the question"),
+        ("says the same as r00001a", "says the same as r00001a, which scored higher"),
+        ("superseded by r00001a", "replaced by r00001a"),
+        ("no tool_results under this strategy", "this strategy leaves out every tool result"),
         ("of a later version", "of a later version"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
         asked(memory, show_what_would_be_given, query={"goal": "what do we know of comets", "budget": "400"})
     )
     assert "note note" not in page
-    assert re.search(r"Nothing is stored in the namespace shop yet\. note \d+ tokens", page)
+    assert re.search(r"Nothing is stored in the namespace shop yet\. Why \S+ is here: \d+ tokens note", page)
     context = memory.assemble_context(ContextRequest(query="what do we know of comets"), memory.caller()).report
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "That the memory holds nothing about this" in page

@@ -158,17 +158,89 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// A part with `data-live` is loaded again every so many seconds while somebody looks, and nobody works in it.
-for (const part of document.querySelectorAll("[data-live]")) {
-  setInterval(async () => {
-    const here = document.querySelector(`[data-live]#${CSS.escape(part.id)}`);
-    if (document.hidden || !here || here.contains(document.activeElement) || here.querySelector("details[open]")) return;
-    const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
-    if (!answer || !answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-    if (fresh && fresh.innerHTML !== here.innerHTML) here.replaceWith(fresh);
-  }, 1000 * Math.max(2, Number(part.dataset.live) || 5));
+// What changes shows itself: the server says that something did, and a part with `data-live` is loaded again.
+// Nothing is replaced under somebody who works in it; a tab that nobody sees listens to nothing.
+const liveSign = document.getElementById("live");
+let feed = null;
+let loadedAt = 0;
+let waiting = false;
+
+const busy = (part) => part.contains(document.activeElement) || part.querySelector("details[open], :checked") || scrollY > 400;
+
+function marked(fresh, old) {
+  const known = new Set([...old.querySelectorAll("a.text")].map((each) => each.getAttribute("href")));
+  const rows = [...fresh.querySelectorAll(".item")].filter((each) => {
+    const link = each.querySelector("a.text");
+    return link && !known.has(link.getAttribute("href"));
+  });
+  rows.forEach((each) => each.classList.add("fresh"));
+  return rows.length;
 }
+
+async function refresh(isAsked) {
+  const parts = [...document.querySelectorAll("[data-live]")];
+  if (!parts.length || document.hidden) return;
+  const pause = 1000 * Math.max(1, ...parts.map((each) => Number(each.dataset.live) || 1));
+  if (waiting) return;
+  waiting = true;
+  await new Promise((done) => setTimeout(done, Math.max(0, loadedAt + pause - Date.now())));
+  waiting = false;
+  loadedAt = Date.now();
+  const answer = await fetch(location.href, { credentials: "same-origin" }).catch(() => null);
+  if (!answer || !answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const old of document.querySelectorAll("[data-live]")) {
+    const fresh = page.getElementById(old.id);
+    if (!fresh || fresh.innerHTML === old.innerHTML) continue;
+    const news = document.getElementById("news");
+    if (busy(old) && !isAsked) {
+      if (news) news.hidden = false;
+      continue;
+    }
+    const number = marked(fresh, old);
+    old.replaceWith(document.importNode(fresh, true));
+    if (news) news.hidden = true;
+    if (number && liveSign) liveSign.querySelector("[role=status]").textContent = `${number} new`;
+  }
+}
+
+function count(counts) {
+  for (const link of document.querySelectorAll("#screens a")) {
+    const title = link.dataset.screen;
+    let badge = link.querySelector(".count");
+    if (!counts[title]) badge?.remove();
+    else {
+      if (!badge) {
+        badge = document.createElement("span");
+        badge.className = "count";
+        link.append(" ", badge);
+      }
+      badge.textContent = counts[title];
+    }
+  }
+}
+
+function listen() {
+  if (document.hidden || feed || !liveSign) return;
+  feed = new EventSource(`/ui/live?seen=${liveSign.dataset.seen}`);
+  feed.addEventListener("open", () => { liveSign.hidden = false; });
+  feed.addEventListener("error", () => { liveSign.hidden = true; });
+  feed.addEventListener("message", (event) => { count(JSON.parse(event.data)); refresh(false); });
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) {
+    listen();
+    refresh(false);
+  } else if (feed) {
+    feed.close();
+    feed = null;
+    if (liveSign) liveSign.hidden = true;
+  }
+});
+addEventListener("pagehide", () => { feed?.close(); feed = null; });
+addEventListener("pageshow", listen);
+document.getElementById("news")?.addEventListener("click", () => { scrollTo(0, 0); document.activeElement.blur(); refresh(true); });
 
 // Keys are told of where there is a keyboard, and this file.
 const hint = document.getElementById("key-hint");
@@ -179,7 +251,7 @@ for (const place of document.querySelectorAll("[data-counts]")) {
   const form = place.closest("form");
   const count = () => {
     const number = form.querySelectorAll(`[name=${place.dataset.counts}]:checked`).length;
-    place.textContent = number ? `${number} selected` : "Nothing is selected";
+    place.textContent = `${number} selected`;
   };
   form.addEventListener("change", count);
   addEventListener("pageshow", count);

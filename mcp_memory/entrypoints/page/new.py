@@ -1,0 +1,141 @@
+"""The screen of what came in since the person last looked, by who stored it; and what the header counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from starlette.responses import Response
+
+from mcp_memory.domain.model.records import IMPORTED_AT, IMPORTED_BY, Instant, Record
+from mcp_memory.domain.model.versions import UPKEEP
+from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
+from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
+from mcp_memory.entrypoints.page.listing import LASTING
+from mcp_memory.entrypoints.page.visits import Screen, Visit
+
+NAME: Final = "New"
+NEW_AT_MOST: Final = 200
+COUNTED_AT_MOST: Final = 99
+"""Records that the header counts; of more it says "99+"."""
+COUNTED_SECONDS: Final = 60
+MOST_KEPT: Final = 128
+"""Visitors whose counts are kept, as many as have sessions."""
+SOURCE_LOOKED_AT: Final = 5_000
+"""Records, the latest, among which those of one source are looked for."""
+READ_AT_ONCE: Final = 200
+FOREIGN: Final = "import-"
+"""The beginning of the session of what was another server's: "import-reference"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSource:
+    """The origin of new records: an agent with its client, or one import, which has its own time."""
+
+    name: str
+    imported_at: Instant | None = None
+
+    @property
+    def key(self) -> str:
+        """The text that names it in an address."""
+        return self.name if self.imported_at is None else f"{self.name} {self.imported_at!r}"
+
+
+def show_new(visit: Visit) -> Response:
+    """Show what came in since the person said that all was seen, by who stored it and with what; an import apart.
+
+    With a `source` in the address, that one alone, since the time that the address names.
+    """
+    source, asked_since = visit.asked("source"), visit.asked("since")
+    since = float(asked_since) if TIME.fullmatch(asked_since) else looked_at(visit)
+    most = MOST_AT_ONCE if source else NEW_AT_MOST
+    fresh = _fresh(visit, since, source, most + 1)
+    newest = max((at for _, at in fresh), default=since)
+    sources: dict[NewSource, list[Record]] = {}
+    for each, _ in fresh[:most]:
+        sources.setdefault(_source(each, visit.now), []).append(each)
+    return visit.page(
+        "new.html",
+        here=NAME,
+        sources=sources,
+        since=since,
+        newest="" if source else newest,
+        is_more=len(fresh) > most,
+        revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
+        bulk=BULK,
+    )
+
+
+def _fresh(
+    visit: Visit, since: Instant, source: str, most: int, at_once: int = READ_AT_ONCE
+) -> Sequence[tuple[Record, Instant]]:
+    """Return what came in since then, the latest first, with the time of each; that of one source where it is named."""
+    found: list[tuple[Record, Instant]] = []
+    for offset in range(0, SOURCE_LOOKED_AT, at_once):
+        some = visit.app.inspect.latest(visit.caller, LASTING, at_once, offset)
+        for each in some:
+            at = _imported_at(each, visit.now) or min(each.created_at, visit.now)
+            if at <= since or len(found) == most:
+                return found
+            if not source or _source(each, visit.now).key == source:
+                found.append((each, at))
+        if len(some) < at_once:
+            break
+    return found
+
+
+def _imported_at(record: Record, now: Instant) -> Instant | None:
+    """Return when a record came from another memory's file, of which it keeps the dates."""
+    try:
+        at = datetime.fromisoformat(str(record.details.get(IMPORTED_AT))).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at if at <= now else None
+
+
+def _source(record: Record, now: Instant) -> NewSource:
+    if at := _imported_at(record, now):
+        return NewSource(name=f"Imported by {record.details.get(IMPORTED_BY)}", imported_at=at)
+    if record.session_id.startswith(FOREIGN):
+        return NewSource(name=f"Imported from {record.session_id.removeprefix(FOREIGN)} by {record.agent}")
+    # What upkeep reads out of an episode was stored in no session.
+    return NewSource(name=_writer(record) if record.client or record.session_id else UPKEEP)
+
+
+def _writer(record: Record) -> str:
+    """Return the agent that stored a record, with its client where that goes by another name."""
+    return f"{record.agent} ({record.client})" if record.client not in ("", record.agent) else record.agent
+
+
+class HeaderCounts:
+    """The counts beside screens in the header: how many records are new, and how many groups wait. Thread-safe.
+
+    They are read again after a change of what the visitor reads, and each minute: without a mark all of a day is new.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[object, Mapping[str, str]]] = {}
+
+    def __call__(self, visit: Visit) -> Mapping[str, str]:
+        """Return them by the titles of the screens. Raises StoreUnavailable."""
+        whose = (visit.visitor.session_id, visit.caller.namespace)
+        mark = visit.cookies.get(mark_of(visit), "")
+        standing = (visit.standing, mark, visit.now // COUNTED_SECONDS)
+        kept = self._kept.get(whose)
+        if kept is None or kept[0] != standing:
+            kept = self._kept[whose] = (standing, _counted(visit))
+            for each in [*self._kept][:-MOST_KEPT]:
+                self._kept.pop(each, None)
+        return kept[1]
+
+
+def _counted(visit: Visit) -> Mapping[str, str]:
+    new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_MOST + 1))
+    waiting = len(visit.app.reviews.waiting(visit.caller))
+    counted = {NAME: new, "Review": waiting}
+    return {name: str(n) if n <= COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+" for name, n in counted.items() if n}
+
+
+SCREENS: Final = (Screen(path="/new", answer=show_new, title=NAME),)
