@@ -133,8 +133,8 @@ def merge(
     figures: results.Figures, part: str, conditions: Mapping[str, object], measured: Mapping[str, results.Figures]
 ) -> None:
     """Put measured servers in the place of what the file said of them; where conditions differ, drop the others."""
-    before = figures["parts"].get(part, {"servers": {}})
-    others = before["servers"] if before.get("conditions") == conditions else {}
+    before: results.Figures = figures["parts"].get(part, {"servers": {}})
+    others: results.Figures = before["servers"] if before.get("conditions") == conditions else {}
     figures["parts"][part] = {
         "date": datetime.now(UTC).date().isoformat(),
         "conditions": conditions,

@@ -24,7 +24,7 @@ KEPT = ("PATH", "LANG", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
 """A port on which nobody listens: a download fails at once."""
 OWN_NETWORK = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
-REFUSALS = re.compile(r'^(# )?(Error|Failed)|"success": false|"error": "')
+REFUSALS = re.compile(r'\s*((# )?(Error|Failed)\b|\{\s*"(success": false|error": "))')
 """How peers say no in an answer that is not marked as an error: "Error storing memory: …", {"success": false, …}."""
 FAILURES = (ServerGone, RuntimeError, OSError, ValueError, subprocess.CalledProcessError, psutil.Error)
 REFUSED = (RuntimeError, ValueError)
@@ -138,7 +138,7 @@ def answer(client: Client, call: Call) -> str:
     with patience(client):
         result = client.request("tools/call", {"name": tool, "arguments": arguments})
     text = "\n".join(each.get("text", "") for each in result["content"])
-    if result.get("isError") or REFUSALS.search(text):
+    if result.get("isError") or REFUSALS.match(text):
         raise RuntimeError(text)
     return text
 

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 CHROMA_MODEL = ".cache/chroma/onnx_models/all-MiniLM-L6-v2/onnx"
 HTTP_CLIENT = (sys.executable, str(Path(__file__).with_name("http_client.py")), "http://127.0.0.1:{port}/mcp")
 MINILM, NO_MODEL = "MiniLM, 8 bits", "none"
-SAME_FOLDER = "every client starts a server on the same file"
+SAME_FILE = "every client starts a server on the same file"
+NOT_SAID = f"nothing is documented; {SAME_FILE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Peer:
     search: Callable[[str, int], Call]
     whole: Callable[[str, int], Call] | None = None
     block: Callable[[str, int], Call] | None = None
-    shared: str = SAME_FOLDER
+    shared: str = SAME_FILE
     alone: str = ""
     shared_command: Sequence[str] = ()
     hub: Sequence[str] = ()
@@ -150,13 +151,13 @@ PEERS = (
     Peer(
         name="server-memory", packages=("@modelcontextprotocol/server-memory",), is_npm=True, embedding=NO_MODEL,
         purpose="the protocol's example: a small knowledge graph in a file, read as a whole",
-        command=("mcp-server-memory",), environment={"MEMORY_FILE_PATH": "{home}/memory.jsonl"},
+        shared=NOT_SAID, command=("mcp-server-memory",), environment={"MEMORY_FILE_PATH": "{home}/memory.jsonl"},
         store=entity, search=lambda query, limit: ("search_nodes", {"query": query}),
     ),
     Peer(
         name="mcp-memory-libsql", packages=("mcp-memory-libsql",), is_npm=True, command=("mcp-memory-libsql",),
         purpose="a knowledge graph in libSQL, on the disk or at a service",
-        environment={"LIBSQL_URL": "file:{home}/memory.db"}, embedding=NO_MODEL,
+        environment={"LIBSQL_URL": "file:{home}/memory.db"}, embedding=NO_MODEL, shared=NOT_SAID,
         store=entity, search=lambda query, limit: ("search_nodes", {"query": query, "limit": limit}),
     ),
 )  # fmt: skip
