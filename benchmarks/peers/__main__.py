@@ -50,7 +50,7 @@ Part = Callable[[argparse.Namespace, Sequence[Run]], tuple[Mapping[str, object],
 def main() -> None:
     """Install, measure the parts one after another, and print or write what they say."""
     chosen = arguments()
-    peers = [OURS, *(peer for peer in PEERS if not chosen.only or peer.name in chosen.only)]
+    peers = [peer for peer in (OURS, *PEERS) if not chosen.only or peer.name in chosen.only]
     failures = installed(chosen, peers)
     figures = results.read()
     for peer in peers:
@@ -71,11 +71,14 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--peers-dir", type=Path, required=True, help="where peers are installed, each in its folder")
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=[peer.name for peer in PEERS], help="these peers")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=[peer.name for peer in (OURS, *PEERS)], help="these alone"
+    )
     parser.add_argument("--parts", nargs="+", choices=[*PARTS], help="these parts; default: all whose data is given")
     parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters of the peers, in turn")
     parser.add_argument("--retrieval", type=Path, help="folder with memories.jsonl and queries.jsonl")
     parser.add_argument("--histories", type=Path, nargs="+", help="folders with records.jsonl and questions.jsonl")
+    parser.add_argument("--records", type=int, default=100, help="records of the part cost")
     parser.add_argument("--rounds", type=int, default=3, help="fresh processes of each")
     parser.add_argument("--writer-rounds", type=int, default=1, help="memories that four clients fill at once")
     parser.add_argument("--sample", type=int, default=200, help="records of a retrieval set")
@@ -145,7 +148,7 @@ def merge(
 def measure_cost(
     chosen: argparse.Namespace, runs: Sequence[Run]
 ) -> tuple[Mapping[str, object], Mapping[str, results.Figures]]:
-    texts = [each.text for each in memories(100, seed=7)]
+    texts = [each.text for each in memories(chosen.records, seed=7)]
     costs = cost.measure(runs, texts, chosen.rounds)
     made = {each.run.peer.name: results.of_cost(each) for each in costs if not each.run.failure}
     return {"records": len(texts), "rounds": chosen.rounds, "cores": os.cpu_count()}, made

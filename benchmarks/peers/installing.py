@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import mcp_memory
 from benchmarks.peers.servers import Peer
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 
@@ -61,12 +62,14 @@ def fresh(folder: Path) -> None:
 
 def version(peer: Peer, folder: Path) -> str:
     """As installed: from package.json, or from the name of the folder beside the package."""
+    if not peer.packages:
+        return mcp_memory.__version__
     if peer.is_npm:
         package = folder / "node_modules" / peer.packages[0] / "package.json"
         return json.loads(package.read_text())["version"] if package.exists() else ""
-    name = peer.packages[0].replace("-", "_") if peer.packages else ""
+    name = peer.packages[0].replace("-", "_")
     found = next(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info"), None)
-    return found.name.removesuffix(".dist-info").rpartition("-")[2] if name and found else ""
+    return found.name.removesuffix(".dist-info").rpartition("-")[2] if found else ""
 
 
 def reshape_model(peers_dir: Path, pythons: Sequence[str]) -> Path:

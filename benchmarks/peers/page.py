@@ -254,35 +254,28 @@ def comparison(figures: Figures) -> str:
 
 
 def block(figures: Figures) -> str:
-    """The lines between the marks in README.md: this server, and the best and the worst of the others."""
-    measures = (COSTS[-1], FOUND, SHOWS[-1], LOST)
-    rows = ["|[Beside others](docs/comparison.md)|here|others, best to worst|", "|---|---|---|"]
-    for measure in measures:
-        own = figures_of(figures, measure, OURS.name)
-        others = {
-            name: value
-            for name in figures["servers"]
-            if name != OURS.name and (server := figures_of(figures, measure, name))
-            and (value := measure.value(server)) is not None
-        }  # fmt: skip
-        if own and others:
-            ranked = sorted(others, key=lambda name: others[name], reverse=measure.more)
-            ends = [short(measure, figures_of(figures, measure, name) or {}) for name in (ranked[0], ranked[-1])]
-            rows.append(f"|{NAMES[measure.name]}|{short(measure, own)}|{' to '.join(ends)}|")
+    """The lines between the marks in README.md: this server, and from the least to the most of the others."""
+    rows = ["|[Beside other servers](docs/comparison.md)|here|others|", "|---|---|---|"]
+    for name, measure in IN_README.items():
+        values = {
+            server: value
+            for server in figures["servers"]
+            if (each := figures_of(figures, measure, server)) and (value := measure.value(each)) is not None
+        }
+        own = values.pop(OURS.name, None)
+        if own is not None and values:
+            unit, factor = ("ms", 1) if measure.part == "cost" else ("%", 100)
+            least, most = (round(factor * value) for value in (min(values.values()), max(values.values())))
+            rows.append(f"|{name}|{factor * own:.0f} {unit}|{least}–{most} {unit}|")
     return "\n".join(rows)
 
 
-NAMES = {
-    "CPU of a search": "CPU of a search",
-    "all three": "found among five",
-    "in 1,000 tokens": "answered in 1,000 tokens",
-    LOST.name: "acknowledged and lost",
+IN_README = {
+    "CPU of a search": COSTS[-1],
+    "found among five": FOUND,
+    "answered in 1,000 tokens": SHOWS[-1],
+    "acknowledged, then lost": LOST,
 }
-
-
-def short(measure: Measure, server: Figures) -> str:
-    value = measure.value(server) or 0.0
-    return f"{value:.0f} ms" if measure.part == "cost" else f"{100 * value:.0f} %"
 
 
 def with_block(readme: str, figures: Figures) -> str:

@@ -21,6 +21,7 @@ NOT_SAID = f"nothing is documented; {SAME_FILE}"
 class Peer:
     """How to start a server, call it and share its memory. `{home}` is its home folder, `{port}` a free port.
 
+    `store_many` and `listed` (all texts) spare a slow server calls that are not timed.
     `search` takes a query and how many results are wanted; `whole` is the same with whole texts, where `search`
     shortens them. `block` takes a query and a budget in tokens. `shared` says how clients share a memory: each by
     `shared_command` (or `command`), beside one process `hub` where they need one. It is empty where they cannot, and
@@ -37,9 +38,11 @@ class Peer:
     embedding: str
     prepare: Sequence[Call] = ()
     store: Callable[[int, str], Call]
+    store_many: Callable[[Sequence[str]], Call] | None = None
     search: Callable[[str, int], Call]
     whole: Callable[[str, int], Call] | None = None
     block: Callable[[str, int], Call] | None = None
+    listed: Call | None = None
     shared: str = SAME_FILE
     alone: str = ""
     shared_command: Sequence[str] = ()
@@ -126,7 +129,13 @@ PEERS = (
         purpose="Chroma's collections as tools: a vector database, not a memory",
         command=("chroma-mcp", "--client-type", "persistent", "--data-dir", "{home}/data"),
         prepare=(("chroma_create_collection", {"collection_name": "memory"}),),
-        store=in_chroma, search=from_chroma, shared="a Chroma server, to which every client's server connects",
+        store=in_chroma, search=from_chroma,
+        store_many=lambda texts: (
+            "chroma_add_documents",
+            {"collection_name": "memory", "documents": list(texts), "ids": [str(place) for place in range(len(texts))]},
+        ),
+        listed=("chroma_get_documents", {"collection_name": "memory", "limit": 1_000}),
+        shared="a Chroma server, to which every client's server connects",
         shared_command=(
             "chroma-mcp", "--client-type", "http", "--host", "127.0.0.1", "--port", "{port}", "--ssl", "false",
         ),
