@@ -78,7 +78,7 @@ def seconds(name: str, key: str) -> Measure:
 
 
 COSTS = (
-    cost("first search", "first", "s", 2), cost("its CPU", "first_cpu", "s", 2),
+    cost("first search", "first", "s", 2), cost("CPU of a first search", "first_cpu", "s", 2),
     cost("private memory", "private", "MiB", 0),
     cost("store", "store", "ms", 1), cost("CPU of a store", "store_cpu", "ms", 1),
     cost("search", "search", "ms", 1), cost("CPU of a search", "search_cpu", "ms", 1),
@@ -95,7 +95,7 @@ LOST = share("lost of the acknowledged", "writers", lambda server: server.get("l
 REFUSED = Measure(
     "refused", "writers", lambda server: server.get("refused", 0), lambda server: str(server.get("refused", 0))
 )
-SHARING = (LOST, REFUSED, seconds("readable after, median", "median"), seconds("at worst", "worst"))
+SHARING = (LOST, REFUSED, seconds("readable after, median", "median"), seconds("readable after, at worst", "worst"))
 
 
 def figures_of(figures: Figures, measure: Measure, name: str) -> Figures | None:
@@ -120,26 +120,30 @@ def table(figures: Figures, measures: Sequence[Measure]) -> list[str]:
 
 
 def behind(figures: Figures) -> list[str]:
-    """Every figure in which another server is better than this one, with both values."""
+    """Every figure in which another server is better than this one, with both values.
+
+    This server's block is compared with what the others' search gives in the same budget.
+    """
     lines = list[str]()
-    for measure in (*COSTS, *FINDS, *SHOWS, *SHARING):
+    compared = [(each, each) for each in (*COSTS, *FINDS, *SHOWS, *SHARING)]
+    for measure, theirs in [*compared, *zip(BLOCKS, SHOWS, strict=True)]:
         own = figures_of(figures, measure, OURS.name)
         mine = measure.value(own) if own else None
         if own is None or mine is None:
             continue
         better = [
-            f"{name} {measure.printed(server)}"
+            f"{name} {theirs.printed(server)}"
             for name in figures["servers"]
-            if (server := figures_of(figures, measure, name)) and (theirs := measure.value(server)) is not None
-            and (theirs > mine if measure.more else theirs < mine)
+            if (server := figures_of(figures, theirs, name)) and (value := theirs.value(server)) is not None
+            and (value > mine if measure.more else value < mine)
         ]  # fmt: skip
         if better:
-            lines.append(f"- **{titled(measure)}**: here {measure.printed(own)}; {', '.join(better)}.")
+            lines.append(f"- **{titled(measure)}**: {OURS.name} {measure.printed(own)}; {', '.join(better)}.")
     return lines or ["In none of these figures."]
 
 
 def titled(measure: Measure) -> str:
-    before = {"retrieval": "Found, ", "answers": "Answered "}.get(measure.part, "")
+    before = {"retrieval": "Found, ", "answers": "Answered, "}.get(measure.part, "")
     name = f"{before}{measure.name}"
     return name[0].upper() + name[1:]
 
@@ -215,6 +219,8 @@ CONDITIONS = """\
 - **Answered**: {answers}: real histories. Texts alone are
   stored, without kinds and dates. Ten results are asked for, and what comes back is cut at the budget, with all that
   the server writes around it (tokens of cl100k_base). Only this server has a block for a budget: `assemble_context`.
+  Nearly half of these texts answer a question, so this is easier than a whole history
+  ([benchmarks.md](benchmarks.md#where-it-is-behind)).
 - **Writers**: {clients} clients of one memory store {each} texts each at once ({write_rounds} rounds), and the first
   one's processes are killed (SIGKILL) in the middle of its 13th store. Lost is what was acknowledged and is not found
   by its own text in a fresh process. A refused call was answered with an error: the client knows.

@@ -164,4 +164,4 @@ def test_every_figure_in_which_another_is_better_is_named() -> None:
         }},
     }  # fmt: skip
     made: dict[str, Any] = {"servers": {OURS.name: {}, "quick": {}}, "parts": parts}
-    assert page.behind(made) == ["- **Search**: here 9.0 ms (8.0–9.9); quick 1.0 ms (1.0–1.0)."]
+    assert page.behind(made) == ["- **Search**: this server 9.0 ms (8.0–9.9); quick 1.0 ms (1.0–1.0)."]
