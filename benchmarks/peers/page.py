@@ -204,8 +204,9 @@ def dates(figures: Figures) -> str:
 TITLE = "# Beside other memory servers"
 INTRODUCTION = """\
 What this server and others cost, find, show and lose: measured over stdio on the same texts by one command. The page is
-written from `benchmarks/data/peers.json` by `python -m benchmarks.peers … --write`; the figures are of {dates}. In
-brackets stands the least and the greatest of {rounds} fresh processes, or the 95 % interval of a share (Wilson)."""
+written from `benchmarks/data/peers.json` by `python -m benchmarks.peers --peers-dir DIR --retrieval DIR --histories DIR
+--write`, which measures again; the figures are of {dates}. In brackets stand the least and the greatest of {rounds}
+fresh processes, or the 95 % interval of a share (Wilson)."""
 CONDITIONS = """\
 - **Machine**: {cores} cores, shared with other work, no network. Seconds hold beside each other alone, not beside those
   of another page: [benchmarks.md](benchmarks.md) has this server's own, less disturbed. Servers take turns.
@@ -221,8 +222,8 @@ CONDITIONS = """\
   the server writes around it (tokens of cl100k_base). Only this server has a block for a budget: `assemble_context`.
   Nearly half of these texts answer a question, so this is easier than a whole history
   ([benchmarks.md](benchmarks.md#where-it-is-behind)).
-- **Writers**: {clients} clients of one memory store {each} texts each at once ({write_rounds} rounds), and the first
-  one's processes are killed (SIGKILL) in the middle of its 13th store. Lost is what was acknowledged and is not found
+- **Writers**: {clients} clients of one memory store {each} texts each at once (rounds: {write_rounds}), and the first
+  one's processes are killed (SIGKILL) after 12 acknowledgements, while it stores. Lost is what was acknowledged and not found
   by its own text in a fresh process. A refused call was answered with an error: the client knows.
 - **Readable after**: from the acknowledgement of a store to the end of the first search by another client that finds
   it, {stores} times. A slow search counts as a lag.

@@ -12,7 +12,7 @@ from benchmarks.stdio import Client, ServerGone
 
 WRITERS, EACH, LIMIT = 4, 25, 5
 KILLED_AFTER = 12
-"""Acknowledgements of the client that is killed in the middle of its next store."""
+"""Acknowledgements of the client that is killed after half the time of its next store."""
 LAGS, LAG_SECONDS, GIVEN_UP_AFTER = 20, 10.0, 3
 
 
