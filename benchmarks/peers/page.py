@@ -223,8 +223,8 @@ CONDITIONS = """\
   Nearly half of these texts answer a question, so this is easier than a whole history
   ([benchmarks.md](benchmarks.md#where-it-is-behind)).
 - **Writers**: {clients} clients of one memory store {each} texts each at once (rounds: {write_rounds}), and the first
-  one's processes are killed (SIGKILL) after 12 acknowledgements, while it stores. Lost is what was acknowledged and not found
-  by its own text in a fresh process. A refused call was answered with an error: the client knows.
+  one's processes are killed (SIGKILL) after 12 acknowledgements, while it stores. Lost is what was acknowledged and is
+  not found by its own text in a fresh process. A refused call was answered with an error: the client knows.
 - **Readable after**: from the acknowledgement of a store to the end of the first search by another client that finds
   it, {stores} times. A slow search counts as a lag.
 """
