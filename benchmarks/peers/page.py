@@ -132,7 +132,7 @@ def behind(figures: Figures) -> list[str]:
         if own is None or mine is None:
             continue
         better = [
-            f"{name} {theirs.printed(server)}"
+            f"{'its own search' if name == OURS.name else name} {theirs.printed(server)}"
             for name in figures["servers"]
             if (server := figures_of(figures, theirs, name)) and (value := theirs.value(server)) is not None
             and (value > mine if measure.more else value < mine)
@@ -206,7 +206,7 @@ INTRODUCTION = """\
 What this server and others cost, find, show and lose: measured over stdio on the same texts by one command. The page is
 written from `benchmarks/data/peers.json` by `python -m benchmarks.peers --peers-dir DIR --retrieval DIR --histories DIR
 --write`, which measures again; the figures are of {dates}. In brackets stand the least and the greatest of {rounds}
-fresh processes, or the 95 % interval of a share (Wilson)."""
+fresh processes (for a store, of the groups of ten texts), or the 95 % interval of a share (Wilson)."""
 CONDITIONS = """\
 - **Machine**: {cores} cores, shared with other work, no network. Seconds hold beside each other alone, not beside those
   of another page: [benchmarks.md](benchmarks.md) has this server's own, less disturbed. Servers take turns.
