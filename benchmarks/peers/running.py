@@ -47,10 +47,9 @@ class Run:
         try:
             yield
         except FAILURES as error:
-            log = self.home / "stderr"
-            told = getattr(error, "stderr", "") or (
-                str(error) if not isinstance(error, ServerGone) else log.read_text()
-            )
+            logs = sorted(self.home.rglob("stderr"), key=lambda log: log.stat().st_mtime)
+            gone = logs[-1].read_text() if logs and isinstance(error, ServerGone) else ""
+            told = getattr(error, "stderr", "") or gone or str(error)
             self.failure = first_error(told) or type(error).__name__
 
     def command(self, parts: Sequence[str]) -> list[str]:
