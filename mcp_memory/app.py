@@ -296,10 +296,16 @@ class App(Wiring):
         return nothing or (nothing_stored_by(self.records, caller, self.searcher.moment(as_of)) if as_of else "")
 
     def remember(
-        self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
+        self,
+        items: Sequence[NewRecord],
+        caller: Caller,
+        *,
+        advise: bool = True,
+        embed: bool = True,
+        undoable: str = "",
     ) -> list[Remembered]:
         with self.call_priority.ahead(), traced("remember", items=len(items)):
-            remembered = self._remember(items, caller, advise=advise, embed=embed)
+            remembered = self._remember(items, caller, advise=advise, embed=embed, undoable=undoable)
         self.stirred.set()
         for session_id in {item.session_id for item in items if item.kind in LOG_KINDS}:
             self._note_client(caller.in_session(session_id))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.entrypoints.commands.console import interruptible, output
-from mcp_memory.entrypoints.commands.corrections import way_back
+from mcp_memory.entrypoints.commands.console import interruptible, output, way_back
 from mcp_memory.entrypoints.commands.maintenance import embed
 from mcp_memory.entrypoints.commands.options import opened, opened_existing
 from mcp_memory.errors import InvalidRequest

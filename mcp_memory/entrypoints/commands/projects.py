@@ -40,6 +40,7 @@ def list_projects(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, known, row_screen(known, "No project holds a record yet."))
 
 
+_FOR_GOOD = "A merge cannot be undone: only a backup from before it has the two apart."
 _NOWHERE: dict[str, Json] = {"folder": None, "gone": False}
 """Shown for a project that somebody named, that was imported, or was not used since folders are noted."""
 
@@ -75,7 +76,7 @@ def merge_projects(
     A token for one of the two reads both from then on; the answer names those tokens.
     """
     moved = memory.projects.merge(old, new)
-    _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}).")
+    _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}). {_FOR_GOOD}")
 
 
 @projects.command("quota")

@@ -282,11 +282,17 @@ def _history_lines(history: Sequence[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for each in history:
         client = f" ({visible(each['client'])})" if "client" in each else ""
-        was = [f"{name} was {_value(value)}" for name, value in each["before"].items()]
+        was = [_was(name, value) for name, value in each["before"].items()]
         told = "; ".join([*(["new text"] if each["rewritten"] else []), *was]) or "stored"
-        reason = f" because {visible(each['reason'])}" if "reason" in each else ""
+        reason = f" ({visible(each['reason'])})" if "reason" in each else ""
         lines.append(f"{each['version']} {each['at']} by {each['by']}{client}: {told}{reason}")
     return ["", *lines] if len(lines) > 1 else []
+
+
+def _was(name: str, value: Any) -> str:
+    """Say what a field was until a change: "tags were none"."""
+    told = "none" if value in (None, "", [], {}) else f"{value:g}" if isinstance(value, float) else _value(value)
+    return f"{name.replace('_', ' ')} {'were' if name in ('tags', 'details') else 'was'} {told}"
 
 
 def result_screen(answer: Mapping[str, Any], elsewhere: str = "") -> list[RenderableType]:

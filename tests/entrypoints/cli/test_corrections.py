@@ -50,7 +50,7 @@ def test_a_text_is_corrected_and_its_former_version_kept(run: "Run", memory: App
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["edit", "r000000"], "Nothing to change"),
+        (["edit", "r000000"], "Nothing to change; name what to change: --text, --tag,"),
         (["edit", "r00000z", "--importance", "3"], "No record 'r00000z'"),
         (["edit", "r00000z", "--importance", "11"], "`importance` must be at most 10"),
         (["edit", "r00000z", "--outcome", "fine"], "`outcome` must be"),
@@ -80,7 +80,9 @@ def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, 
     assert run("restore", record_id).out == f"{record_id} is not retired.\n"
     assert run("restore", record_id, "--json").json == {"restored": []}
     assert found(memory) == [OLD]
-    assert run("forget", record_id, "r00000z", "--erase").code != 0
+    assert "--yes erases without a question. Nothing was changed." in run("forget", record_id, "--erase").err
+    assert found(memory) == [OLD]
+    assert run("forget", record_id, "r00000z", "--erase", "--yes").code != 0
     assert "r00000z" in run("forget", "r00000z").err
     assert found(memory) == []
     assert run("restore", record_id).code != 0
@@ -153,7 +155,7 @@ def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None
 
 
 def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U2.1: at a terminal; a program is not asked, and neither is who says --yes."""
+    """U2.1: at a terminal, with the words of what goes; who says --yes is not asked."""
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
 
@@ -172,7 +174,8 @@ def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypa
     [said] = memory.logs.said(memory.caller())
     with at(answering("n\n")):
         assert run("forget", record_id, "--erase").code == 1
-    told = f"mcp-memory: With {record_id} goes {said.id} (says the same).\nErase {record_id} for good? [y/N] "
+    says = f"mcp-memory: {record_id} says “{OLD}”.\nmcp-memory: With {record_id} goes {said.id} (says the same).\n"
+    told = f"{says}Erase {record_id} for good? [y/N] "
     assert screen.getvalue().endswith(f"{told}mcp-memory: Nothing was changed.\n")
     assert found(memory) == [OLD]
     assert run("forget", record_id, "--erase", "--yes").code == 0

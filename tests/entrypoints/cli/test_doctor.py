@@ -264,10 +264,10 @@ def test_what_is_erased_is_deleted_with_the_copy_that_holds_it(run: "Run", setti
     """G1.1, R9: and only then."""
     memory_of(9, settings.data_dir)
     later = run("add", "The dog barks.", "--json").json["id"]
-    assert run("forget", later, "--erase", "--json").json == {"erased": [later]}
+    assert run("forget", later, "--erase", "--yes", "--json").json == {"erased": [later]}
     copy = settings.data_dir / "memory.db.schema-9"
     assert copy.exists()
-    ran = run("forget", "r000001", "--erase")
+    ran = run("forget", "r000001", "--erase", "--yes")
     told = "Copies beside the memory that held it were deleted with it: memory.db.schema-9."
     assert ran.out == f"Erased: r000001. {told}\n"
     assert not copy.exists()

@@ -90,7 +90,10 @@ def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:
     run("add", "The mixer is red.", "--namespace", "other")
     refused = run("projects", "rename", "other", "test")
     assert (refused.code, "projects merge" in refused.err) == (1, True)
-    assert run("projects", "merge", "other", "test").out == "test holds what other held (1 records, 0 tasks).\n"
+    assert run("projects", "merge", "other", "test").out == (
+        "test holds what other held (1 records, 0 tasks)."
+        " A merge cannot be undone: only a backup from before it has the two apart.\n"
+    )
     assert len(run("list", "--json").json["results"]) == 2
     assert run("projects", "merge", "nobody", "test").code == 1
 
@@ -106,5 +109,6 @@ def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
     screen = " ".join(run("status").out.split())
     assert "Memories 2 fact Their state 2 new Not counted 1 retired Tasks" in screen
     assert run("projects", "merge", "test", "other").out == (
-        "other holds what test held (2 records, 1 more retired or only noted, 0 tasks).\n"
+        "other holds what test held (2 records, 1 more retired or only noted, 0 tasks)."
+        " A merge cannot be undone: only a backup from before it has the two apart.\n"
     )
