@@ -34,7 +34,7 @@ def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_
     with interruptible("Interrupted; the same command writes the rest."), opened_existing(settings) as memory:
         caller = memory.caller()
         if namespace:
-            caller = replace(caller, namespace=memory.trust.present(namespace))
+            caller = replace(caller, namespace=memory.projects.existing(namespace))
         folder = read_folder(path)
         comparison = memory.file_copies.compare(folder.copies, caller)
         gave([each.record_id for each in comparison.held])

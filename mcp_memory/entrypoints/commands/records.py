@@ -66,6 +66,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
     shown = show_status(memory.status(caller, of_all=True)) | {
+        "private_to_others": memory.projects.private_of_others(caller),
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.

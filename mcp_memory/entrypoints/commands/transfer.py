@@ -100,6 +100,8 @@ def export(
     ):
         memory.caller()  # It is noted who asks.
         gave([ALL_RECORDS])
+        if namespace is not None:
+            namespace = memory.projects.existing(namespace)
         written = write_memory(memory.moving.leave(namespace), file, progress)
         if target != STREAM:
             memory.attachments.copy_to(files_beside(target), namespace)

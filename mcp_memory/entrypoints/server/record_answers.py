@@ -18,7 +18,7 @@ from mcp_memory.services.sessions.fullness import LogStanding
 from mcp_memory.services.sessions.session_account import StoredSession
 from mcp_memory.services.status.overview import EntityAccount, Neighbourhood, RecordAccount, RecordFooting, Support
 
-_CONNECTED = ("entities", "relations", "near", "depends_on", "dependents", "further")
+_CONNECTED = ("supersedes", "entities", "relations", "near", "depends_on", "dependents", "further")
 
 
 def show_account(account: RecordAccount, caller: Caller) -> dict[str, Json]:
@@ -49,7 +49,10 @@ def show_connections(of: RecordAccount | EntityAccount) -> dict[str, Json]:
     """Show the connections of a record or of an entity, and what depends on it."""
     if isinstance(of, RecordAccount):
         linked = _show_neighbourhood(of.neighbourhood) | _show_footing(of.footing)
-        return unless_empty(id=of.record.id, text=of.record.text, **{name: linked[name] for name in _CONNECTED})
+        after = of.record.superseded_by
+        return unless_empty(
+            id=of.record.id, text=of.record.text, superseded_by=after, **{name: linked[name] for name in _CONNECTED}
+        )
     return unless_empty(
         name=of.name,
         records=_show_briefly(of.records),
