@@ -101,7 +101,14 @@ def test_a_damaged_store_is_one_line_that_names_the_remedy(tmp_path: Path, comma
     assert (ran.returncode, ran.stdout) == (1, b"")
     [line] = ran.stderr.decode().splitlines()
     assert line.startswith("mcp-memory: ")
-    assert "mcp-memory restore" in line
+    assert "mcp-memory restore-backup" in line
+
+
+def test_a_damaged_file_of_settings_does_not_keep_a_process_from_being_stopped(tmp_path: Path) -> None:
+    """S7.1, S3.1: every other command names the file."""
+    (tmp_path / "config.toml").write_text("agent = [[", "utf-8")
+    stopped = start(tmp_path, "stop", MCP_MEMORY_CONFIG=str(tmp_path / "config.toml"))
+    assert "No process serves the memory in" in stopped.stderr.decode()
 
 
 def test_no_console_is_too_poor_for_any_text(tmp_path: Path) -> None:
