@@ -34,6 +34,7 @@ from mcp_memory.entrypoints.commands.options import (
 )
 from mcp_memory.entrypoints.commands.performing import is_served
 from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.locations import beside_usual
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -66,6 +67,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
     shown = show_status(memory.status(caller, of_all=True)) | {
+        "not_usual": beside_usual(str(memory.settings.data_dir)),
         "private_to_others": memory.projects.private_of_others(caller),
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
@@ -312,6 +314,7 @@ def add(
         raise InvalidRequest("--deny is a guardrail's; add --kind guardrail.")
     asked |= {"details": {} if given_fields is None else given_fields, "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
+    _tell_new(settings)
     with opened(settings) as memory:
         if occurred is not None:
             fields["occurred_at"] = memory.searcher.instant(occurred)
@@ -329,6 +332,14 @@ def add(
     stops = asked["kind"] != "censor" or has_form(fields["text"], fields["details"])
     for note in _notes(remembered, stops=stops):
         complain(note)
+
+
+def _tell_new(settings: "Settings") -> None:
+    """Say at a terminal where a memory begins that somebody named: a name may be a slip, or relative to the folder."""
+    from mcp_memory.wiring import memory_exists
+
+    if terminal().stderr.isatty() and not memory_exists(settings) and beside_usual(str(settings.data_dir)):
+        complain(f"A new memory begins in {settings.data_dir}.")
 
 
 def _notes(remembered: "Remembered", *, stops: bool) -> Iterator[str]:

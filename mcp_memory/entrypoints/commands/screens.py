@@ -46,7 +46,7 @@ _FOLDER_STATES: Mapping[str, str] = {
     "refused": "its own memory, not that of the project it claims to be",
 }
 FIRST_STATUSES = frozenset(map(first_status, LIFECYCLES))
-"""What each kind calls the stage of a record that is as it was stored: new, active, created, recorded."""
+"""The names by which kinds call the stage of a record that is as it was stored: new, active, created, recorded."""
 _DEAD_ENDS = ("failed", "abandoned")
 _SHOWN_FIELDS: Mapping[str, str] = {
     "visibility": "Seen by", "tags": "Tags", "pinned": "Pinned", "outcome": "Outcome", "tool": "Tool",
@@ -93,7 +93,8 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         else "nothing",
         "Blocks given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
-        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)",
+        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)"
+        + (f"; {status['not_usual']}" if status["not_usual"] else ""),
         "Served by": _owner(status["owner"]),
         "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
         + (f"; {waiting} memories wait for it" if waiting else ""),

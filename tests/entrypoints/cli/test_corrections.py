@@ -56,7 +56,8 @@ def test_a_text_is_corrected_and_its_former_version_kept(run: "Run", memory: App
         (["edit", "r00000z", "--outcome", "fine"], "`outcome` must be"),
         (["forget", "r00000z"], "No record r00000z here; nothing was changed."),
         (["restore", "r00000z"], "No record r00000z here"),
-        (["restore", "nothing.db"], "No backup nothing.db, and no id of a record"),
+        (["restore", "nothing.db"], "'nothing.db' is neither a record's id, as r00001z, nor the file of a backup;"),
+        (["restore", "r99"], "'r99' is neither a record's id"),
         (["restore", "r00000z", "copy.db"], "Give the ids of records, or one backup's file."),
     ],
 )

@@ -411,7 +411,7 @@ def test_an_import_says_in_which_projects_the_records_are(run: "Run", open_memor
     told = run("import", file, "--data-dir", str(tmp_path / "copy"))
     assert "The records are in the projects they were in: app-one (2), test (1). This folder's is test:" in told.out
     assert "`mcp-memory list --namespace app-one`" in told.out
-    assert "`mcp-memory projects merge app-one test`" in told.out
+    assert "`mcp-memory projects merge app-one test` brings them here, for good." in told.out
     again = run("import", file, "--data-dir", str(tmp_path / "another"), "--json").json
     assert (again["projects"], again["here"]) == ({"app-one": 2, "test": 1}, "test")
     assert run("list", "--namespace", "app-one", "--data-dir", str(tmp_path / "copy")).out.count("app-one") == 2
