@@ -85,7 +85,7 @@ def supersede(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The record that holds instead.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say that one record replaces another, which then ranks below it."""
+    """Say that the record NEW replaces OLD: searches then show NEW above OLD."""
     _revise(memory, as_json, new, supersedes=[old])
 
 

@@ -42,7 +42,7 @@ def list_groups(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, {"groups": groups}, *review_screen(groups))
 
 
-@review.command("settle")
+@review.command("settle", epilog="Example: mcp-memory review settle g00002a supersedes --keep r00001z")
 @over_memory("namespace", "agent")
 def settle_group(
     memory: "App",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.core
@@ -236,3 +236,15 @@ def test_help_lists_each_command_once_with_an_example_that_is_one(run: "Run") ->
                 command, rest = command.commands[rest[0]], rest[1:]
             command.make_context(name, rest, parent=root.context_class(root))
     assert "…" not in helped
+
+
+@pytest.mark.parametrize(
+    "words", ["projects rename", "projects merge", "projects quota", "tokens add", "review settle"]
+)
+def test_a_command_below_another_has_an_example_that_is_one(run: "Run", words: str) -> None:
+    """U2.1."""
+    told = " ".join(run(*words.split(), "-h").out.split()).partition("Example: mcp-memory ")[2]
+    command: Any = typer.main.get_command(command_line)
+    name, below, *rest = shlex.split(told)
+    assert f"{name} {below}" == words
+    command.commands[name].commands[below].make_context(below, rest)
