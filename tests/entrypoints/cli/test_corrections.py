@@ -106,6 +106,8 @@ def test_one_record_replaces_another(run: "Run", memory: App, record_id: str) ->
     """U2.1."""
     [newer] = memory.remember([NewRecord(text=NEW)], memory.caller())
     run("supersede", record_id, newer.id)
+    assert f"Replaces\n{record_id}\n" in run("graph", newer.id).out
+    assert run("graph", record_id, "--json").json["superseded_by"] == newer.id
     [said] = found(memory)
     assert str(said).startswith(f"{NEW} (before {record_id}, ")
 

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -354,7 +354,7 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
     file = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 1)
     remember = App.remember
 
-    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: bool) -> list[Remembered]:
+    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: Any) -> list[Remembered]:
         if len(items) < IMPORT_BATCH:
             raise StoreUnavailable("The disk is full; free space and call again.")
         return remember(self, items, caller, **options)
