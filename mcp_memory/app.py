@@ -467,7 +467,7 @@ class App(Wiring):
         """Raise StoreUnavailable where the store's files are damaged, which then explains another error."""
         if defects := self.records.defects():
             raise StoreUnavailable(
-                f"The memory is damaged and was left as it is ({defects[0]}); run `mcp-memory restore`"
+                f"The memory is damaged and was left as it is ({defects[0]}); run `mcp-memory restore-backup`"
                 " with the newest backup, which keeps the damaged file beside it."
             ) from error
 

@@ -58,6 +58,24 @@ def data_dir(chosen: Mapping[str, object]) -> str:
     return path if os.path.isabs(path) else ""
 
 
+def named_by(chosen: Mapping[str, object]) -> str:
+    """Return what names the data directory: an option, a variable or the TOML file; "" for the usual one."""
+    if chosen.get("data_dir") is not None:
+        return "--data-dir"
+    if _given("data_dir", {}) == _written("data_dir"):
+        return config_file() if _written("data_dir") else ""
+    return f"{PREFIX}DATA_DIR"
+
+
+def beside_usual(folder: str) -> str:
+    """Say of a data directory that it is not the usual one, and whether that has a memory; "" for the usual one."""
+    usual = default_data_dir()
+    if os.path.abspath(folder) == os.path.abspath(usual):
+        return ""
+    has_memory = os.path.exists(os.path.join(usual, MEMORY_FILE))
+    return f"not the usual folder {usual}, which has {'a' if has_memory else 'no'} memory"
+
+
 def is_elsewhere(chosen: Mapping[str, object]) -> bool:
     """True where the memory is behind an address: by the arguments `chosen`, or the environment."""
     return bool(_given("url", chosen))

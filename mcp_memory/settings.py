@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
@@ -88,6 +89,8 @@ def _check_full_path(value: Path) -> Path:
     path = value.expanduser()
     if not path.is_absolute():
         raise ValueError("must be a full path")
+    if path.is_file():
+        raise ValueError(f"{path} is a file; name a folder")
     return path
 
 
@@ -540,7 +543,7 @@ def settings_of_client(own: Settings, told: Mapping[str, Any]) -> tuple[Settings
     """
     given = {name: value for name, value in told["given"].items() if name in Settings.model_fields}
     file = Path(str(told["file"]))
-    theirs = _read(_ClientSettings, {"strategies_file": _strategies_beside(file), **_in_file(file), **given})
+    theirs = _read(_ClientSettings, {"strategies_file": _strategies_beside(file), **_in_file(file), **given}, file)
     if theirs.redact_secrets and not own.redact_secrets:
         raise InvalidRequest(
             "This memory was opened with MCP_MEMORY_REDACT_SECRETS=false, and this client wants secrets removed. Run"
@@ -603,16 +606,24 @@ def load_settings(**overrides: Any) -> Settings:
     return _read(Settings, {name: value for name, value in overrides.items() if value is not None})
 
 
-def _read(kind: type[_ModelT], given: Mapping[str, Any]) -> _ModelT:
-    """Raises as `load_settings`."""
+def _unknown(name: str, file: Path) -> str:
+    near = get_close_matches(name.lower()[:40], Settings.model_fields, 1)
+    meant = f"call it {near[0]}, or take it out" if near else "take it out; docs/settings.md lists them"
+    return f"There is an unknown setting {name[:40]} in {file}: {meant}."
+
+
+def _read(kind: type[_ModelT], given: Mapping[str, Any], file: Path | None = None) -> _ModelT:
+    """Read settings of that kind; `file` is the one that they stand in. Raises as `load_settings`."""
     try:
         return kind(**given)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1]) or "settings"
+        if first["type"] == "extra_forbidden":
+            raise InvalidRequest(_unknown(name, file or config_file())) from error
         why = first["msg"].removeprefix("Value error, ")
-        file = "" if name in _FROM_ENVIRONMENT_ONLY else f" or {config_file().name}"
-        raise InvalidRequest(f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()}{file}.") from error
+        also = "" if name in _FROM_ENVIRONMENT_ONLY else f" or {config_file().name}"
+        raise InvalidRequest(f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()}{also}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"{config_file()} is no TOML: {str(error)[:200]}. Correct it and start again.") from error
     except OSError as error:

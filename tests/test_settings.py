@@ -73,6 +73,21 @@ def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("name", "says"), [("max_tokenz", "call it max_tokens, or"), ("xyz", "take it out; docs/settings.md lists")]
+)
+def test_an_unknown_setting_is_named_with_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, says: str
+) -> None:
+    """S3.1: no variable has that name."""
+    file = tmp_path / "config.toml"
+    file.write_text(f"{name} = 300\n", "utf-8")
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
+    with pytest.raises(InvalidRequest) as caught:
+        load_settings()
+    assert str(caught.value).startswith(f"There is an unknown setting {name} in {file}: {says}")
+
+
 def test_strategies_are_looked_for_beside_the_settings_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A6.5: unless another file is named."""
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "config.toml"))

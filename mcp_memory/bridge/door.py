@@ -35,6 +35,8 @@ ABOUT: Final = "owner.json"
 SOCKET: Final = "owner.sock"
 PATIENCE_SECONDS: Final = 2.0
 """Time for a client to say who it is, and for the owner to have heard it."""
+REFUSED_SECONDS: Final = 0.5
+"""Time for a refused client to close its end."""
 LOOK_SECONDS: Final = 0.02
 LATER: Final = b"\0later\n"
 """Said to a window of an earlier build: a later one has the memory, or is about to."""
@@ -222,8 +224,7 @@ class Door:
                 if arrival.is_later:
                     arrival.send_on()
                 else:
-                    with arrival.connection:
-                        arrival.connection.sendall(refusal(sentence))
+                    _refuse(arrival.connection, sentence)
 
     def hand_over(self, successor: socket.socket) -> None:
         """Leave the memory to the process at the other end, which called `take_over`, and to no other."""
@@ -273,6 +274,19 @@ class Door:
 def refusal(sentence: str) -> bytes:
     """Return the word that refuses a client."""
     return REFUSED + " ".join(sentence.split()).encode("utf-8", "replace") + b"\n"
+
+
+def _refuse(client: socket.socket, sentence: str) -> None:
+    """Refuse a client, and read what it says until it has closed: else the kernel drops the sentence with that.
+
+    Raises OSError.
+    """
+    with client:
+        client.sendall(refusal(sentence))
+        client.shutdown(socket.SHUT_WR)
+        client.settimeout(REFUSED_SECONDS)
+        while client.recv(65_536):
+            pass
 
 
 def sentence_of(refused: bytes) -> str:

@@ -121,6 +121,10 @@ class ProjectStore(Protocol):
         """
         ...
 
+    def private_of_others(self, namespace: str, own: str) -> int:
+        """Count the live private records of a namespace beyond those in the scope `own`."""
+        ...
+
     def former(self, name: str) -> FormerName | None:
         """Return the present namespace of one that was renamed or merged; None where it was not."""
         ...

@@ -334,6 +334,7 @@ def test_whoever_arrives_may_be_refused_with_a_sentence(data_dir: str) -> None:
     with connect(data_dir) as client:
         client.sendall(b"{}\n")
         assert client.recv(len(HERE)) == HERE
+        client.sendall(b"a hook's input, which nobody reads")
         owned.close()
         owned.refuse_all("Not today,\nnor tomorrow.")
         assert client.recv(100) == refusal("Not today, nor tomorrow.")

@@ -88,7 +88,7 @@ def test_the_owner_runs_a_command(window: "ServerProcess", run: Run, tmp_path: P
     """With the streams, the folder and the exit code of the process that asks."""
     status = json.loads(run("status", "--json").stdout)
     assert status["owner"]["pid"] == window.owner.pid
-    assert "named by you" in " ".join(run("status").stdout.decode().split())
+    assert "Named by you" in " ".join(run("status").stdout.decode().split())
     [found] = json.loads(run("search", "crane", "--json").stdout)["results"]
     assert found["text"] == HARBOUR
     added = run("add", "-", text="Der Kran hält bei Böen über 20 m/s an.".encode())

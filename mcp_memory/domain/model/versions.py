@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any, get_origin
 
 from mcp_memory.domain.model.field_marks import Told, Unversioned, marked, unmarked
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Details, Instant, Record
 
 UPKEEP = "upkeep"
@@ -50,6 +51,14 @@ class Version:
     def takes_back(self) -> bool:
         """True where somebody replaced what was told there; upkeep and confirmations take nothing back."""
         return bool(self.session_id and self.reason != CONFIRMED and self.told)
+
+
+def is_storing(version: Version, record_id: str) -> bool:
+    """Return True for the version of a new record by which an undo of its write retires it; nobody retired it before.
+
+    `RecordWriter.let_undo_retire` makes such a version.
+    """
+    return version.before.get("status") == "retired" and version.write <= number_of(record_id)
 
 
 def replaced_values(old: Record, new: Record) -> Details:

@@ -16,7 +16,10 @@ SHELLS = ("bash", "zsh", "fish", "powershell")
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
-    """Print what makes a shell complete commands and options; let it read that at its start."""
+    """Print a script by which your shell completes commands and options; add it to the file that it reads at its start.
+
+    docs/command-line.md has the line for each shell.
+    """
     if shell not in SHELLS:
         raise InvalidRequest(f"There is no completion for {shell!r}; choose one of {', '.join(SHELLS)}.")
     typer.echo((SCRIPTS / f"mcp-memory.{shell}").read_text("utf-8"), nl=False)

@@ -15,6 +15,7 @@ import typer
 from mcp_memory.entrypoints.commands.examining import examine_copies, examine_memory, show
 from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.locations import beside_usual, named_by
 from mcp_memory.ports.indexes import Finding
 
 LEAST_FREE_BYTES = 100_000_000
@@ -36,13 +37,23 @@ def doctor(
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not repaired.
     """
     settings = local_settings(chosen)
-    surroundings = [*examine_folder(settings.data_dir, repair=repair), *examine_clients()]
+    surroundings = [
+        *examine_folder(settings.data_dir, repair=repair),
+        *examine_clients(),
+        *examine_place(settings.data_dir, chosen),
+    ]
     found = [asdict(finding) for finding in surroundings]
     try:
         examine_memory(context, surroundings=json.dumps(found), repair=repair, as_json=as_json, **chosen)
     except StoreUnavailable as error:  # Its owner cannot be asked.
         unasked = Finding(part="database", state="wrong", says=str(error))
         show([*surroundings, unasked, *examine_copies(settings)], as_json=as_json)
+
+
+def examine_place(folder: Path, chosen: Mapping[str, Any]) -> Iterator[Finding]:
+    """Say what names the folder, and whether the usual one has a memory. Yields nothing for the usual one."""
+    if told := beside_usual(str(folder)):
+        yield Finding(part="place", state="ok", says=f"{folder}, as {named_by(chosen)} names it; {told}")
 
 
 def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:

@@ -10,9 +10,9 @@ import typer
 
 from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE
 from mcp_memory.entrypoints.commands.access import claim_folder
-from mcp_memory.entrypoints.commands.console import print_json, screen, visible
+from mcp_memory.entrypoints.commands.console import complain, print_json, screen, visible
 from mcp_memory.entrypoints.commands.options import AsJson, settings_chosen, with_options
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import Conflict, InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.entrypoints.clients.catalogue import Client, Places
@@ -25,6 +25,7 @@ ClientName = Annotated[
 Project = Annotated[bool, typer.Option("--project", help="Use the project's file in this folder, not your own.")]
 EntryName = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the entry in the client.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace another server of that name.")]
+ForceOut = Annotated[bool, typer.Option("--force", help="Remove the entry of that name though it is another server's.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
@@ -111,7 +112,7 @@ def uninstall(
     client_name: ClientName,
     project: Project = False,
     name: EntryName = "memory",
-    force: Force = False,
+    force: ForceOut = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -129,6 +130,19 @@ def uninstall(
     )
     also = [each for each in out if each and each.changes]
     _carry_out(change, also, dry_run, as_json, (f"Restart {client.title}: until then it may keep using the server.",))
+    if not project and not change.changes and (file := _file_of_project(client, places, name)):
+        complain(f"{file} has it, too: `mcp-memory uninstall {client.name} --project` takes it out there.")
+
+
+def _file_of_project(client: "Client", places: "Places", name: str) -> Path | None:
+    """Return this folder's file of the client where that has the server; else None."""
+    from mcp_memory.entrypoints.clients.entries import plan_uninstall
+
+    try:
+        change = plan_uninstall(client, name, places, project=True, force=False)
+    except (InvalidRequest, Conflict):  # It has no such file, or another's entry.
+        return None
+    return change.found.path if change.changes else None
 
 
 def _project_namespace(

@@ -9,7 +9,7 @@ import typer
 
 from mcp_memory.bridge.door import take_over
 from mcp_memory.domain.model.ids import RECORD, number_of
-from mcp_memory.entrypoints.commands.console import output
+from mcp_memory.entrypoints.commands.console import output, require_yes
 from mcp_memory.entrypoints.commands.corrections import restore_records
 from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -33,7 +33,7 @@ def restore(
 ) -> None:
     """Bring back records that were forgotten.
 
-    Given a backup's file, it does what `mcp-memory restore-backup` does.
+    Given a backup's file, it does what `mcp-memory restore-backup` does, after a question at a terminal.
     """
     if all(each.startswith(RECORD) and number_of(each) for each in targets):
         return restore_records(context, targets=targets, as_json=as_json, **chosen)
@@ -41,7 +41,11 @@ def restore(
         raise InvalidRequest("Give the ids of records, or one backup's file.")
     file = Path(targets[0])
     if not file.exists():
-        raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
+        raise NotFound(
+            f"{targets[0]!r} is neither a record's id, as r00001z, nor the file of a backup; `mcp-memory list"
+            " --inactive` shows ids."
+        )
+    require_yes(f"Replace the whole memory by the backup {file}?")
     here = {name: chosen[name] for name in ("data_dir",) if name in chosen}
     return restore_from(context, file=file, as_json=as_json, **here)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcp_memory import locations
 from mcp_memory.entrypoints.commands.console import print_json, screen
-from mcp_memory.entrypoints.commands.options import AsJson, over_settings, settings_chosen, with_options
+from mcp_memory.entrypoints.commands.options import AsJson, local_settings, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -93,15 +94,17 @@ def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
         )
 
 
-@over_settings("data_dir")
-def stop(settings: "Settings") -> None:
+@with_options("data_dir")
+def stop(chosen: Mapping[str, Any]) -> None:
     """End the process that serves this memory's client windows; their next call starts another.
 
     Calls at work are finished first; a command that takes long is interrupted.
     """
     from mcp_memory.bridge import door, private_sockets
 
-    folder = str(settings.data_dir)
+    folder = locations.data_dir(chosen)  # Other settings may be damaged: the process is to end all the same.
+    if not folder or locations.is_elsewhere(chosen):
+        folder = str(local_settings(chosen).data_dir)
     try:
         if not private_sockets.are_possible() or private_sockets.is_free(folder):
             raise NotFound(f"No process serves the memory in {folder}.")

@@ -137,7 +137,7 @@ def claim_folder(settings: "Settings", takes: bool = True) -> None:
         )
 
 
-@tokens.command("add")
+@tokens.command("add", epilog="Example: mcp-memory tokens add laptop --agent ann --namespace billing")
 @over_settings("data_dir", asks=True)
 def add_token(
     settings: "Settings",

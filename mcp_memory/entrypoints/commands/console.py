@@ -31,7 +31,15 @@ INTERRUPTED = 130
 """The exit code after an interrupt at the keyboard."""
 _BETWEEN_UPDATES_SECONDS = 0.05
 _PADDING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")  # spaces before a line end
-_FOR_PEOPLE: Mapping[str, str] = {"call `recall` to find ids": "`mcp-memory search` finds ids"}
+_FOR_PEOPLE: Mapping[str, str] = {
+    "call `recall` to find ids": "`mcp-memory search` finds ids",
+    "send it with reassert=true; otherwise leave it out": "`mcp-memory add --reassert` stores it",
+    "`remember` stores it with reassert=true": "`mcp-memory add --reassert` stores it",
+    "give text, outcome, feedback or another field beside id": (
+        "name what to change: --text, --tag, --importance, --outcome, --feedback or another option of"
+        " `mcp-memory edit -h`"
+    ),
+}
 """Next steps that messages name for agents, and the same for people who run a command."""
 
 
@@ -123,6 +131,16 @@ def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
 def complain(message: str) -> None:
     """Print one line for people on stderr."""
     typer.echo(f"mcp-memory: {visible(message)}", file=terminal().stderr)
+
+
+def way_back(change: int) -> str:
+    """Return the sentence that says how a change is taken back; "" for none that can be."""
+    return f"`mcp-memory undo {change}` takes it back." if change else ""
+
+
+def undoable(change: int) -> dict[str, int]:
+    """Return the number of a change by its name in JSON; nothing where there is none."""
+    return {"change": change} if change else {}
 
 
 class OneLineErrors(TyperGroup):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from mcp_memory.entrypoints.commands.console import complain, is_asked, output, require_yes
+from mcp_memory.entrypoints.commands.console import complain, is_asked, output, require_yes, undoable, way_back
 from mcp_memory.entrypoints.commands.options import (
     KNOWN_DETAILS,
     AsJson,
@@ -85,7 +85,7 @@ def supersede(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The record that holds instead.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say that one record replaces another, which then ranks below it."""
+    """Say that the record NEW replaces OLD: searches then show NEW above OLD."""
     _revise(memory, as_json, new, supersedes=[old])
 
 
@@ -97,14 +97,21 @@ def forget(
     erase: Annotated[
         bool, typer.Option("--erase", help="For good: no file keeps its text, but earlier backups.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without a question.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Erase without a question; needed where nobody is at a terminal.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take records out of the memory; `mcp-memory restore ID` brings them back.
 
-    Not what was erased.
+    With --erase nothing brings them back.
     """
-    if erase and not yes and is_asked():
+    if erase and not yes:
+        if not is_asked():
+            raise InvalidRequest(
+                "Erasing cannot be taken back, and nobody is at a terminal to confirm it; --yes erases without a"
+                " question. Nothing was changed."
+            )
         erasure_shown(context, record_ids=record_ids, **chosen)
         require_yes(f"Erase {', '.join(record_ids)} for good?")
     forget_records(context, record_ids=record_ids, erase=erase, as_json=as_json, **chosen)
@@ -112,7 +119,9 @@ def forget(
 
 @over_memory("namespace", "agent")
 def erasure_shown(memory: "App", record_ids: list[str]) -> None:
-    """Say which records an erasure takes along: "With it go r00002w (says the same), r000031 (made from it)."."""
+    """Say what records are, and what their erasure takes along: "With it go r00002w (says the same)."."""
+    for record_id, record in memory.records.get(record_ids, memory.caller().scopes).items():
+        complain(f"{record_id} says “{record.micro}”.")
     reach = memory.erasure_reach(record_ids, memory.caller())
     told = [f"{each} ({'says the same' if each in reach.same else 'made from it'})" for each in reach.made]
     if told:
@@ -167,16 +176,6 @@ def _revise(memory: "App", as_json: bool, record_id: str, details: Any = None, *
     revised = memory.revise.advised(request, person)
     shown = {**show_account_of(memory, revised.record.id), **undoable(revised.change)}
     output(as_json, shown, *record_screen(shown), *filter(None, [way_back(revised.change)]))
-
-
-def way_back(change: int) -> str:
-    """Return the sentence that says how a change is taken back; "" for none that can be."""
-    return f"`mcp-memory undo {change}` takes it back." if change else ""
-
-
-def undoable(change: int) -> dict[str, int]:
-    """Return the number of a change by its name in JSON; nothing where there is none."""
-    return {"change": change} if change else {}
 
 
 def _move(memory: "App", record_ids: list[str], mode: "ForgetMode") -> "Forgotten":

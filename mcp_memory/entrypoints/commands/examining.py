@@ -70,9 +70,10 @@ def examine_copies(settings: "Settings") -> Iterator[Finding]:
         if copy.schema is None:
             yield Finding(part="copies", state="ok", says=f"{size}, damaged, is kept as it is")
             continue
-        says = f"{size} is the memory of schema {copy.schema} as it was before a migration or `restore`"
+        says = f"{size} is the memory of schema {copy.schema} as it was before a migration or `restore-backup`"
         remedy = (
-            f'Without servers, `mcp-memory restore "{copy.path}"` goes back to it and keeps the present one beside it.'
+            f'Without servers, `mcp-memory restore-backup "{copy.path}"` goes back to it and keeps the present one'
+            " beside it."
         )
         yield Finding(part="copies", state="ok", says=says, remedy=remedy)
 

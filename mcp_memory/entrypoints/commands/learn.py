@@ -15,8 +15,15 @@ import typer
 from mcp_memory.domain.model.limits import MAX_ITEMS
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso_day
-from mcp_memory.entrypoints.commands.console import complain, interruptible, output, require_yes, terminal
-from mcp_memory.entrypoints.commands.corrections import undoable, way_back
+from mcp_memory.entrypoints.commands.console import (
+    complain,
+    interruptible,
+    output,
+    require_yes,
+    terminal,
+    undoable,
+    way_back,
+)
 from mcp_memory.entrypoints.commands.maintenance import embed
 from mcp_memory.entrypoints.commands.options import AsJson, opened, over_settings, with_options
 

@@ -63,7 +63,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is due.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Age what is due: old events, procedures and guardrails by how they did, session logs near their window.
+    """Summarize and archive old events, judge procedures and guardrails by their success, compact long session logs.
 
     For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it continues
     where it stopped.
@@ -86,8 +86,8 @@ def backup(
 ) -> None:
     """Copy the whole memory into a new file.
 
-    All projects, consistent though servers are running. `mcp-memory restore` goes back to it; one in PostgreSQL is
-    written by pg_dump, for pg_restore.
+    All projects, consistent though servers are running. `mcp-memory restore-backup` goes back to it; one in
+    PostgreSQL is written by pg_dump, for pg_restore.
     """
     file = backup_file(target, datetime.now(UTC), "db" if memory.settings.database_url is None else "dump")
     memory.backup(file)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.entrypoints.commands.console import interruptible, output
-from mcp_memory.entrypoints.commands.corrections import way_back
+from mcp_memory.entrypoints.commands.console import interruptible, output, way_back
 from mcp_memory.entrypoints.commands.maintenance import embed
 from mcp_memory.entrypoints.commands.options import opened, opened_existing
 from mcp_memory.errors import InvalidRequest
@@ -35,7 +34,7 @@ def export_markdown(settings: "Settings", path: Path, namespace: str | None, as_
     with interruptible("Interrupted; the same command writes the rest."), opened_existing(settings) as memory:
         caller = memory.caller()
         if namespace:
-            caller = replace(caller, namespace=memory.trust.present(namespace))
+            caller = replace(caller, namespace=memory.projects.existing(namespace))
         folder = read_folder(path)
         comparison = memory.file_copies.compare(folder.copies, caller)
         gave([each.record_id for each in comparison.held])

@@ -40,11 +40,12 @@ def list_projects(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, known, row_screen(known, "No project holds a record yet."))
 
 
+_FOR_GOOD = "A merge cannot be undone: only a backup from before it has the two apart."
 _NOWHERE: dict[str, Json] = {"folder": None, "gone": False}
 """Shown for a project that somebody named, that was imported, or was not used since folders are noted."""
 
 
-@projects.command("rename")
+@projects.command("rename", epilog="Example: mcp-memory projects rename old new")
 @over_memory("namespace", "agent")
 def rename_project(
     memory: "App",
@@ -61,7 +62,7 @@ def rename_project(
     _tell(moved, old, new, as_json, f"{old} is called {new} now ({_counted(moved)}). {undone}")
 
 
-@projects.command("merge")
+@projects.command("merge", epilog="Example: mcp-memory projects merge old-laptop billing")
 @over_memory("namespace", "agent")
 def merge_projects(
     memory: "App",
@@ -75,10 +76,10 @@ def merge_projects(
     A token for one of the two reads both from then on; the answer names those tokens.
     """
     moved = memory.projects.merge(old, new)
-    _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}).")
+    _tell(moved, old, new, as_json, f"{new} holds what {old} held ({_counted(moved)}). {_FOR_GOOD}")
 
 
-@projects.command("quota")
+@projects.command("quota", epilog="Example: mcp-memory projects quota billing --records 50000")
 @over_memory("namespace", "agent")
 def limit_project(
     memory: "App",
@@ -89,10 +90,17 @@ def limit_project(
     ] = None,
     calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="The most calls a minute over HTTP.")] = None,
     is_person: Annotated[bool, typer.Option("--person", help="NAME is a person, not a project.")] = False,
-    drops: Annotated[bool, typer.Option("--none", help="Drop its limits, but for those that are named.")] = False,
+    drops: Annotated[
+        bool,
+        typer.Option(
+            "--none", help="Remove all limits of NAME first; limits that you give in the same command then hold."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Limit what a project may store, and how often a minute it may be called; limits that are not named stay.
+    """Show the limits of projects, or set how much one may store, and how many calls a minute it may get.
+
+    A limit that you do not give stays as it is.
 
     Nothing that is stored already is lost. A call that would go beyond is told which limit it met.
     """

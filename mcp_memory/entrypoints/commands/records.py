@@ -1,7 +1,7 @@
 """Commands over records and tasks: status, search, show, list, tasks, add."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,7 +14,8 @@ from mcp_memory.domain.model.records import KINDS, Json, Kind, NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal
+from mcp_memory.domain.text.words import REDACTED
+from mcp_memory.entrypoints.commands.console import complain, output, print_json, say, terminal, way_back
 from mcp_memory.entrypoints.commands.options import (
     KNOWN_DETAILS,
     AsJson,
@@ -33,6 +34,7 @@ from mcp_memory.entrypoints.commands.options import (
 )
 from mcp_memory.entrypoints.commands.performing import is_served
 from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.locations import beside_usual
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -45,6 +47,7 @@ STDIN = "-"
 PROJECTS_NAMED = 8
 CHANGES_SHOWN = 20
 _MAX_BYTES_OF_A_CHAR = 4
+_ADDED = "added by hand"
 _LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
 """Record kinds that make up a session's log."""
 _WHAT_BECAME: dict[str, str] = {
@@ -64,6 +67,8 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
     shown = show_status(memory.status(caller, of_all=True)) | {
+        "not_usual": beside_usual(str(memory.settings.data_dir)),
+        "private_to_others": memory.projects.private_of_others(caller),
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
         # Of all projects together: who opens the file may know.
@@ -282,6 +287,9 @@ def add(
         str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
     ] = "shared",
     occurred: Annotated[str | None, typer.Option("--occurred", metavar="TIME", help="A date or a phrase.")] = None,
+    reassert: Annotated[
+        bool, typer.Option("--reassert", help="Store it although it was corrected or erased before.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remember one thing; prints its id.
@@ -299,33 +307,60 @@ def add(
         "tags": tag or [],
         "importance": importance,
         "pinned": pin,
+        "reassert": reassert,
     }
     given_fields = given_details(details, deny)
     if deny and asked["kind"] != "censor":
         raise InvalidRequest("--deny is a guardrail's; add --kind guardrail.")
     asked |= {"details": {} if given_fields is None else given_fields, "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
+    _tell_new(settings)
     with opened(settings) as memory:
         if occurred is not None:
             fields["occurred_at"] = memory.searcher.instant(occurred)
-        [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
+        [remembered] = memory.remember([NewRecord(**fields)], memory.caller(), undoable=_ADDED)
+        cut = _placeholders(memory, remembered) if remembered.redacted else ()
+    if cut:
+        many = "1 secret was" if len(cut) == 1 else f"{len(cut)} secrets were"
+        complain(f"{many} cut out: {', '.join(cut)}.")
     if remembered.degraded:
         complain(f"For now it can be found by its words only: {remembered.degraded}")
     if as_json:
         print_json(asdict(remembered))
         return
     say(remembered.id)
-    if remembered.status not in _WHAT_BECAME and terminal().stderr.isatty():
-        complain(f"`mcp-memory forget {remembered.id}` takes it back.")
-    if near := _nearest(remembered):
-        complain(f"Near it: {near}; `mcp-memory supersede {near} {remembered.id}` has this replace it.")
-    if note := _WHAT_BECAME.get(remembered.status):
+    stops = asked["kind"] != "censor" or has_form(fields["text"], fields["details"])
+    for note in _notes(remembered, stops=stops):
         complain(note)
-    if asked["kind"] == "censor" and not has_form(fields["text"], fields["details"]):
+
+
+def _tell_new(settings: "Settings") -> None:
+    """Say at a terminal where a memory begins that somebody named: a name may be a slip, or relative to the folder."""
+    from mcp_memory.wiring import memory_exists
+
+    if terminal().stderr.isatty() and not memory_exists(settings) and beside_usual(str(settings.data_dir)):
+        complain(f"A new memory begins in {settings.data_dir}.")
+
+
+def _notes(remembered: "Remembered", *, stops: bool) -> Iterator[str]:
+    """Yield what a person may do next about what they added; `stops` is False of a guardrail that can stop no call."""
+    if terminal().stderr.isatty() and remembered.change:
+        yield way_back(remembered.change)
+    if near := _nearest(remembered):
+        yield f"Near it: {near}; `mcp-memory supersede {near} {remembered.id}` has this replace it."
+    if note := _WHAT_BECAME.get(remembered.status):
+        yield note
+    if not stops:
         form = f"`mcp-memory edit {remembered.id} --deny 'rm -rf build/*'` gives it a form to deny"
-        complain(f"Agents are told it, but it stops no call; {form}.")
+        yield f"Agents are told it, but it stops no call; {form}."
     if remembered.added:
-        complain(f"It keeps what is new: {', '.join(remembered.added)}.")
+        yield f"It keeps what is new: {', '.join(remembered.added)}."
+
+
+def _placeholders(memory: "App", remembered: "Remembered") -> Sequence[str]:
+    """Return the marks that a record has instead of its secrets: "[REDACTED GitHub Token]"."""
+    record = memory.inspect.visible(remembered.id, memory.caller())
+    return REDACTED.findall(json.dumps([record.text, *record.tags, record.details], ensure_ascii=False))
 
 
 def given_text(text: str) -> str:

@@ -18,7 +18,7 @@ from mcp_memory.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.records import Record
-    from mcp_memory.services.review.undo import PastChange
+    from mcp_memory.services.review.undo import PastChange, TakenBack
 
 NAMED: Final = 3
 """Records that a sentence about a change names; further ones are counted."""
@@ -42,7 +42,7 @@ def list_groups(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, {"groups": groups}, *review_screen(groups))
 
 
-@review.command("settle")
+@review.command("settle", epilog="Example: mcp-memory review settle g00002a supersedes --keep r00001z")
 @over_memory("namespace", "agent")
 def settle_group(
     memory: "App",
@@ -82,7 +82,8 @@ def undo(
 ) -> None:
     """Take back one change, or show the latest changes with their numbers.
 
-    One is a settled group, a revision, a retirement, or all that one `learn` stored. What somebody changed since stays.
+    One is a settled group, a revision, a retirement, or what one `add` or `learn` stored. What somebody changed since
+    stays.
     """
     from mcp_memory.entrypoints.commands.screens import row_screen
     from mcp_memory.entrypoints.server.review_answers import show_undone
@@ -104,8 +105,16 @@ def undo(
     undone = memory.undo(number, caller)
     restored = ", ".join([*(record.id for record in undone.records), *undone.groups])
     did = f" What it did: {what}" if what else ""
-    told = visible(f"Change {number} is undone: {restored}.{did}")
+    told = visible(f"Change {number} is undone: {restored}.{did} {_way_back_from(undone)}")
     output(as_json, show_undone(undone) | ({"what": what} if what else {}), told)
+
+
+def _way_back_from(undone: "TakenBack") -> str:
+    """Say how to have again what an undo took back: no undo is undone itself."""
+    gone = [each.id for each in undone.records if each.status == "retired"]
+    if gone:
+        return f"`mcp-memory restore {' '.join(gone)}` brings {'it' if len(gone) == 1 else 'them'} back."
+    return "To have it again, make the change again."
 
 
 def _shown_change(past: "PastChange") -> dict[str, Json]:

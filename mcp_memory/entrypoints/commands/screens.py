@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
+from mcp_memory.domain.model.lifecycle import LIFECYCLES, first_status
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.text.control_characters import visible
 
@@ -44,6 +45,8 @@ _FOLDER_STATES: Mapping[str, str] = {
     "free": "its own memory for now",
     "refused": "its own memory, not that of the project it claims to be",
 }
+FIRST_STATUSES = frozenset(map(first_status, LIFECYCLES))
+"""The names by which kinds call the stage of a record that is as it was stored: new, active, created, recorded."""
 _DEAD_ENDS = ("failed", "abandoned")
 _SHOWN_FIELDS: Mapping[str, str] = {
     "visibility": "Seen by", "tags": "Tags", "pinned": "Pinned", "outcome": "Outcome", "tool": "Tool",
@@ -78,8 +81,11 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         **_folder(status["folder"]),
         "Agent": status["agent"],
         "Memories": _counts(counted_in_words(status["records"])),
-        "Their state": _counts({name: n for name, n in status["statuses"].items() if name not in OUT_OF_SEARCH}),
-        "Not counted": listed({name: n for name, n in status["statuses"].items() if name in OUT_OF_SEARCH}),
+        "Their stages": _counts(_stages(status["statuses"])),
+        "Not counted": listed(
+            {name: n for name, n in status["statuses"].items() if name in OUT_OF_SEARCH}
+            | ({"private to other agents": of_others} if (of_others := status["private_to_others"]) else {})
+        ),
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
         "Sessions": str(status["sessions"]),
@@ -88,7 +94,8 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         else "nothing",
         "Blocks given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
-        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)",
+        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)"
+        + (f"; {status['not_usual']}" if status["not_usual"] else ""),
         "Served by": _owner(status["owner"]),
         "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
         + (f"; {waiting} memories wait for it" if waiting else ""),
@@ -97,17 +104,24 @@ def status_screen(status: Mapping[str, Any]) -> Table:
     return _fields({name: value for name, value in rows.items() if value})
 
 
+def _stages(statuses: Mapping[str, int]) -> dict[str, int]:
+    """Return how many live records are as they were stored, whatever their kinds call that, and in later stages."""
+    first = {"as first stored": sum(statuses.get(name, 0) for name in FIRST_STATUSES)}
+    later = {name: n for name, n in statuses.items() if name not in (*OUT_OF_SEARCH, *FIRST_STATUSES)}
+    return {name: n for name, n in (first | later).items() if n}
+
+
 def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
     """Return the folder and, where it was refused the namespace that it claims, that namespace and the next step."""
     if "path" not in folder:
-        return {"named by": "you: an option, a variable or the file of settings"}
+        return {"Named by": "you: an option, a variable or the file of settings"}
     rows = {"Folder": f"{folder['path']} ({_FOLDER_STATES[folder['state']]})"}
     if not folder["next_step"]:
         return rows
     return (
-        rows | {"claims": f"{folder['claims']}. {folder['next_step']}"}
+        rows | {"It says it is": f"{folder['claims']}. {folder['next_step']}"}
         if folder["claims"]
-        else rows | {"but": folder["next_step"]}
+        else rows | {"Next step": folder["next_step"]}
     )
 
 
@@ -124,19 +138,28 @@ def health_screen(status: Mapping[str, Any]) -> Table:
     return table
 
 
-def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableType:
-    """Return a table with a column for each field of the first row, or the text for no rows at all."""
+def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> Text:
+    """Return a line for each row below a heading, however long: names are there to be copied. Or the text for none."""
     if not rows:
         return Text(nothing)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in rows[0]:
-        table.add_column("Project" if name == "namespace" else name.capitalize())
-    for row in rows:
-        table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
-    return table
+    heading = tuple("Project" if name == "namespace" else name.capitalize() for name in rows[0])
+    return Text("\n").join(_aligned([heading, *(tuple(map(_cell, row.values())) for row in rows)]))
+
+
+def _cell(value: Any) -> str:
+    return "yes" if value is True else visible(" ".join(_value(value or "").split()))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[Text]:
+    """Return a line for each row, the first as a heading, in columns as wide as their widest cell."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
+    return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]
 
 
 _CONNECTED: Mapping[str, str] = {
+    "supersedes": "Replaces",
+    "superseded_by": "Replaced by",
     "records": "Named in",
     "relations": "Related",
     "near": "Near it",
@@ -151,11 +174,14 @@ def connection_screen(shown: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(visible(str(shown.get("tie") or shown.get("name") or shown["text"])), "bold")]
     for name, title in _CONNECTED.items():
         if rows := shown.get(name):
-            parts += [Text(f"\n{title}", "dim"), *(Text(visible(_connection(each))) for each in rows)]
+            several = cast("Sequence[Any]", [rows] if isinstance(rows, str) else rows)
+            parts += [Text(f"\n{title}", "dim"), *(Text(visible(_connection(each))) for each in several)]
     return parts
 
 
-def _connection(each: Mapping[str, Any]) -> str:
+def _connection(each: Mapping[str, Any] | str) -> str:
+    if isinstance(each, str):
+        return each
     if "target" in each:
         return f"{each['source']} {each['type']} {each['target']}"
     via = f" (through {', '.join(each['via'])})" if each.get("via") else ""
@@ -283,11 +309,17 @@ def _history_lines(history: Sequence[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for each in history:
         client = f" ({visible(each['client'])})" if "client" in each else ""
-        was = [f"{name} was {_value(value)}" for name, value in each["before"].items()]
+        was = [_was(name, value) for name, value in each["before"].items()]
         told = "; ".join([*(["new text"] if each["rewritten"] else []), *was]) or "stored"
-        reason = f" because {visible(each['reason'])}" if "reason" in each else ""
+        reason = f" ({visible(each['reason'])})" if "reason" in each else ""
         lines.append(f"{each['version']} {each['at']} by {each['by']}{client}: {told}{reason}")
     return ["", *lines] if len(lines) > 1 else []
+
+
+def _was(name: str, value: Any) -> str:
+    """Say what a field was until a change: "tags were none"."""
+    told = "none" if value in (None, "", [], {}) else f"{value:g}" if isinstance(value, float) else _value(value)
+    return f"{name.replace('_', ' ')} {'were' if name in ('tags', 'details') else 'was'} {told}"
 
 
 def result_screen(answer: Mapping[str, Any], elsewhere: str = "") -> list[RenderableType]:
@@ -315,10 +347,7 @@ def place_line(place: Mapping[str, Any]) -> Text:
 
 def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
     """Return a line for each token below a heading, however long; its dates are days."""
-    rows = [("Name", "State", "Right", "Agent", "Projects"), *(_token_row(each) for each in tokens)]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
-    return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]
+    return _aligned([("Name", "State", "Right", "Agent", "Projects"), *map(_token_row, tokens)])
 
 
 def folder_lines(folders: Sequence[Mapping[str, Any]]) -> list[Text]:

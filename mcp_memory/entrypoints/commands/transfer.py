@@ -100,6 +100,8 @@ def export(
     ):
         memory.caller()  # It is noted who asks.
         gave([ALL_RECORDS])
+        if namespace is not None:
+            namespace = memory.projects.existing(namespace)
         written = write_memory(memory.moving.leave(namespace), file, progress)
         if target != STREAM:
             memory.attachments.copy_to(files_beside(target), namespace)
@@ -179,9 +181,15 @@ def _places_in_words(outcome: "Mapping[str, Json]") -> str:
     first = shlex.quote(next(name for name in known if name != here))
     return (
         f" The records are in the projects they were in: {names}{more}. This folder's is {here}: `mcp-memory list"
-        f" --namespace {first}` shows what is in another one, and"
-        f" `mcp-memory projects merge {first} {shlex.quote(here)}` brings them here."
+        f" --namespace {first}` shows what is in another one{_joining(outcome, first, shlex.quote(here))}."
     )
+
+
+def _joining(outcome: "Mapping[str, Json]", other: str, here: str) -> str:
+    """Say how the folder gets to another project's records: by trust, which may end, where it says that it is that."""
+    if outcome.get("claims"):
+        return ", and `mcp-memory trust` lets this folder use the one that it says it is"
+    return f", and `mcp-memory projects merge {other} {here}` brings them here, for good"
 
 
 def _counted(pieces: "Iterable[Piece]", projects: Counter[str]) -> "Iterator[Piece]":
@@ -210,6 +218,9 @@ def _import_exported(source: Path, settings: "Settings") -> "Mapping[str, Json]"
             if source != STREAM:
                 memory.attachments.take_from(files_beside(source))
             places: dict[str, Json] = {"projects": dict(projects.most_common()), "here": memory.caller().namespace}
+            folder = memory.own.membership
+            if folder.is_refused and folder.project and folder.project.claim in projects:
+                places["claims"] = folder.project.claim
             return {**outcome, "embedded": embed(memory), **places}
 
 

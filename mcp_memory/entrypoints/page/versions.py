@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.model.versions import TOLD, Version, is_storing
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.sign_in import CLIENT
@@ -67,6 +67,8 @@ def shown_versions(
             earlier = str(each.before["text"])
             diff, text, text_before = compare(earlier, text), earlier, each.change
         fields = {name: value_in_words(value) for name, value in each.before.items() if name in TOLD}
+        if is_storing(each, record.id):
+            fields = {}
         is_gone = "normal_hash" in each.before and "text" not in each.before
         by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
         has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)

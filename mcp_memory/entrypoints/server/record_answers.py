@@ -1,14 +1,14 @@
 """The JSON form of one record with its surroundings, of connections, of a session, and of a context's report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.model.versions import TOLD, Version, is_storing
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
@@ -18,7 +18,7 @@ from mcp_memory.services.sessions.fullness import LogStanding
 from mcp_memory.services.sessions.session_account import StoredSession
 from mcp_memory.services.status.overview import EntityAccount, Neighbourhood, RecordAccount, RecordFooting, Support
 
-_CONNECTED = ("entities", "relations", "near", "depends_on", "dependents", "further")
+_CONNECTED = ("supersedes", "entities", "relations", "near", "depends_on", "dependents", "further")
 
 
 def show_account(account: RecordAccount, caller: Caller) -> dict[str, Json]:
@@ -49,7 +49,10 @@ def show_connections(of: RecordAccount | EntityAccount) -> dict[str, Json]:
     """Show the connections of a record or of an entity, and what depends on it."""
     if isinstance(of, RecordAccount):
         linked = _show_neighbourhood(of.neighbourhood) | _show_footing(of.footing)
-        return unless_empty(id=of.record.id, text=of.record.text, **{name: linked[name] for name in _CONNECTED})
+        after = of.record.superseded_by
+        return unless_empty(
+            id=of.record.id, text=of.record.text, superseded_by=after, **{name: linked[name] for name in _CONNECTED}
+        )
     return unless_empty(
         name=of.name,
         records=_show_briefly(of.records),
@@ -143,6 +146,9 @@ def _show_history(record: Record, history: Sequence[Version], caller: Caller) ->
         change=number_of(record.id), write=0, at=record.created_at, agent=record.agent, client=record.client,
         session_id=record.session_id, before={},
     )  # fmt: skip
+    if history and is_storing(history[0], record.id):
+        storing, *history = history
+        first = replace(first, write=storing.write, reason=storing.reason, undone=storing.undone)
     return [
         {"version": each.change, "at": iso(each.at), "by": _author_of(each, caller)}
         | {name: value for name in ("client", "reason", "write", "undone") if (value := getattr(each, name))}

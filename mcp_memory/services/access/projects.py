@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import product
 
 from mcp_memory.domain.model.projects import (
@@ -19,13 +20,17 @@ from mcp_memory.domain.model.records import LASTING_KINDS
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.access import ProjectStore
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 
 # e.g. "shop" in "shop-mfrggzdfmztwq2lk", the own namespace of a folder
 _OWN = re.compile(r"(?P<name>.+)-[a-z2-7]{16}")
+
+
+NEAR_NAMED = 3
+"""Projects that an error names for one that is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,20 @@ class Projects:
     def live_records(self) -> Mapping[str, int]:
         """Count the live records of each project that holds some, of all its agents; in order of the names."""
         return self._projects.live_records()
+
+    def private_of_others(self, caller: Caller) -> int:
+        """Count the live records of the caller's project that are private to other agents."""
+        return self._projects.private_of_others(caller.namespace, caller.scope("private"))
+
+    def existing(self, name: str) -> str:
+        """Return the present name of a project that a person names. Raises NotFound with names near it."""
+        former = self._projects.former(name)
+        present = former.namespace if former else name
+        if self._projects.is_used(present):
+            return present
+        near = [each for each in self.names() if get_close_matches(name.lower(), _called(each), 1)]
+        meant = f" Did you mean {' or '.join(map(one_line, near[:NEAR_NAMED]))}?" if near else ""
+        raise NotFound(f"No project {name!r} holds anything.{meant} `mcp-memory projects` lists those that do.")
 
     def folders(self) -> Mapping[str, tuple[str, bool]]:
         """Return the folder in which each namespace was noted last, and whether it is still there."""
@@ -177,6 +196,12 @@ def _lasting_in(namespace: str, agent: str) -> RecordFilter:
     """Return the filter for what an agent's project holds beside the lines of conversations."""
     scopes = (scope_key("shared", namespace, ""), scope_key("private", namespace, agent))
     return RecordFilter(scopes=scopes, kinds=LASTING_KINDS)
+
+
+def _called(namespace: str) -> tuple[str, str]:
+    """Return the words by which a person may name a project: all of its name, or the last part."""
+    whole = namespace.lower()
+    return whole, whole.rpartition("/")[2]
 
 
 def _name(folder: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.ids import RECORD, make_id, number_of
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
@@ -65,7 +65,8 @@ class Undo:
     def latest(self, caller: Caller, limit: int) -> list[PastChange]:
         """Return the latest changes that somebody made of what the caller may change, newest first.
 
-        Undos are none of them, and neither is a record that was only added.
+        Undos are none of them, and neither is what an agent stored: records of a person's command alone
+        (`Remember(undoable=…)`) are.
         """
         with self._records.snapshot():
             where = replace(self._reviews.changeable(caller), include_inactive=True)
@@ -114,7 +115,7 @@ class Undo:
             written = transaction.written(change)
             groups, excluded = transaction.reviews_of_write(change), transaction.excluded_in(change)
             if not written and not groups and not excluded:
-                raise _unknown(change)
+                raise _unknown(change, _stored(change, caller, transaction))
             records = _require(change, [*written, *excluded], groups, caller, transaction)
             restored = [_restored(records[each], written[each], caller, transaction) for each in written]
             for old in restored:
@@ -201,8 +202,17 @@ def _require(
         raise _unknown(change) from None
 
 
-def _unknown(change: int) -> NotFound:
-    return NotFound(f"Change {change} replaced nothing that you may restore. Nothing was changed.")
+def _unknown(change: int, stored: str = "") -> NotFound:
+    next_step = f" It stored {stored}; `mcp-memory forget {stored}` takes that out." if stored else ""
+    return NotFound(f"Change {change} replaced nothing that you may restore.{next_step} Nothing was changed.")
+
+
+def _stored(change: int, caller: Caller, transaction: Transaction) -> str:
+    """Return the id of the caller's own record that a write without versions begins with; "" for none."""
+    try:
+        return require_own(make_id(RECORD, change), caller, transaction).id
+    except (NotFound, Conflict):
+        return ""
 
 
 def _restored(record: Record, versions: Sequence[Version], caller: Caller, transaction: Transaction) -> Record:

@@ -16,7 +16,7 @@ TERMS_BATCH = 500
 """Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""
 IDS_TOLD = 3
 _REPAIR = "`mcp-memory doctor --repair` does it."
-_RESTORING = "Go back to a sound backup with `mcp-memory restore`."
+_RESTORING = "Go back to a sound backup with `mcp-memory restore-backup`."
 
 
 class IntegrityCheck:

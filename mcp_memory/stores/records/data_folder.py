@@ -30,7 +30,7 @@ def _refuse_lost_file(path: Path) -> None:
         if log.stat().st_size and not (path.exists() and path.stat().st_size):
             raise StoreUnavailable(
                 f"{path} is empty or gone, but its log {log.name} is not; nothing was changed. Move the log away, then"
-                " run `mcp-memory restore` with the newest backup, or start again."
+                " run `mcp-memory restore-backup` with the newest backup, or start again."
             )
 
 

@@ -37,19 +37,19 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _OF_CONTENT = (0, sqlite3.SQLITE_ERROR)
 """Codes of errors that a wrong statement causes, or a right one over content that nobody wrote."""
 DAMAGED = (
-    "{path} is damaged and was left as it is; run `mcp-memory restore` with the newest backup,"
+    "{path} is damaged and was left as it is; run `mcp-memory restore-backup` with the newest backup,"
     " which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
 )
 UNREADABLE = "SELECT count(*) FROM records WHERE NOT (json_valid(tags) AND json_valid(details)) OR instr(id, char(0))"
 """Counts the records in whose place is something else, as where pages were cut off and filled with zeros."""
 _LOG_LOST = (
     "was deleted, cut or replaced while in use, so nothing more is written. Run `mcp-memory stop` and call again; where"
-    " records are missing then, run `mcp-memory restore` with the newest backup."
+    " records are missing then, run `mcp-memory restore-backup` with the newest backup."
 )
 FAULTS: Mapping[Fault, str] = {
     "moved": "{path} was moved or replaced while in use; move it back, or run `mcp-memory stop` and call again.",
     "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Run"
-    " `mcp-memory restore` with the newest backup, which keeps what is there beside it, and call again.",
+    " `mcp-memory restore-backup` with the newest backup, which keeps what is there beside it, and call again.",
     "log": "{path}-wal " + _LOG_LOST,
     "index": "{path}-shm " + _LOG_LOST,
 }

@@ -59,6 +59,9 @@ class SqlProjects:
     def live_records(self) -> Mapping[str, int]:
         return {row["namespace"]: row["live"] for row in self._database.rows("count_live")}
 
+    def private_of_others(self, namespace: str, own: str) -> int:
+        return self._database.rows("count_private_of_others", {"namespace": namespace, "own": own})[0][0]
+
     def former(self, name: str) -> FormerName | None:
         rows = self._database.rows("former_namespace", (name,))
         return FormerName(namespace=rows[0]["namespace"], at=rows[0]["at"], mark=rows[0]["mark"]) if rows else None

@@ -55,6 +55,39 @@ def test_what_is_known_is_named_and_not_stored_again(run: "Run") -> None:
     assert run("add", "The cat sleeps.", "--tag", "cat").err.endswith("It keeps what is new: tags.\n")
 
 
+def test_a_secret_that_is_cut_out_is_named(run: "Run") -> None:
+    """U2.1, S8: on stderr, beside the id."""
+    told = run("add", f"The runner logs in with ghp_{'a1B2c3D4e5' * 3}F6g7h8.")
+    assert (len(told.out.split()), told.err) == (1, "mcp-memory: 1 secret was cut out: [REDACTED GitHub Token].\n")
+
+
+def test_what_was_erased_is_stored_again_by_an_option(run: "Run") -> None:
+    """U2.1: which the refusal names."""
+    run("forget", run("add", "The cat sleeps.").out.strip(), "--erase", "--yes")
+    assert "shall be kept all the same, `mcp-memory add --reassert` stores it." in run("add", "The cat sleeps.").err
+    assert run("add", "The cat sleeps.", "--reassert", "--json").json["status"] == "stored"
+
+
+def test_what_was_added_is_the_latest_change(run: "Run") -> None:
+    """U2.1: an undo retires it, and a restore brings it back; its history says when it was stored, and no more."""
+    older = run("add", "The moon is full.").out.strip()
+    run("edit", older, "--importance", "3", "--tag", "sky")
+    added = run("add", "The cat sleeps.", "--json").json
+    known = run("undo", "--json").json
+    assert (known[0]["change"], known[0]["what"]) == (added["change"], f"Stored {added['id']} “The cat sleeps.”.")
+    assert known[2]["what"] == f"Stored {older} “The moon is full.”."
+    shown = run("show", older).out
+    assert "stored (added by hand)" in shown
+    assert "importance was 1; tags were none" in shown
+    assert "retired" not in shown
+    undone = run("undo", "--last").out
+    assert undone.startswith(f"Change {added['change']} is undone: {added['id']}. What it did: Stored")
+    assert undone.endswith(f"`mcp-memory restore {added['id']}` brings it back.\n")
+    assert [each["id"] for each in run("list", "--json").json["results"]] == [older]
+    assert run("restore", added["id"]).code == 0
+    assert "To have it again, make the change again." in run("undo", str(known[1]["change"])).out
+
+
 def test_a_dash_reads_standard_input(run: "Run") -> None:
     """S7.1: as it stands, of several lines; what is no text is one line of complaint."""
     added = CliRunner().invoke(command_line, ["add", "-"], input="Zoë said:\nyes\n".encode())

@@ -50,13 +50,14 @@ def test_a_text_is_corrected_and_its_former_version_kept(run: "Run", memory: App
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["edit", "r000000"], "Nothing to change"),
+        (["edit", "r000000"], "Nothing to change; name what to change: --text, --tag,"),
         (["edit", "r00000z", "--importance", "3"], "No record 'r00000z'"),
         (["edit", "r00000z", "--importance", "11"], "`importance` must be at most 10"),
         (["edit", "r00000z", "--outcome", "fine"], "`outcome` must be"),
         (["forget", "r00000z"], "No record r00000z here; nothing was changed."),
         (["restore", "r00000z"], "No record r00000z here"),
-        (["restore", "nothing.db"], "No backup nothing.db, and no id of a record"),
+        (["restore", "nothing.db"], "'nothing.db' is neither a record's id, as r00001z, nor the file of a backup;"),
+        (["restore", "r99"], "'r99' is neither a record's id"),
         (["restore", "r00000z", "copy.db"], "Give the ids of records, or one backup's file."),
     ],
 )
@@ -80,7 +81,9 @@ def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, 
     assert run("restore", record_id).out == f"{record_id} is not retired.\n"
     assert run("restore", record_id, "--json").json == {"restored": []}
     assert found(memory) == [OLD]
-    assert run("forget", record_id, "r00000z", "--erase").code != 0
+    assert "--yes erases without a question. Nothing was changed." in run("forget", record_id, "--erase").err
+    assert found(memory) == [OLD]
+    assert run("forget", record_id, "r00000z", "--erase", "--yes").code != 0
     assert "r00000z" in run("forget", "r00000z").err
     assert found(memory) == []
     assert run("restore", record_id).code != 0
@@ -103,6 +106,8 @@ def test_one_record_replaces_another(run: "Run", memory: App, record_id: str) ->
     """U2.1."""
     [newer] = memory.remember([NewRecord(text=NEW)], memory.caller())
     run("supersede", record_id, newer.id)
+    assert f"Replaces\n{record_id}\n" in run("graph", newer.id).out
+    assert run("graph", record_id, "--json").json["superseded_by"] == newer.id
     [said] = found(memory)
     assert str(said).startswith(f"{NEW} (before {record_id}, ")
 
@@ -153,7 +158,7 @@ def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None
 
 
 def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U2.1: at a terminal; a program is not asked, and neither is who says --yes."""
+    """U2.1: at a terminal, with the words of what goes; who says --yes is not asked."""
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
 
@@ -172,7 +177,8 @@ def test_erasing_asks_a_person(run: "Run", memory: App, record_id: str, monkeypa
     [said] = memory.logs.said(memory.caller())
     with at(answering("n\n")):
         assert run("forget", record_id, "--erase").code == 1
-    told = f"mcp-memory: With {record_id} goes {said.id} (says the same).\nErase {record_id} for good? [y/N] "
+    says = f"mcp-memory: {record_id} says “{OLD}”.\nmcp-memory: With {record_id} goes {said.id} (says the same).\n"
+    told = f"{says}Erase {record_id} for good? [y/N] "
     assert screen.getvalue().endswith(f"{told}mcp-memory: Nothing was changed.\n")
     assert found(memory) == [OLD]
     assert run("forget", record_id, "--erase", "--yes").code == 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_memory import locations
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import doctor
@@ -66,10 +67,30 @@ def test_a_sound_memory_is_a_line_for_each_part(run: "Run") -> None:
     ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
     lines = [line.split(maxsplit=2)[:2] for line in ran.out.splitlines()]
-    parts = ["folder", "disk", "clients", "database", "keywords", "vectors", "graph", "index"]
+    parts = ["folder", "disk", "clients", "place", "database", "keywords", "vectors", "graph", "index"]
     assert lines == [["ok", f"{part}:"] for part in parts]
     findings = run("doctor", "--json").json
     assert [(each["part"], each["state"], each["remedy"]) for each in findings] == [(part, "ok", "") for part in parts]
+
+
+def test_a_memory_in_another_folder_than_the_usual_one_says_who_named_it(
+    run: "Run", memory: App, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: and that the usual one has a memory, where it has."""
+    monkeypatch.setattr(locations, "default_data_dir", lambda: str(tmp_path / "usual"))
+    usual = f"not the usual folder {tmp_path / 'usual'}, which has"
+    named = f"ok       place: {settings.data_dir}, as MCP_MEMORY_DATA_DIR names it; {usual} no memory"
+    assert named in run("doctor").out.splitlines()
+    (tmp_path / "usual").mkdir()
+    (tmp_path / "usual" / locations.MEMORY_FILE).touch()
+    assert f"{usual} a memory" in " ".join(run("status").out.split())
+    file = tmp_path / "config.toml"
+    file.write_text(f'data_dir = "{(tmp_path / "deep" / "x").as_posix()}"\n', "utf-8")
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
+    monkeypatch.delenv("MCP_MEMORY_DATA_DIR")
+    assert f"as {file} names it; {usual} a memory" in run("doctor").out
+    assert "as --data-dir names it" in run("doctor", "--data-dir", str(tmp_path / "other")).out
+    assert run("doctor", "--data-dir", str(file)).err == f"mcp-memory: --data-dir: {file} is a file; name a folder.\n"
 
 
 def test_what_is_wrong_ends_with_1_until_it_is_repaired(run: "Run", memory: App, settings: Settings) -> None:
@@ -199,7 +220,7 @@ def test_a_store_of_a_newer_version_is_a_finding(run: "Run", memory: App, settin
     ran = run("doctor", "--json")
     findings = json.loads(ran.out)
     assert (ran.code, ran.err) == (1, "")
-    assert [each["part"] for each in findings] == ["folder", "disk", "clients", "database"]
+    assert [each["part"] for each in findings] == ["folder", "disk", "clients", "place", "database"]
     assert "update mcp-memory" in findings[-1]["says"]
 
 
@@ -207,7 +228,7 @@ def test_without_a_memory_what_surrounds_it_is_examined(run: "Run", settings: Se
     """S7.1, S3.1: none is made, and that there is none is no fault; a client that cannot start it is."""
     ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
-    clients, database = ran.out.splitlines()
+    clients, _place, database = ran.out.splitlines()
     assert clients.startswith("ok       clients: none has the server yet")
     assert database.startswith(f"ok       database: none at {settings.data_dir} yet; ")
     assert not settings.data_dir.exists()
@@ -245,10 +266,12 @@ def test_the_copy_that_a_migration_made_is_named_and_brings_back_what_was(run: "
     memory_of(9, settings.data_dir)
     assert run("add", "The dog barks.").code == 0
     copy = settings.data_dir / "memory.db.schema-9"
-    remedy = f'Without servers, `mcp-memory restore "{copy}"` goes back to it and keeps the present one beside it.'
+    remedy = (
+        f'Without servers, `mcp-memory restore-backup "{copy}"` goes back to it and keeps the present one beside it.'
+    )
     [finding] = [each for each in run("doctor", "--json").json if each["part"] == "copies"]
     assert finding["says"].startswith(f"{copy} (0.")
-    assert finding["says"].endswith(" MB) is the memory of schema 9 as it was before a migration or `restore`")
+    assert finding["says"].endswith(" MB) is the memory of schema 9 as it was before a migration or `restore-backup`")
     assert (finding["state"], finding["remedy"]) == ("ok", remedy)
     assert f"ok       copies: {finding['says']}. {remedy}" in run("doctor").out.splitlines()
     kept = run("restore", str(copy), "--json").json["kept"]
@@ -264,10 +287,10 @@ def test_what_is_erased_is_deleted_with_the_copy_that_holds_it(run: "Run", setti
     """G1.1, R9: and only then."""
     memory_of(9, settings.data_dir)
     later = run("add", "The dog barks.", "--json").json["id"]
-    assert run("forget", later, "--erase", "--json").json == {"erased": [later]}
+    assert run("forget", later, "--erase", "--yes", "--json").json == {"erased": [later]}
     copy = settings.data_dir / "memory.db.schema-9"
     assert copy.exists()
-    ran = run("forget", "r000001", "--erase")
+    ran = run("forget", "r000001", "--erase", "--yes")
     told = "Copies beside the memory that held it were deleted with it: memory.db.schema-9."
     assert ran.out == f"Erased: r000001. {told}\n"
     assert not copy.exists()

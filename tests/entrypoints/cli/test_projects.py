@@ -90,9 +90,33 @@ def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:
     run("add", "The mixer is red.", "--namespace", "other")
     refused = run("projects", "rename", "other", "test")
     assert (refused.code, "projects merge" in refused.err) == (1, True)
-    assert run("projects", "merge", "other", "test").out == "test holds what other held (1 records, 0 tasks).\n"
+    assert run("projects", "merge", "other", "test").out == (
+        "test holds what other held (1 records, 0 tasks)."
+        " A merge cannot be undone: only a backup from before it has the two apart.\n"
+    )
     assert len(run("list", "--json").json["results"]) == 2
     assert run("projects", "merge", "nobody", "test").code == 1
+
+
+def test_an_export_of_no_project_names_near_ones(run: "Run", memory: App, tmp_path: Path) -> None:
+    """U2.1: an old name leads to the project that took it in, as everywhere."""
+    run("add", "The mixer is red.", "--namespace", "acme/tidewatch")
+    refused = run("export", str(tmp_path / "one"), "--namespace", "tidewatc")
+    assert (refused.code, list(tmp_path.glob("one*"))) == (1, [])
+    assert "No project 'tidewatc' holds anything. Did you mean acme/tidewatch? `mcp-memory projects`" in refused.err
+    assert "holds anything. `mcp-memory" in run("export", "--markdown", str(tmp_path), "--namespace", "xyz").err
+    run("projects", "merge", "acme/tidewatch", "test")
+    told = run("export", str(tmp_path / "two"), "--namespace", "acme/tidewatch", "--json").json
+    assert told["pieces"] > 0
+    assert b"mixer" in (tmp_path / "two").read_bytes()
+
+
+def test_names_are_never_cut(run: "Run", memory: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U2.1: they are there to be copied."""
+    monkeypatch.setenv("COLUMNS", "40")
+    name = f"@local/{'tidewatch-' * 5}u7tb3l2jixq4"
+    run("add", "The mixer is red.", "--namespace", name)
+    assert [name, "1"] in [line.split() for line in run("projects").out.splitlines()]
 
 
 def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
@@ -104,7 +128,12 @@ def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
     status = run("status", "--json").json
     assert (status["records"], status["statuses"]["retired"]) == ({"fact": 2}, 1)
     screen = " ".join(run("status").out.split())
-    assert "Memories 2 fact Their state 2 new Not counted 1 retired Tasks" in screen
+    assert "Memories 2 fact Their stages 2 as first stored Not counted 1 retired Tasks" in screen
+    status = run("status", "--agent", "bob", "--json").json
+    assert (status["records"], status["private_to_others"]) == ({"fact": 1}, 1)
+    screen = " ".join(run("status", "--agent", "bob").out.split())
+    assert "Not counted 1 retired, 1 private to other agents Tasks" in screen
     assert run("projects", "merge", "test", "other").out == (
-        "other holds what test held (2 records, 1 more retired or only noted, 0 tasks).\n"
+        "other holds what test held (2 records, 1 more retired or only noted, 0 tasks)."
+        " A merge cannot be undone: only a backup from before it has the two apart.\n"
     )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.core
@@ -101,7 +101,14 @@ def test_a_damaged_store_is_one_line_that_names_the_remedy(tmp_path: Path, comma
     assert (ran.returncode, ran.stdout) == (1, b"")
     [line] = ran.stderr.decode().splitlines()
     assert line.startswith("mcp-memory: ")
-    assert "mcp-memory restore" in line
+    assert "mcp-memory restore-backup" in line
+
+
+def test_a_damaged_file_of_settings_does_not_keep_a_process_from_being_stopped(tmp_path: Path) -> None:
+    """S7.1, S3.1: every other command names the file."""
+    (tmp_path / "config.toml").write_text("agent = [[", "utf-8")
+    stopped = start(tmp_path, "stop", MCP_MEMORY_CONFIG=str(tmp_path / "config.toml"))
+    assert "No process serves the memory in" in stopped.stderr.decode()
 
 
 def test_no_console_is_too_poor_for_any_text(tmp_path: Path) -> None:
@@ -229,3 +236,15 @@ def test_help_lists_each_command_once_with_an_example_that_is_one(run: "Run") ->
                 command, rest = command.commands[rest[0]], rest[1:]
             command.make_context(name, rest, parent=root.context_class(root))
     assert "…" not in helped
+
+
+@pytest.mark.parametrize(
+    "words", ["projects rename", "projects merge", "projects quota", "tokens add", "review settle"]
+)
+def test_a_command_below_another_has_an_example_that_is_one(run: "Run", words: str) -> None:
+    """U2.1."""
+    told = " ".join(run(*words.split(), "-h").out.split()).partition("Example: mcp-memory ")[2]
+    command: Any = typer.main.get_command(command_line)
+    name, below, *rest = shlex.split(told)
+    assert f"{name} {below}" == words
+    command.commands[name].commands[below].make_context(below, rest)

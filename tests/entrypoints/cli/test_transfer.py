@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -354,7 +354,7 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
     file = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 1)
     remember = App.remember
 
-    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: bool) -> list[Remembered]:
+    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: Any) -> list[Remembered]:
         if len(items) < IMPORT_BATCH:
             raise StoreUnavailable("The disk is full; free space and call again.")
         return remember(self, items, caller, **options)
@@ -411,7 +411,7 @@ def test_an_import_says_in_which_projects_the_records_are(run: "Run", open_memor
     told = run("import", file, "--data-dir", str(tmp_path / "copy"))
     assert "The records are in the projects they were in: app-one (2), test (1). This folder's is test:" in told.out
     assert "`mcp-memory list --namespace app-one`" in told.out
-    assert "`mcp-memory projects merge app-one test`" in told.out
+    assert "`mcp-memory projects merge app-one test` brings them here, for good." in told.out
     again = run("import", file, "--data-dir", str(tmp_path / "another"), "--json").json
     assert (again["projects"], again["here"]) == ({"app-one": 2, "test": 1}, "test")
     assert run("list", "--namespace", "app-one", "--data-dir", str(tmp_path / "copy")).out.count("app-one") == 2

@@ -48,6 +48,17 @@ def test_trust_lets_a_folder_in_and_says_with_whom_it_shares(run: "Run", shop: P
     ]  # fmt: skip
 
 
+def test_an_import_into_a_folder_that_is_refused_proposes_trust_alone(
+    run: "Run", shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4.2: a merge would be for good."""
+    run("export", str(tmp_path / "all.jsonl"))
+    monkeypatch.chdir(clone(tmp_path / "copy"))
+    told = run("import", str(tmp_path / "all.jsonl")).out
+    assert "and `mcp-memory trust` lets this folder use the one that it says it is." in told
+    assert "merge" not in told
+
+
 def test_revoke_takes_a_folder_by_its_path_though_it_is_gone(run: "Run", shop: Path, tmp_path: Path) -> None:
     """X2.1."""
     copy = clone(tmp_path / "copy")

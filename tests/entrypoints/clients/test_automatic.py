@@ -141,6 +141,15 @@ def test_a_block_of_instructions_goes_in_and_out(
         assert path.read_text("utf-8").strip() == before.strip()
 
 
+def test_an_entry_of_the_project_is_named_where_there_is_none_of_ones_own(run: "Run", project: Path) -> None:
+    assert run("install", "cursor", "--project", "--namespace", "shop").code == 0
+    told = run("uninstall", "cursor")
+    assert "Nothing to change" in told.out
+    assert f"{project / '.cursor' / 'mcp.json'} has it, too: `mcp-memory uninstall cursor --project` takes" in told.err
+    run("uninstall", "cursor", "--project")
+    assert run("uninstall", "cursor").err == ""
+
+
 def test_one_block_serves_all_clients_that_read_the_file(run: "Run", project: Path) -> None:
     for name in ("codex", "zed"):
         assert run("install", name, "--project", "--instructions").code == 0

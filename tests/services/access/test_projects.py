@@ -45,6 +45,19 @@ def git(folder: Path, origin: str = "") -> Path:
     return folder
 
 
+def test_a_project_that_a_person_names_is_there_or_near_ones_are_named(app: App) -> None:
+    """P4.1: under its present name; the last part of a name leads to it as well."""
+    store(app, PORT, NewRecord(text="The gateway is old.", visibility="private"))
+    app.projects.rename(app.caller().namespace, "acme/Tidewatch")
+    assert app.projects.existing(app.caller().namespace) == app.projects.existing("acme/Tidewatch")
+    with pytest.raises(NotFound, match=r"'tidewatc' holds anything\. Did you mean acme/Tidewatch\? `mcp-memory"):
+        app.projects.existing("tidewatc")
+    with pytest.raises(NotFound, match=r"'xyz' holds anything\. `mcp-memory projects`"):
+        app.projects.existing("xyz")
+    assert app.projects.private_of_others(app.caller()) == 0
+    assert app.projects.private_of_others(replace(app.caller(), agent="bob")) == 1
+
+
 # Folders inside a project
 
 

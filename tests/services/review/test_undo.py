@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.reviews import Way
 from mcp_memory.entrypoints.transfer.memory_file import piece_line
@@ -175,6 +176,14 @@ def test_only_what_one_sees_is_taken_back(app: App, remember: RememberOne, open_
         with pytest.raises(NotFound, match=f"Change {number} replaced nothing that you may restore"):
             bob.undo(number, bob.caller())
     assert stored(app, fact).importance == 5.0
+
+
+def test_who_undoes_what_an_agent_stored_is_told_how_it_goes(app: App, remember: RememberOne) -> None:
+    """U2.1: what agents store is no change of its own."""
+    fact = remember("The port is 5432.").id
+    with pytest.raises(NotFound, match=f"It stored {fact}; `mcp-memory forget {fact}` takes that out. Nothing was"):
+        app.undo(number_of(fact), app.caller())
+    assert app.undo.latest(app.caller(), 10) == []
 
 
 def test_words_that_left_with_a_move_do_not_come_back(app: App, remember: RememberOne) -> None:

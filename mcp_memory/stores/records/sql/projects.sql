@@ -51,6 +51,12 @@ SELECT id, status NOT IN ('inactive', 'retired', 'noted') AS is_live FROM record
 SELECT namespace, count(*) AS live FROM records WHERE status NOT IN ('inactive', 'retired', 'noted')
 GROUP BY namespace ORDER BY namespace;
 
+-- name: count_private_of_others
+-- Live ones, as above.
+SELECT count(*) FROM records
+WHERE namespace = :namespace AND visibility = 'private' AND scope <> :own
+    AND status NOT IN ('inactive', 'retired', 'noted');
+
 -- name: private_scopes
 SELECT DISTINCT scope FROM (
     SELECT scope FROM records WHERE namespace = :old
