@@ -198,7 +198,7 @@ def sizes(figures: Figures, part: str) -> str:
 
 
 def dates(figures: Figures) -> str:
-    return " and ".join(sorted({part["date"] for part in figures["parts"].values()}))
+    return " and ".join(sorted({str(part["date"]) for part in figures["parts"].values()}))
 
 
 TITLE = "# Beside other memory servers"

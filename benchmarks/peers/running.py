@@ -136,7 +136,7 @@ def answer(client: Client, call: Call) -> str:
     tool, arguments = call
     with patience(client):
         result = client.request("tools/call", {"name": tool, "arguments": arguments})
-    text = "\n".join(each.get("text", "") for each in result["content"])
+    text = "\n".join(str(each.get("text", "")) for each in result["content"])
     if result.get("isError") or REFUSALS.match(text):
         raise RuntimeError(text)
     return text
@@ -176,7 +176,8 @@ def unescaped(text: str) -> str:
 
 def words(text: str) -> str:
     """Without punctuation and escapes, which every server writes in its own way."""
-    return " ".join(re.findall(r"\w+", unescaped(text)))
+    words: list[str] = re.findall(r"\w+", unescaped(text))
+    return " ".join(words)
 
 
 def holds(told: str, text: str) -> bool:

@@ -80,7 +80,7 @@ def _parser() -> MarkdownIt:
     made.enable(["table", "strikethrough"])
     # What is indented, or stands above dashes, is seldom meant as code or as a heading.
     made.disable(["image", "code", "lheading", "reference", "entity", "html_block", "html_inline"])
-    made.validateLink = _is_link
+    setattr(made, "validateLink", _is_link)  # noqa: B010 - its documented way, which types take for a method
     made.inline.ruler.at("emphasis", _emphasis)
     made.add_render_rule("heading_open", _heading_open)
     made.add_render_rule("heading_close", _heading_close)
