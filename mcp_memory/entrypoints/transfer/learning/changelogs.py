@@ -40,10 +40,8 @@ _SECTIONS: Final[Mapping[str, re.Pattern[str]]] = {
     "breaking change": re.compile(
         r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)\W{0,3}", re.IGNORECASE
     ),
-    # "Removed", "Deprecations and Removals"
-    "removed": re.compile(
-        r"\W{0,3}(?:removed|removals?|removed features?|deprecations? (?:and|&) removals?)\W{0,3}", re.IGNORECASE
-    ),
+    "removed": re.compile(r"\W{0,3}(?:removed|removals?|removed features?)\W{0,3}", re.IGNORECASE),
+    "removal or deprecation": re.compile(r"\W{0,3}deprecations? (?:and|&) removals?\W{0,3}", re.IGNORECASE),
     "deprecated": re.compile(r"\W{0,3}(?:deprecated|deprecations?|deprecated features?)\W{0,3}", re.IGNORECASE),
     "changed": re.compile(r"\W{0,3}(?:changed|behaviou?r changes|changes in behaviou?r)\W{0,3}", re.IGNORECASE),
 }

@@ -30,8 +30,12 @@ _REFERENCES = re.compile(r"\([^()]{0,60}#\d{1,9}[^()]{0,60}\)")  # "(#2813)", "(
 
 
 def shortened(text: str) -> str:
-    """Return the whole sentences that fit at the beginning of a text; "" where none does or they lean on others."""
+    """Return the whole sentences that fit at the beginning of a text; "" where none does or the first leans on others.
+
+    A later sentence that ends with a colon announces what is not there, and is left out.
+    """
     told = joined(sentences(text))
+    told = joined(sentences(told)[:-1]) if told.endswith(":") else told
     return "" if told.endswith(":") else told
 
 

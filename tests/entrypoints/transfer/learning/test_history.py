@@ -182,6 +182,59 @@ def test_a_changelog_may_be_restructured_text() -> None:
     assert [each.text for each in changelog_entries(RST)] == ["Hooks get the `request` as a keyword. (#12)"]
 
 
+PARAGRAPHS = """\
+Changelog
+=========
+
+2.0.0 (2026-03-04)
+------------------
+
+Deprecations and Removals
+~~~~~~~~~~~~~~~~~~~~~~~~~
+
+- Remove the digest of
+  an upload.
+
+  It is no
+  secret.
+
+  Servers read two:
+
+  - The length.
+
+    It is in
+    bytes.
+  - The name. (`#12 <https://example.org/12>`_)
+- Fix files that have no end. Those without a name are refused.
+- Take a page by its number.
+
+  Write::
+
+      page(1)
+      page(2)
+
+- Ask for a page in words. Say::
+
+    page one
+    of two
+"""
+
+
+def test_an_entry_has_all_its_paragraphs_up_to_code_and_a_heading_for_two_sorts_calls_it_neither(
+    made: MadeRepository,
+) -> None:
+    made.commit("Begin", **{"CHANGELOG.rst": PARAGRAPHS})
+    first = (
+        "Remove the digest of an upload. It is no secret. Servers read two: The length. It is in bytes. The name. (#12)"
+    )
+    assert texts(made) == [
+        f"Version 2.0.0: {first}",
+        "Version 2.0.0: Fix files that have no end. Those without a name are refused.",
+        "Version 2.0.0: Take a page by its number.",
+        "Version 2.0.0: Ask for a page in words.",
+    ]
+
+
 ADR = """# 4. Use SQLite
 
 Date: 2026-01-05
