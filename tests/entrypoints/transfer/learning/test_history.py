@@ -235,6 +235,31 @@ def test_an_entry_has_all_its_paragraphs_up_to_code_and_a_heading_for_two_sorts_
     ]
 
 
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("Remove the deprecated `Pages` type", ""),
+        ("(core, apps) [\\#12](https://example.org/12) chore: rm the endpoint for pages (#12)", ""),
+        ("Drop `read_all()`, `read_most()` and `read_one()`.", ""),
+        ("The following functions have been removed:\n  - `read_all`\n  - `read_most`\n  - `read_one`", ""),
+        ("Drop `read_all()` in favour of `read()`", "Drop `read_all()` in favour of `read()`"),
+        ("Remove `read_all()`. Pages are read one by one.", "Remove `read_all()`. Pages are read one by one."),
+        ("The file `pages.py` has been removed and is made by the build",
+         "The file `pages.py` has been removed and is made by the build"),
+        ("(apps/pages) [\\#12](https://example.org/12) imp(pages): use lists for what waits",
+         "(apps/pages) use lists for what waits"),
+        ("fix(pages)!: the first one has the number 0", "(pages) the first one has the number 0"),
+        ("[#12](https://example.org/12) Pages begin with the number 0", "Pages begin with the number 0"),
+        ("(pages) pages: the first one is 0", "(pages) pages: the first one is 0"),
+    ],
+)  # fmt: skip
+def test_an_entry_has_no_number_or_type_before_it_and_more_to_tell_than_that_something_went(
+    item: str, told: str
+) -> None:
+    found = changelog_entries(f"# Changes\n\n## 2.0.0\n\n### Breaking changes\n\n- {item}\n")
+    assert [each.text for each in found] == ([told] if told else [])
+
+
 ADR = """# 4. Use SQLite
 
 Date: 2026-01-05
