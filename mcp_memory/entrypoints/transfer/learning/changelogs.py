@@ -19,6 +19,7 @@ from mcp_memory.entrypoints.transfer.learning.self_contained import (
     code_names,
     has_second_clause,
     is_distinctive,
+    is_explained,
     shortened,
     without_numbers,
 )
@@ -40,10 +41,8 @@ _SECTIONS: Final[Mapping[str, re.Pattern[str]]] = {
     "breaking change": re.compile(
         r"(?:.{0,60}\W)?(?:breaking(?: changes?)?|(?:backwards?[ -])?incompatible(?: changes?)?)\W{0,3}", re.IGNORECASE
     ),
-    # "Removed", "Deprecations and Removals"
-    "removed": re.compile(
-        r"\W{0,3}(?:removed|removals?|removed features?|deprecations? (?:and|&) removals?)\W{0,3}", re.IGNORECASE
-    ),
+    "removed": re.compile(r"\W{0,3}(?:removed|removals?|removed features?)\W{0,3}", re.IGNORECASE),
+    "removal or deprecation": re.compile(r"\W{0,3}deprecations? (?:and|&) removals?\W{0,3}", re.IGNORECASE),
     "deprecated": re.compile(r"\W{0,3}(?:deprecated|deprecations?|deprecated features?)\W{0,3}", re.IGNORECASE),
     "changed": re.compile(r"\W{0,3}(?:changed|behaviou?r changes|changes in behaviou?r)\W{0,3}", re.IGNORECASE),
 }
@@ -53,8 +52,17 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4})\b")
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 _LEADING = re.compile(r"\d+(?:\.\d+)*")  # "2.0" of "2.0b1"
-# "Removed `old`", "Drop the `old` module"
-_GONE = re.compile(r"(?:remov|dropp?)(?:e|ed|es|ing|s)?\b", re.IGNORECASE)
+# "Removed `old`", "(core) Drop the `old` module", "rm the endpoint", "The module `old` has been removed"
+_GONE = re.compile(
+    r"(?:\([^()]{1,80}\) )?(?:(?:remov|dropp?|delet)(?:e|ed|es|ing|s)?|rm)\b"
+    r"|.{0,80}\b(?:have|has|were|was)(?: been)? removed\b(?! and\b)",
+    re.IGNORECASE,
+)
+# "(core) \#12 " with the number's sign escaped, "(core) #12 chore: ", "fix(core)!: "
+_PREFIX = re.compile(
+    r"(?:(\([^()]{1,80}\)) )?(?:\\?#\d{1,9}:? )?"
+    r"(?:(?:build|chore|ci|deps|docs|feat|fix|imp|perf|refactor|style|test)(\([^()]{1,60}\))?!?: )?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +141,24 @@ def _told(part: Outlined, *, is_section: bool) -> Iterator[tuple[int, str]]:
     """Yield the items of a section; below a heading of its own the title with the first paragraph."""
     if is_section:
         # Another sign begins another list, as what a commit's own message lists behind its footer.
-        yield from ((each.line, shortened(each.text)) for each in part.items if each.sign == part.items[0].sign)
+        told = (each for each in part.items if each.sign == part.items[0].sign)
+        yield from ((each.line, shortened(_without_prefix(each.text))) for each in told)
     elif part.paragraphs:
         yield part.line, shortened(f"{part.title.rstrip('.')}. {part.paragraphs[0]}")
     else:
         yield from ((each.line, shortened(f"{part.title}: {each.text}")) for each in part.items)
 
 
+def _without_prefix(text: str) -> str:
+    """Return an item without the number and the type of commit before it; a scope stays, in parentheses."""
+    return _PREFIX.sub(lambda found: f"{scope} " if (scope := found[1] or found[2]) else "", text, count=1)
+
+
 def _is_bare(sort: str, text: str) -> bool:
-    """Return True for one name that went, without a reason or what to use instead."""
-    is_gone = sort == "removed" or _GONE.match(text) is not None
-    return is_gone and len(code_names(text)) == 1 and not has_second_clause(text)
+    """Return True for what only went, without a reason or what to use instead."""
+    if _GONE.match(text):
+        return not is_explained(text)
+    return sort.startswith("remov") and len(code_names(text)) == 1 and not has_second_clause(text)
 
 
 class _Standing:
@@ -170,7 +185,7 @@ class _Standing:
     def mention(self, items: Iterable[str]) -> None:
         """Note all items of the same version, of any section."""
         for item in items:
-            self._known.add(without_numbers(item))
+            self._known.add(without_numbers(_without_prefix(item)))
             self._named.update(code_names(item))
 
 

@@ -99,8 +99,8 @@ def _entry(entry: ChangelogEntry, file: CommittedFile, times: FileTimes | None, 
     tagged = next((tags[name] for name in (entry.version, f"v{entry.version}") if name in tags), 0.0)
     at = entry.at or tagged or (times.last if times else None)
     version = entry.version if entry.version == "unreleased" else f"version {entry.version}"
-    # Not "Removed: files must always be opened in binary mode".
-    is_whole = entry.sort == "removed" and is_sentence(entry.text)
+    # Not "Removed: files must always be opened in binary mode", nor "Removed: a fix".
+    is_whole = entry.sort == "removal or deprecation" or (entry.sort == "removed" and is_sentence(entry.text))
     text = f"{version.capitalize() if is_whole else f'{entry.sort.capitalize()} ({version})'}: {entry.text}"
     commit: dict[str, Json] = {"commit": times.commit[:SHORT_HASH]} if times else {}
     return _record(text, entry.sort, at, {"path": file.path, "line": entry.line, **commit})

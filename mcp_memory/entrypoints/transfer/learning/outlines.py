@@ -17,14 +17,17 @@ _BOLD = re.compile(r"(?:\*\*|__)([^*_]{2,100}?):?(?:\*\*|__):?")
 _RULE = re.compile(r"([=\-~^\"'+*#.`:_])\1{2,}")
 # "- ", "* ", "1. "
 _ITEM = re.compile(r"[ \t]*(?:([-*+•])|\d{1,3}[.)])[ \t]+(\S.*)")
+_CODE_INDENT: Final = 6
+"""Columns behind an item's sign from which a paragraph inside it is code: two for the sign, four for code."""
+_STOPPED = re.compile(r"([.!?:]);(?= )")  # between a sentence's end and what the item tells next
 _FENCE = re.compile(r"[ \t]{0,12}(?:```|~~~)")
 _UNDERLINES: Final = "=-"
 """The signs that underline a heading in Markdown; in reStructuredText it is any sign."""
 # '[text](target "title")', "[text][name]"
 _LINK = re.compile(r"\[([^\[\]]{1,300})\](?:\([^()]{0,500}\)|\[[^\[\]]{0,100}\])")
 _IMAGE = re.compile(r"!\[[^\[\]]{0,300}\]\([^()]{0,500}\)")  # "![alt](target)"
-# "[1.2.0]: https://…", ".. _target:", "<!-- a remark"
-_TARGET = re.compile(r"\[[^\[\]]+\]:\s|\.\. |<!--")
+# "[1.2.0]: https://…", ".. _target:", "<!-- a remark", "| a table"
+_NO_PROSE = re.compile(r"\[[^\[\]]+\]:\s|\.\. |<!--|\|")
 # ":ref:`words <target>`", ":issue:`123`", "`words <https://…>`__"
 _ROLE = re.compile(r":([\w-]{1,30}):`([^`<>]{1,200}?)\s?(?:<[^<>`]{0,300}>)?`")
 _RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s?<[^<>`\s]{1,300}>`__?")
@@ -86,6 +89,8 @@ class _Reader:
         self._paragraph: list[str] = []
         self._item: tuple[ListItem, int, list[str]] | None = None
         """The item that is open, its indent, and what is read of it and of the items inside."""
+        self._sign_indent = 0
+        """The indent of the newest item, which may be inside the open one."""
         self._is_behind_blank = False
         self._is_code = False
         self._is_rule_due = False
@@ -139,21 +144,28 @@ class _Reader:
         indent = len(line) - len(line.lstrip())
         item = _ITEM.fullmatch(line.rstrip())
         if item and not (self._paragraph and not self._is_behind_blank and self._item is None):
+            self._sign_indent = indent
             if self._item is None or indent <= self._item[1] or indent < 2:
                 self._end()
                 self._item = ListItem(number, item[1] or "", ""), indent, [item[2]]
             else:
                 self._item[2].append(item[2])
-        elif self._item and (indent > self._item[1] or not self._is_behind_blank):
-            if not self._is_behind_blank:  # A second paragraph of an item explains the first one.
-                self._item[2][-1] += f" {line.strip()}"
-        elif _TARGET.match(line.strip()) or line.lstrip().startswith("|") or indent >= 4:
+        elif self._item and not self._is_behind_blank:
+            self._item[2][-1] += f" {line.strip()}"
+        elif self._item and indent > self._item[1] and not self._is_literal(self._item[2][-1], indent, line):
+            self._item[2].append(line.strip())
+        elif _NO_PROSE.match(line.strip()) or indent >= 4:
             self._end()
             self._parts[-1].told.append("")
         else:
             if self._item:
                 self._end()
             self._paragraph.append(line.lstrip(" \t>").rstrip())
+
+    def _is_literal(self, before: str, indent: int, line: str) -> bool:
+        """Return True for the first line of what is no further paragraph of an item, such as code."""
+        is_code = before.endswith("::") or indent >= self._sign_indent + _CODE_INDENT
+        return is_code or _NO_PROSE.match(line.strip()) is not None
 
     def _end_paragraph(self) -> None:
         if self._paragraph:
@@ -166,7 +178,8 @@ class _Reader:
         self._end_paragraph()
         if self._item:
             item, _, told = self._item
-            item = item._replace(text=plain("; ".join(told)))
+            text = _STOPPED.sub(r"\1", plain("; ".join(told)))
+            item = item._replace(text=text)
             self._parts[-1].items.append(item)
             self._parts[-1].told.append(item)
             self._item = None

@@ -17,8 +17,11 @@ _URL = re.compile(r"https?://\S+")
 _CODE_NAME = re.compile(r"`([^`\n]{2,80})`")
 # "setupContext.emit()", "max_size", "--fast", "getTextMode"
 _CODE_LIKE = re.compile(r"`[^`\n]{1,200}`|\b\w{1,80}(?:\(\)|[._]\w)|(?<!\S)--?\w[\w-]|\b[a-z]{1,80}[A-Z]")
-_SECOND_CLAUSE = re.compile(
-    r"[;,:]\s|\b(?:use|instead|because|since|due to|favou?r of|replaced|superseded|merged into)\b", re.IGNORECASE
+_SECOND_CLAUSE = re.compile(r"[;,:]\s")
+_REASON = re.compile(
+    r"\b(?:use|instead|because|since|so that|in order to|due to|favou?r of|replac(?:e[ds]?|ing|ement)|superseded"
+    r"|move[ds]?|merged into)\b",
+    re.IGNORECASE,
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|must|will|should|can|cannot|may|does|do|no longer)\b")
 # "Concourse" of "Use Concourse CI", "adr-config", "GraphQL"
@@ -30,8 +33,12 @@ _REFERENCES = re.compile(r"\([^()]{0,60}#\d{1,9}[^()]{0,60}\)")  # "(#2813)", "(
 
 
 def shortened(text: str) -> str:
-    """Return the whole sentences that fit at the beginning of a text; "" where none does or they lean on others."""
+    """Return the whole sentences that fit at the beginning of a text; "" where none does or the first leans on others.
+
+    A later sentence that ends with a colon announces what is not there, and is left out.
+    """
     told = joined(sentences(text))
+    told = joined(sentences(told)[:-1]) if told.endswith(":") else told
     return "" if told.endswith(":") else told
 
 
@@ -57,8 +64,17 @@ def is_sentence(text: str) -> bool:
 
 def has_second_clause(text: str) -> bool:
     """Return True for a text with more than a clause, as with a reason or a replacement; links are none."""
-    told = [each for each in sentences(_REFERENCES.sub("", text)) if not _URL.search(each)]
-    return len(told) > 1 or any(map(_SECOND_CLAUSE.search, told))
+    return is_explained(text) or any(map(_SECOND_CLAUSE.search, _own_sentences(text)))
+
+
+def is_explained(text: str) -> bool:
+    """Return True for a text with a second sentence, or with a word for a reason or a replacement; links are none."""
+    told = _own_sentences(text)
+    return len(told) > 1 or any(map(_REASON.search, told))
+
+
+def _own_sentences(text: str) -> Sequence[str]:
+    return [each for each in sentences(_REFERENCES.sub("", text)) if not _URL.search(each)]
 
 
 def names_new_state(text: str) -> bool:

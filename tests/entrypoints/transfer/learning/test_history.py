@@ -182,6 +182,84 @@ def test_a_changelog_may_be_restructured_text() -> None:
     assert [each.text for each in changelog_entries(RST)] == ["Hooks get the `request` as a keyword. (#12)"]
 
 
+PARAGRAPHS = """\
+Changelog
+=========
+
+2.0.0 (2026-03-04)
+------------------
+
+Deprecations and Removals
+~~~~~~~~~~~~~~~~~~~~~~~~~
+
+- Remove the digest of
+  an upload.
+
+  It is no
+  secret.
+
+  Servers read two:
+
+  - The length.
+
+    It is in
+    bytes.
+  - The name. (`#12 <https://example.org/12>`_)
+- Fix files that have no end. Those without a name are refused.
+- Take a page by its number.
+
+  Write::
+
+      page(1)
+      page(2)
+
+- Ask for a page in words. Say::
+
+    page one
+    of two
+"""
+
+
+def test_an_entry_has_all_its_paragraphs_up_to_code_and_a_heading_for_two_sorts_calls_it_neither(
+    made: MadeRepository,
+) -> None:
+    made.commit("Begin", **{"CHANGELOG.rst": PARAGRAPHS})
+    first = (
+        "Remove the digest of an upload. It is no secret. Servers read two: The length. It is in bytes. The name. (#12)"
+    )
+    assert texts(made) == [
+        f"Version 2.0.0: {first}",
+        "Version 2.0.0: Fix files that have no end. Those without a name are refused.",
+        "Version 2.0.0: Take a page by its number.",
+        "Version 2.0.0: Ask for a page in words.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("Remove the deprecated `Pages` type", ""),
+        ("(core, apps) [\\#12](https://example.org/12) chore: rm the endpoint for pages (#12)", ""),
+        ("Drop `read_all()`, `read_most()` and `read_one()`.", ""),
+        ("The following functions have been removed:\n  - `read_all`\n  - `read_most`\n  - `read_one`", ""),
+        ("Drop `read_all()` in favour of `read()`", "Drop `read_all()` in favour of `read()`"),
+        ("Remove `read_all()`. Pages are read one by one.", "Remove `read_all()`. Pages are read one by one."),
+        ("The file `pages.py` has been removed and is made by the build",
+         "The file `pages.py` has been removed and is made by the build"),
+        ("(apps/pages) [\\#12](https://example.org/12) imp(pages): use lists for what waits",
+         "(apps/pages) use lists for what waits"),
+        ("fix(pages)!: the first one has the number 0", "(pages) the first one has the number 0"),
+        ("[#12](https://example.org/12) Pages begin with the number 0", "Pages begin with the number 0"),
+        ("(pages) pages: the first one is 0", "(pages) pages: the first one is 0"),
+    ],
+)  # fmt: skip
+def test_an_entry_has_no_number_or_type_before_it_and_more_to_tell_than_that_something_went(
+    item: str, told: str
+) -> None:
+    found = changelog_entries(f"# Changes\n\n## 2.0.0\n\n### Breaking changes\n\n- {item}\n")
+    assert [each.text for each in found] == ([told] if told else [])
+
+
 ADR = """# 4. Use SQLite
 
 Date: 2026-01-05
