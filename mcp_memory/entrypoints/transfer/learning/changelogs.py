@@ -52,10 +52,11 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _WRITTEN_DAY = re.compile(r"\b(?:\d{1,2} [A-Z][a-z]{2,8},? \d{4}|[A-Z][a-z]{2,8} \d{1,2},? \d{4})\b")
 _WRITTEN: Final = ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y")
 _LEADING = re.compile(r"\d+(?:\.\d+)*")  # "2.0" of "2.0b1"
-# "Removed `old`", "(core) Drop the `old` module", "rm the endpoint", "The module `old` has been removed"
+# "Removed `old`", "(core) Drop the `old` module", "rm the endpoint", "The module `old` has been removed"; but
+# "Drop support for Python 3.9" says by itself what to use.
 _GONE = re.compile(
-    r"(?:\([^()]{1,80}\) )?(?:(?:remov|dropp?|delet)(?:e|ed|es|ing|s)?|rm)\b"
-    r"|.{0,80}\b(?:have|has|were|was)(?: been)? removed\b(?! and\b)",
+    r"(?!.{0,80}\bsupport\b)(?:\([^()]{1,80}\) )?(?:(?:remov|dropp?|delet)(?:e|ed|es|ing|s)?|rm)\b"
+    r"|(?!.{0,80}\bsupport\b).{0,80}\b(?:have|has|were|was)(?: been)? removed\b(?! and\b)",
     re.IGNORECASE,
 )
 # "(core) \#12 " with the number's sign escaped, "(core) #12 chore: ", "fix(core)!: "

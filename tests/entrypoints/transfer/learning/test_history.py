@@ -244,6 +244,7 @@ def test_an_entry_has_all_its_paragraphs_up_to_code_and_a_heading_for_two_sorts_
         ("The following functions have been removed:\n  - `read_all`\n  - `read_most`\n  - `read_one`", ""),
         ("Drop `read_all()` in favour of `read()`", "Drop `read_all()` in favour of `read()`"),
         ("Remove `read_all()`. Pages are read one by one.", "Remove `read_all()`. Pages are read one by one."),
+        ("Drop support for Python 3.9.", "Drop support for Python 3.9."),
         ("The file `pages.py` has been removed and is made by the build",
          "The file `pages.py` has been removed and is made by the build"),
         ("(apps/pages) [\\#12](https://example.org/12) imp(pages): use lists for what waits",
