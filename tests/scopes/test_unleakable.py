@@ -229,11 +229,11 @@ def pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _of_here(page: Sequence[str], out: str) -> str:
-    """What a page says, without the counts of all agents' blocks, which who has the file may know."""
+    """What a page says, without the counts of all agents' blocks and records, which who has the file may know."""
     if page != ("status",):
         return out
     shown = json.loads(out)
-    del shown["contexts"], shown["health"]
+    del shown["contexts"], shown["health"], shown["private_to_others"]
     return json.dumps(shown)
 
 
