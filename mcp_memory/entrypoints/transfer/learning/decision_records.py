@@ -1,7 +1,7 @@
 """Reads a decision record (ADR): its title, whether it holds, and the beginning of what was decided.
 
-By form alone: a file with a number or a day in its name, in a folder for decisions, with a section "Decision". One that
-was superseded says so; what is only proposed, or was rejected, is none.
+By form alone: a file with a number or a day in its name, in a folder for decisions or named "adr-4-…", with a section
+"Decision". One that was superseded says so; what is only proposed, or was rejected, is none.
 """
 
 import re
@@ -27,6 +27,7 @@ _OTHERS = re.compile(
 """Folders whose files are not the repository's own decisions."""
 # "0004-use-sqlite.md", "adr-12_queue.md", "20200926-use-the-slug.md", "2024-01-03-cache.md"
 _NAMED = re.compile(r"(?:adr[-_ ]?)?(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{1,5})[-_. ][^/]+\.(?:md|markdown|rst)", re.IGNORECASE)
+_NAMED_ADR = re.compile(r"adr[-_ ]?\d", re.IGNORECASE)  # "docs/architecture/adr-004-lock-fees.md"
 # "ADR-0004: Use SQLite", "4. Use SQLite"
 _NUMBER = re.compile(r"\W{0,2}(?:adr[-_ ]?)?\d{0,5}\s?[.:)–—-]\s+", re.IGNORECASE)
 # "* Status: accepted", "- **Status**: Accepted", "status: superseded by ADR-0012"
@@ -63,9 +64,8 @@ class DecisionRecord:
 def is_decision_record(path: str) -> bool:
     """Return True for a path that names a decision record of the repository's own."""
     folder, _, name = path.rpartition("/")
-    return (
-        folder.rpartition("/")[2].casefold() in _FOLDERS and bool(_NAMED.fullmatch(name)) and not _OTHERS.search(path)
-    )
+    is_there = folder.rpartition("/")[2].casefold() in _FOLDERS or _NAMED_ADR.match(name)
+    return bool(is_there and _NAMED.fullmatch(name) and not _OTHERS.search(path))
 
 
 def decision_record(text: str) -> DecisionRecord | None:

@@ -361,6 +361,7 @@ def test_only_a_decision_that_was_taken_counts(text: str, told: str | None) -> N
     ("path", "is_one"),
     [
         ("docs/adr/0004-use-sqlite.md", True),
+        ("docs/architecture/adr-004-use-sqlite.md", True),
         ("packages/core/docs/adr/20201002-explicit.md", True),
         ("architecture/decisions/adr-12.queue.md", True),
         ("docs/adr/README.md", False),
