@@ -132,7 +132,9 @@ class _Reader:
         rule = _RULE.fullmatch(following.rstrip())
         if rule and self._is_markdown and rule[1] not in _UNDERLINES:
             rule = None
-        if rule and said and not line[0].isspace() and not _ITEM.match(line) and len(rule[0]) >= len(said) - 2:
+        item = _ITEM.match(line)
+        is_item = item and (item[1] or self._is_markdown)  # "1. Use queues" may be a title in reStructuredText.
+        if rule and said and not line[0].isspace() and not is_item and len(rule[0]) >= len(said) - 2:
             if rule[1] not in self._levels:
                 self._levels.append(rule[1])
             self._is_rule_due = True

@@ -314,6 +314,14 @@ def test_a_decision_record_tells_what_was_decided_and_whether_it_holds(made: Mad
     assert left_out["decision records without a decision that was taken and can be told alone"] == 1
 
 
+def test_a_numbered_title_is_one_in_restructuredtext() -> None:
+    found = decision_record(
+        f"1. Use queues\n=============\n\nStatus\n------\n\n**Accepted**\n\nDecision\n--------\n\n{NONE}\n"
+    )
+    assert found is not None
+    assert (found.title, found.decided) == ("Use queues", NONE)
+
+
 def test_a_decision_about_what_no_code_names_is_a_plan(made: MadeRepository) -> None:
     text = "# Use Crossplane\n\n## Decision\n\nWe ask it for each database that an application needs.\n"
     made.commit("Decide", docs__adr__0001_a_md="", **{"docs__adr__0001-use_md": text, "docs__page_md": "Crossplane"})
