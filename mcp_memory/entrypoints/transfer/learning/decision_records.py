@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final
 
-from mcp_memory.entrypoints.transfer.learning.outlines import ListItem, Outlined, outline, plain
+from mcp_memory.entrypoints.transfer.learning.outlines import BOLD_LEVEL, ListItem, Outlined, outline, plain
 from mcp_memory.entrypoints.transfer.learning.self_contained import code_names, joined, sentences, title_names
 
 _LEAST_DECIDED: Final = 7
@@ -33,6 +33,8 @@ _NUMBER = re.compile(r"\W{0,2}(?:adr[-_ ]?)?\d{0,5}\s?[.:)–—-]\s+", re.IGNOR
 # "* Status: accepted", "- **Status**: Accepted", "status: superseded by ADR-0012"
 _STATED = re.compile(r"\W{0,4}(status|date|decided on)\W{1,5}(\w.{0,200})", re.IGNORECASE)
 _HOLDS = re.compile(r"(?:accepted|approved|adopted|agreed|decided|implemented|active|done|completed?)\b", re.IGNORECASE)
+_OPEN = re.compile(r"\W{0,4}(?:provisional|proposed|draft|pending|in review)\b", re.IGNORECASE)
+"""A status that may name another: "Provisional. Will be accepted once it is built."."""
 _ENDED = re.compile(
     r"(?:superseded|superceded|deprecated|replaced|obsolete|retired|no longer)\b[^.]{0,120}", re.IGNORECASE
 )
@@ -75,8 +77,9 @@ def decision_record(text: str) -> DecisionRecord | None:
     statuses = [
         *_stated(text, "status"),
         *(told for part in parts if part.title.casefold() == "status" for told in _texts(part)),
+        *(bold.title for part, bold in pairwise(parts) if part.title.casefold() == "status" and _is_in_bold(bold)),
     ]
-    holds = any(map(_HOLDS.search, statuses))
+    holds = any(_HOLDS.search(each) and not _OPEN.match(each) for each in statuses)
     decided = _section(parts, _DECIDED) or (_section(parts, _PROPOSED) if holds else "")
     ended = next((found[0] for each in statuses if (found := _ENDED.search(each))), "")
     title = _NUMBER.sub("", title, count=1).rstrip(".")
@@ -122,6 +125,11 @@ def _text(told: str | ListItem) -> str:
     if isinstance(told, str):
         return told
     return told.text if told.text.endswith((".", "!", "?", ":", ";", ",")) else f"{told.text};"
+
+
+def _is_in_bold(part: Outlined) -> bool:
+    """Return True for a line in bold that stands alone, as "**Provisional**" below "Status"."""
+    return part.level == BOLD_LEVEL
 
 
 def _texts(part: Outlined) -> list[str]:
