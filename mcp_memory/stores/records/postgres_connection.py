@@ -41,6 +41,20 @@ _GROUNDS = 0x6D636D67
 """The advisory lock of grounds in other partitions, whose rows the writes of two partitions change."""
 
 
+class _Streaming(psycopg.ServerCursor[Any]):
+    """A cursor of the server's that ends with its transaction, and is never ended before.
+
+    Whoever leaves a stream in the middle, as an exception does, holds it for longer than the connection: what would end
+    it then would run amid another one's transaction, and fail that.
+    """
+
+    def close(self) -> None:
+        psycopg.Cursor.close(self)
+
+    def __del__(self) -> None:
+        """Say nothing of one that was left: it was none of the server's any more."""
+
+
 class PostgresConnection:
     """Implements `Connection`."""
 
@@ -68,19 +82,22 @@ class PostgresConnection:
     def stream(self, name: str, parameters: Parameters = (), /) -> Iterator[Any]:
         sql = postgres_statement(name)
         self._stand(name)
-        with self.raw.cursor(f"stream_{secrets.token_hex(4)}", binary=True) as cursor:
-            cursor.execute(sql.encode(), given(sql, parameters))
+        with self._streaming() as cursor:
+            cursor.execute(sql.encode(), given(sql, parameters), binary=True)
             yield from cursor
 
     def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
         sql = postgres_statement(name, tuple(parts.items()))
         self._stand(name)
-        with self.raw.cursor(f"columns_{secrets.token_hex(4)}", binary=True) as cursor:
+        with self._streaming() as cursor:
             cursor.row_factory = tuple_row
-            cursor.execute(sql.encode(), parameters)
+            cursor.execute(sql.encode(), parameters, binary=True)
             names = [column.name for column in cursor.description or ()]
             while rows := cursor.fetchmany(most):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
+
+    def _streaming(self) -> _Streaming:
+        return _Streaming(self.raw, f"stream_{secrets.token_hex(4)}")
 
     def _stand(self, name: str) -> None:
         with self._standing(name):

@@ -36,6 +36,7 @@ from mcp_memory.stores.records import (
     schema_postgres,
     sql_files,
 )
+from mcp_memory.stores.records.postgres_connection import PostgresConnection
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.where_clause import where_clauses
 from tests.conftest import Clock
@@ -423,3 +424,15 @@ def test_what_the_database_tells_monitoring_is_cheap_and_nothing_is_told_that_it
     assert told.keys() == {"oldest_transaction_seconds", "standbys"}
     assert 0 < told["oldest_transaction_seconds"] < 60
     assert told["standbys"] == 0
+
+
+def test_a_stream_that_was_left_in_the_middle_ends_nothing_of_the_next_transaction() -> None:
+    """R5: an exception keeps it for longer than its connection, which somebody else has by then."""
+    with psycopg.connect(new_database()) as raw:
+        raw.execute("INSERT INTO meta VALUES ('one', '1')")
+        left = PostgresConnection(raw).stream("get_meta", ("one",))
+        next(left)
+        raw.rollback()
+        raw.execute("SELECT 1")
+        left.close()
+        assert raw.execute("SELECT 2").fetchone() == (2,)
