@@ -44,14 +44,14 @@ _GROUNDS = 0x6D636D67
 class _Streaming(psycopg.ServerCursor[Any]):
     """A cursor of the server's that ends with its transaction, and is never ended before.
 
-    Whoever leaves a stream in the middle, as an exception does, holds it for longer than the connection: what would end
-    it then would run amid another one's transaction, and fail that.
+    A stream that is left in the middle, as by an exception, lives for longer than its connection is lent: what would
+    end it then would run amid another transaction, and fail that.
     """
 
     def close(self) -> None:
         psycopg.Cursor.close(self)
 
-    def __del__(self) -> None:
+    def __del__(self, *_: Any) -> None:
         """Say nothing of one that was left: it was none of the server's any more."""
 
 

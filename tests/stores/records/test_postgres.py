@@ -8,12 +8,12 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -430,7 +430,7 @@ def test_a_stream_that_was_left_in_the_middle_ends_nothing_of_the_next_transacti
     """R5: an exception keeps it for longer than its connection, which somebody else has by then."""
     with psycopg.connect(new_database()) as raw:
         raw.execute("INSERT INTO meta VALUES ('one', '1')")
-        left = PostgresConnection(raw).stream("get_meta", ("one",))
+        left = cast("Generator[Any]", PostgresConnection(raw).stream("get_meta", ("one",)))
         next(left)
         raw.rollback()
         raw.execute("SELECT 1")
