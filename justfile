@@ -25,7 +25,7 @@ fix:
 test *args:
     {{ run }} pytest {{ args }}
 
-# Those that the above leaves out: third-party clients, and browsers
+# Those that the above leaves out: third-party clients, browsers, and leaks behind walls
 test-long *args:
     {{ run }} pytest -m long {{ args }}
 

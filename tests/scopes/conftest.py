@@ -25,7 +25,7 @@ def no_file_of_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(
     scope="session",
-    params=[LOCAL, WITH_TOKEN, pytest.param(BEHIND_WALLS, marks=pytest.mark.rounds)],
+    params=[LOCAL, WITH_TOKEN, pytest.param(BEHIND_WALLS, marks=pytest.mark.long)],
     ids=lambda who: who.name,
 )
 def who(request: pytest.FixtureRequest) -> Who:

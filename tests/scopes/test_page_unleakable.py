@@ -1,6 +1,6 @@
 """What another scope holds changes no page either: not a word, an id, a count or an order.
 
-Behind walls it is asked again, which takes long (`pytest.mark.rounds`).
+Behind walls it is asked again, which takes long (`pytest.mark.long`).
 """
 
 import re

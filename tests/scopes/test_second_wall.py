@@ -1,7 +1,7 @@
 """With the filter taken out of every statement, no read tells what another scope holds: the database's walls stand.
 
 What changes something stands beyond them (docs/decisions/0116), and so is asked with its filter in test_unleakable.
-It takes long, as the other tests behind walls do (`pytest.mark.rounds`).
+It takes long, as the other tests behind walls do (`pytest.mark.long`).
 """
 
 from collections.abc import Iterator, Sequence

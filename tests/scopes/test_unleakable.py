@@ -2,7 +2,7 @@
 
 Every answer is compared with that of a memory which differs in nothing but what the asker may not see.
 
-Behind walls it is asked again, which takes long (`pytest.mark.rounds`).
+Behind walls it is asked again, which takes long (`pytest.mark.long`).
 """
 
 import json

@@ -265,7 +265,8 @@ class Site:
                 return None
             with visited_by(visitor.sender):
                 visit = self._visit(visitor, request, {}, {})
-                return visit.standing, visit.counts(visit)
+                counts = visit.counts(visit)
+                return visit.told(counts), counts
 
         return self._feed.answer(look, request.query_params.get("seen", ""))
 

@@ -133,6 +133,15 @@ class Visit:
         """A text that is another one after each change of what the visitor reads. Raises StoreUnavailable."""
         return hashlib.sha256(repr(self.app.standing(self.caller)).encode()).hexdigest()[:16]
 
+    def told(self, counts: Mapping[str, str]) -> str:
+        """Return the standing that the visitor is told. Who came by a token learns of these counts alone.
+
+        The numbers of a project move with what other agents keep to themselves, too.
+        """
+        if self.visitor.is_owner:
+            return self.standing
+        return hashlib.sha256(repr(sorted(counts.items())).encode()).hexdigest()[:16]
+
     @property
     def now(self) -> float:
         return self.app.now()
@@ -178,7 +187,8 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Answer with a template, which reads nothing; the header's counts are read before."""
-        counts, standing = self.counts(self), self.standing
+        counts = self.counts(self)
+        standing = self.told(counts)
         self.reading.close()
         done, change = self.asked("done"), self.asked("change")
         shown = (
