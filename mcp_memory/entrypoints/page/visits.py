@@ -138,7 +138,7 @@ class Visit:
 
         The numbers of a project move with what other agents keep to themselves, too.
         """
-        if self.visitor.is_owner:
+        if self.visitor.sender.grant is None:
             return self.standing
         return hashlib.sha256(repr(sorted(counts.items())).encode()).hexdigest()[:16]
 
