@@ -349,7 +349,10 @@ class App(Wiring):
         return newest_of(self.records.revisions(partitions_of(caller.scopes)))
 
     def standing(self, caller: Caller) -> object:
-        """Return what is another value after each change of what the caller reads. Raises StoreUnavailable."""
+        """Return what is another value after each change of what the caller reads, and of what lies beside it.
+
+        It moves with what other agents of the project keep to themselves. Raises StoreUnavailable.
+        """
         return self.records.revisions(partitions_of(caller.scopes))
 
     def gauges(self) -> Mapping[str, float]:
