@@ -10,7 +10,6 @@ from benchmarks.pumps import Pump, pumps
 from mcp_memory.domain.memory import harness
 from mcp_memory.domain.text import time_phrases
 from mcp_memory.domain.text.passages import inflections_of
-from mcp_memory.entrypoints.transfer.learning.git_repository import standing_alone
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""
@@ -26,9 +25,6 @@ MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
     "mcp_memory.domain.text.time_phrases": [(pattern, "search") for pattern in time_phrases.patterns()],
-    "mcp_memory.entrypoints.transfer.learning.git_repository": [
-        (standing_alone(phrase), "search") for phrase in ("sqlite", "v1.2", "(a+)+", "aaaa")
-    ],
 }
 """Patterns that a call makes, by their module."""
 OFFENDERS: dict[str, str] = {

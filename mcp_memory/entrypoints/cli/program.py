@@ -45,7 +45,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[Callable[..., None] | typer.Typer, str]]
         "ui": (ui, "mcp-memory ui"),
     },
     "Change it": {
-        "learn": (learn, "mcp-memory learn --git ."),
+        "learn": (learn, "mcp-memory learn --from proposals.jsonl"),
         "add": (add, "mcp-memory add 'Deploys go out on Tuesdays.' --kind decision"),
         "edit": (edit, "mcp-memory edit r00001z --text 'Deploys go out on Mondays.'"),
         "supersede": (supersede, "mcp-memory supersede r00001z r000020"),

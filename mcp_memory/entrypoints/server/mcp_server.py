@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from anyio import to_thread
@@ -13,6 +14,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.prompts.base import PromptArgument
 from mcp.server.mcpserver.tools import Tool, ToolManager
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -44,6 +46,7 @@ from mcp_memory.entrypoints.server.identity import (
 )
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
+from mcp_memory.entrypoints.server.plugin_texts import USUAL_NUMBER, learn_instruction
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.entrypoints.server.strict_tool import failure
 from mcp_memory.errors import McpMemoryError
@@ -78,8 +81,12 @@ TOOLS: Final = (
 """The tools, in the order in which clients see them."""
 APPS = "io.modelcontextprotocol/ui"
 """The extension MCP Apps."""
-REVIEW_PROMPT = "review"
-REVIEW_DESCRIPTION = "The next group of records that contradict or repeat each other, to settle"
+PROMPTS: Final[Mapping[str, str]] = {
+    "review": "The next group of records that contradict or repeat each other, to settle",
+    "learn": "Find what this project's history teaches, show it to the user, and store what they confirm",
+}
+"""The prompts, with their descriptions."""
+_NUMBER: Final = PromptArgument(name="number", description=f"How many records at most; {USUAL_NUMBER} without it")
 TRACE: Final = "traceparent"
 """The field of W3C Trace Context, in a message's `_meta` or in a header."""
 _KINDS: Final[Mapping[str, str]] = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
@@ -113,22 +120,17 @@ class LateTools(ToolManager):
 
 
 class MemoryServer(MCPServer):
-    """An MCPServer that names the tools it has when asked for one it has not. Its one prompt is what `review` tells."""
+    """An MCPServer that names the tools and prompts it has when asked for one it has not."""
 
     def __init__(self, tools: ToolManager, review: Callable[[], str], **options: Any) -> None:
+        """`review` makes the text of the prompt of that name."""
         super().__init__("mcp-memory", **options)
         self._tool_manager = tools
         self._review = review
-        self.add_prompt(
-            Prompt(
-                name=REVIEW_PROMPT,
-                title="Review",
-                description=REVIEW_DESCRIPTION,
-                arguments=None,
-                fn=review,
-                context_kwarg=None,
-            )
-        )
+        for name, description in PROMPTS.items():
+            arguments = [_NUMBER] if name == "learn" else None
+            title, fn = name.capitalize(), partial(self._prompt, name)
+            self.add_prompt(Prompt(name=name, title=title, description=description, arguments=arguments, fn=fn))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -142,15 +144,22 @@ class MemoryServer(MCPServer):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Return the prompt. The library would log a request for another with its words, as an internal error."""
-        if name != REVIEW_PROMPT:
-            raise MCPError(INVALID_PARAMS, f"The only prompt here is `{REVIEW_PROMPT}`.")
+        if name not in PROMPTS:
+            raise MCPError(INVALID_PARAMS, f"The prompts are: {', '.join(PROMPTS)}.")
         try:
-            require("read")
-            text = await to_thread.run_sync(self._review)
+            text = await to_thread.run_sync(self._prompt, name, str((arguments or {}).get("number", "")))
         except McpMemoryError as error:
             raise MCPError(INTERNAL_ERROR, told(error)) from error
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-        return GetPromptResult(description=REVIEW_DESCRIPTION, messages=[message])
+        return GetPromptResult(description=PROMPTS[name], messages=[message])
+
+    def _prompt(self, name: str, number: str) -> str:
+        """Raises McpMemoryError."""
+        if name == "learn":
+            require("write")
+            return learn_instruction(number.strip(), is_near=is_local())
+        require("read")
+        return self._review()
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
@@ -220,7 +229,7 @@ def _way_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
     if ctx.method not in _KINDS:
         return None
     name = (ctx.params or {}).get("name")
-    known = name if name in TOOLS or name == REVIEW_PROMPT else "other"
+    known = name if name in TOOLS or name in PROMPTS else "other"
     return f"{_KINDS[ctx.method]} {known}" if "name" in (ctx.params or {}) else _KINDS[ctx.method]
 
 

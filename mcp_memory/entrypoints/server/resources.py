@@ -7,9 +7,8 @@ https://modelcontextprotocol.io/seps/2640-skills-extension.md
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from mcp.server import MCPServer
@@ -23,6 +22,7 @@ from mcp_memory.entrypoints.conversations.media import Interface, listed
 from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, seat_at_hand, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
+from mcp_memory.entrypoints.server.plugin_texts import front_matter, plugin_file
 from mcp_memory.entrypoints.server.server_log import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 from mcp_memory.services.access.served_requests import gave, gave_in, present_request
@@ -35,9 +35,6 @@ _MIME_TYPE = "application/json"
 SKILLS: Final = "io.modelcontextprotocol/skills"
 """The extension by which the skill is served."""
 SKILL_URI: Final = "skill://memory/SKILL.md"
-_PACKAGE: Final = Path(__file__).parents[2]
-_SKILL_FOLDERS: Final = (_PACKAGE / "skills", _PACKAGE.parent / "plugin" / "skills")
-"""The folder of skills in an installed package, and in a clone."""
 _SKILL_FRESH_MS: Final = 3_600_000
 """It changes with the version of the program alone."""
 _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
@@ -181,23 +178,19 @@ class GetSkillParams(RequestParams):
     uri: str
 
 
-@cache
 def skill_file() -> bytes:
     """Return the skill's file; b"" where the package lies without it."""
-    found = (place / "memory" / "SKILL.md" for place in _SKILL_FOLDERS)
-    return next((path.read_bytes() for path in found if path.is_file()), b"")
-
-
-def _front_matter() -> dict[str, str]:
-    """Return the lines between the first two "---", as "name: memory"; none of ours goes over several."""
-    _, head, _ = skill_file().decode().split("---\n", 2)
-    return dict(line.split(": ", 1) for line in head.splitlines())
+    return plugin_file("skills/memory/SKILL.md")
 
 
 def skill_entry() -> Mapping[str, Json]:
     """Return what the extension reports on the skill: its front matter as it stands, and the digest of each file."""
     digest = f"sha256:{sha256(skill_file()).hexdigest()}"
-    return {"uri": SKILL_URI, "frontmatter": _front_matter(), "resources": [{"uri": SKILL_URI, "digest": digest}]}
+    return {
+        "uri": SKILL_URI,
+        "frontmatter": dict(front_matter(skill_file())),
+        "resources": [{"uri": SKILL_URI, "digest": digest}],
+    }
 
 
 async def list_skills(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams) -> dict[str, Any]:
@@ -220,7 +213,7 @@ def _add_skill(server: MCPServer) -> None:
     protocol.extensions[SKILLS] = {}
     protocol.add_request_handler("skills/list", PaginatedRequestParams, list_skills)
     protocol.add_request_handler("skills/get", GetSkillParams, get_skill)
-    told = _front_matter()["description"]
+    told = front_matter(skill_file())["description"]
     server.resource(SKILL_URI, name="memory", description=told, mime_type="text/markdown")(
         lambda: skill_file().decode()
     )

@@ -1,6 +1,6 @@
-"""Learn: proposes what a project's history tells, and stores it in one write that an undo takes back as a whole.
+"""Learn: says which of many records are new, and stores them in one write that an undo takes back as a whole.
 
-What the memory knows, or knew and gave up, is not proposed again: a second run over the same history has nothing new.
+What the memory knows, or knew and gave up, is not proposed again: a second run over the same source has nothing new.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import RecordStore
@@ -19,12 +19,9 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, unerased
 from mcp_memory.services.memory.remember import Remember
 
-DOCUMENT: Final = "document"
-"""The detail that names the file of which a record tells what it says as a whole: another text replaces it."""
 LEARNED: Final = "learned"
 """The tag of all records that were learned."""
 _REASON: Final = "learned"
-_MOST_DOCUMENTS: Final = 5_000
 
 LeftOut = Literal["known", "forgotten", "refused"]
 """A text may be known here, now or until it was corrected; forgotten here; or private, empty or erased."""
@@ -32,10 +29,7 @@ LeftOut = Literal["known", "forgotten", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """New records as they would be stored, in their order, and how many others were left out for which reason.
-
-    One that tells a changed document names in `supersedes` the record of its former text.
-    """
+    """New records as they would be stored, in their order, and how many others were left out for which reason."""
 
     drafts: tuple[RecordDraft, ...]
     left_out: Counter[LeftOut]
@@ -67,7 +61,6 @@ class Learn:
         left_out = Counter[LeftOut]()
         drafts = [draft for item in items if (draft := self._cleaned(item, caller, left_out))]
         new: dict[str, RecordDraft] = {}
-        former = self._of_documents(caller)
         with self._records.write(caller) as transaction:
             for draft in drafts:
                 digest = content_hash(draft.item.text)
@@ -75,10 +68,8 @@ class Learn:
                 if reason and not (again and reason == "forgotten"):
                     left_out[reason] += 1
                 else:
-                    old = former.get(str(draft.item.details.get(DOCUMENT)))
-                    item = replace(draft.item, supersedes=(old,)) if old else draft.item
-                    item = replace(item, reassert=bool(reason))  # Its undo is nothing that it has to see first.
-                    new[digest] = replace(draft, item=item)
+                    # The undo of a forgotten text is nothing that it has to see first.
+                    new[digest] = replace(draft, item=replace(draft.item, reassert=bool(reason)))
         return Proposal(drafts=tuple(new.values()), left_out=left_out)
 
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, again: bool = False) -> Learned:
@@ -89,7 +80,7 @@ class Learn:
         """Store what is proposed to this caller, all or none, and not embedded yet.
 
         Raises:
-            Conflict: somebody changed a record that a new one replaces, since the caller saw it.
+            Conflict: somebody forgot a record with one of these texts, since they were proposed.
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
         if not proposal.drafts:
@@ -107,13 +98,6 @@ class Learn:
             left_out["refused"] += 1
             return None
         return draft
-
-    def _of_documents(self, caller: Caller) -> dict[str, str]:
-        """Map each document that was learned to the id of the record that holds of it."""
-        where = RecordFilter(scopes=(caller.scope("shared"),), all_tags=frozenset({LEARNED}))
-        known = self._records.list(where, "created", _MOST_DOCUMENTS)
-        holding = (each for each in reversed(known) if DOCUMENT in each.details and each.holds)
-        return {str(each.details[DOCUMENT]): each.id for each in holding}
 
 
 def _reason(draft: RecordDraft, caller: Caller, transaction: Transaction) -> LeftOut | None:

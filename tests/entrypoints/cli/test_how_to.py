@@ -6,6 +6,7 @@ A block marked `sh` is run. One marked `bash` needs another machine, or stays: a
 import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,15 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_memory.entrypoints.cli import app as command_line
-from tests.made_repository import MadeRepository
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 VARIES = re.compile(r"\d{4}-\d\d-\d\d")
 """2026-11-29: the day."""
 PAGES = [
-    "first-hour.md", "importing.md", "new-computer.md", "several-machines.md", "sharing.md", "team-server.md",
-    "wrong-memory.md",
+    "first-hour.md", "importing.md", "learning.md", "new-computer.md", "several-machines.md", "sharing.md",
+    "team-server.md", "wrong-memory.md",
 ]  # fmt: skip
 OBSERVED = '{"type":"entity","name":"tide gauge","entityType":"device","observations":["%s","%s"]}\n'
 RELATED = '{"type":"relation","from":"tide gauge","to":"pier","relationType":"stands on"}\n'
@@ -30,15 +30,15 @@ RELATED = '{"type":"relation","from":"tide gauge","to":"pier","relationType":"st
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's home, with a project and a file of the reference server; nothing is configured in it."""
+    """A person's home, with a project and files of proposals and of the reference server; nothing is configured."""
     for name in [name for name in os.environ if name.startswith(("MCP_MEMORY_", "XDG_", "CLAUDE_", "CODEX_"))]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"
-    repository = MadeRepository(home / "your-project")
-    repository.write("tables.py", "TideTable = object()\n")
-    why = "The `TideTable` is one SQLite file, because the harbour has no network at night."
-    repository.write("docs/adr/0001-tide-table.md", f"# 1. Where tides are kept\n\n## Decision\n\n{why}\n")
-    repository.commit("Keep it in SQLite")
+    subprocess.run(["git", "init", "-q", str(home / "your-project")], check=True)
+    [proposed] = re.findall(
+        r"^```json\n(.*?)^```", (ROOT / "docs" / "learning.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    (home / "proposals.jsonl").write_text(proposed, "utf-8")
     observed = OBSERVED % ("The tide gauge is read every ten minutes.", "It is of 1998.")
     (home / "memory.jsonl").write_text(observed + RELATED, "utf-8")
     monkeypatch.setenv("HOME", str(home))

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp.types import TextResourceContents
+from mcp.types import TextContent, TextResourceContents
 
 from mcp_memory import __version__
 from tests.entrypoints.http.conftest import (
@@ -63,6 +63,18 @@ async def refusal(client: Client, tool: str, **arguments: object) -> str:
     result = await client.call_tool(tool, arguments)
     assert result.is_error
     return text_of(result)
+
+
+async def test_the_prompt_learn_tells_a_client_elsewhere_to_store_by_the_tool(team: Team) -> None:
+    """S4.2: the command would write into a memory of the client's own machine. A reader is refused at once."""
+    async with connected(team.url, team.ann) as client:
+        (message,) = (await client.get_prompt("learn", {"number": "7"})).messages
+        assert isinstance(message.content, TextContent)
+        assert "without a number: 7." in message.content.text
+        assert message.content.text.endswith("which a server holds: store them with `remember`.")
+    async with connected(team.url, team.reader) as client:
+        with pytest.raises(MCPError, match="right"):
+            await client.get_prompt("learn")
 
 
 @pytest.mark.parametrize("era", ERAS)

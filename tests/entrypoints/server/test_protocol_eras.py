@@ -208,8 +208,8 @@ async def test_a_prompt_that_is_not_there_is_an_error(
 ) -> None:
     """S3.1, S6.2: as an error of the protocol, whose words reach no log."""
     async with Client(server, mode=era) as client:
-        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review"]
-        with pytest.raises(MCPError, match="The only prompt here is `review`") as caught:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review", "learn"]
+        with pytest.raises(MCPError, match=r"The prompts are: review, learn\.") as caught:
             await client.get_prompt("Quetzalcoatlus")
         assert caught.value.code == INVALID_PARAMS
     assert "Quetzalcoatlus" not in caplog.text

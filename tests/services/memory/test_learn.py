@@ -1,15 +1,15 @@
-"""Learn: what a history tells is proposed once, stored in one write, and taken back by one undo."""
+"""Learn: what is new is proposed once, stored in one write, and taken back by one undo."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.records import Json, NewRecord, Record
+from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
-from mcp_memory.services.memory.learn import DOCUMENT, LEARNED
+from mcp_memory.services.memory.learn import LEARNED
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
@@ -17,15 +17,12 @@ from mcp_memory.services.memory.revise import Revision
 if TYPE_CHECKING:
     from tests.conftest import Clock
 
-PORT, TAB, FILE = "The port is 8081.", "Indent by two spaces.", "docs/adr/0004-tabs.md"
+PORT, TAB = "The port is 8081.", "Indent by two spaces."
 
 
-def told(*texts: str, document: str = "") -> list[NewRecord]:
-    details: dict[str, Json] = {DOCUMENT: document} if document else {"commit": "1f0c2d3e4b5a"}
-    return [
-        NewRecord(text=text, kind="decision", tags=(LEARNED,), details=details, occurred_at=1.0, session_id="learn-git")
-        for text in texts
-    ]
+def told(*texts: str) -> list[NewRecord]:
+    given: Any = {"details": {"source": "commit 1f0c2d3"}, "occurred_at": 1.0, "session_id": "learn-proposals"}
+    return [NewRecord(text=text, kind="decision", tags=(LEARNED,), **given) for text in texts]
 
 
 def stored(app: App, *ids: str) -> list[Record]:
@@ -69,19 +66,6 @@ def test_what_was_corrected_erased_or_private_is_not_proposed(app: App, remember
     app.forget([remember("The key lies below the mat.").id], "erase", app.caller())
     items = told(PORT, "The key lies below the mat.", "<private>The door is open.</private>", " ", TAB)
     assert proposed(app, items) == ([TAB], {"refused": 3, "known": 1})
-
-
-def test_a_document_that_says_something_else_replaces_what_it_said(app: App) -> None:
-    [old] = app.learn(told("Indent by tabs.", document=FILE), app.caller()).ids
-    app.learn(told("Deploy on Mondays.", document="docs/adr/0005-deploys.md"), app.caller())
-    [proposal] = app.learn.propose(told(TAB, document=FILE), app.caller()).items
-    assert proposal.supersedes == (old,)
-    learned = app.learn(told(TAB, document=FILE), app.caller())
-    [former] = stored(app, old)
-    assert (former.status, former.superseded_by) == ("superseded", learned.ids[0])
-    app.undo(learned.change, app.caller())
-    former, newer = stored(app, old, *learned.ids)
-    assert (former.status, former.superseded_by, newer.status) == ("recorded", None, "retired")
 
 
 def test_an_undo_retires_what_grew_since_and_not_what_somebody_corrected(app: App, clock: "Clock") -> None:

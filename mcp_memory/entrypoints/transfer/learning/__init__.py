@@ -1,1 +1,1 @@
-"""Reads what a project's history tells by its form: a git repository, its documents, and earlier sessions."""
+"""Reads what a memory is filled from: records that an agent proposes, earlier sessions, and files of clients."""

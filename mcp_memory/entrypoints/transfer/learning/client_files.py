@@ -76,10 +76,10 @@ def sections_of(text: str, redact: Redact) -> Sequence[FileSection]:
     """
     parts = outline(_FRONT_MATTER.sub("", clean_text(text, redact).text, count=1))
     sections = (
-        FileSection(heading=part.title, text=said)
+        FileSection(heading=part.title, text=told)
         for part in parts
         for told in part.told
-        if len((said := told if isinstance(told, str) else told.text).split()) >= LEAST_WORDS
+        if len(told.split()) >= LEAST_WORDS
     )
     return [*islice(sections, MOST_SECTIONS)]
 

@@ -5,12 +5,10 @@ Only the forms count, never a word: what is no heading, item or paragraph, such 
 
 import re
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-BOLD_LEVEL: Final = 90
-"""The level of a line in bold that stands alone, below that of every heading."""
 # "## Removed", "### ⚠ BREAKING CHANGES ##"
-_MARKED = re.compile(r"(#{1,6})[ \t]+(\S.*)")
+_MARKED = re.compile(r"#{1,6}[ \t]+(\S.*)")
 # "**Deprecations**:", "__Removed__", "**Removed:**"
 _BOLD = re.compile(r"(?:\*\*|__)([^*_]{2,100}?):?(?:\*\*|__):?")
 # "-------------" below a title
@@ -34,41 +32,27 @@ _RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s?<[^<>`\s]{1,300}>`__?")
 _NUMBERED: Final = frozenset({"issue", "pr", "pull", "gh", "bug"})
 
 
-class ListItem(NamedTuple):
-    """An item of a list with its line from 1, and its sign, "" for a number; what is nested stands behind it."""
-
-    line: int
-    sign: str
-    text: str
-
-
 @dataclass(slots=True)
 class Outlined:
-    """A heading with the text below it until the next one: its level, 1 the highest, and its line, from 1.
+    """A heading with its paragraphs and items of lists, in their order; its title is "" before the first heading.
 
-    All before the first heading has the level 0 and no title.
+    Items inside an item are part of it.
     """
 
-    level: int
     title: str
-    line: int
-    paragraphs: list[str] = field(default_factory=list[str])
-    items: list[ListItem] = field(default_factory=list[ListItem])
-    told: list["str | ListItem"] = field(default_factory=list["str | ListItem"])
-    """Paragraphs and items in their order; "" marks code or a table, which is left out."""
+    told: list[str] = field(default_factory=list[str])
 
 
 def outline(text: str) -> list[Outlined]:
     """Return the headings of a document in order."""
     lines = text.split("\n")
     reader = _Reader(is_markdown=any(map(_MARKED.fullmatch, lines)))
-    for number, line in enumerate(lines, 1):
-        following = lines[number] if number < len(lines) else ""
-        reader.read(number, line, following)
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        reader.read(line, following)
     return reader.ended()
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """Return a line of prose without images, the targets of links and the marks of roles; code keeps its marks."""
     text = _ROLE.sub(_role, text)
     text = _RST_LINK.sub(r"\1", text)
@@ -81,26 +65,27 @@ def _role(match: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Reads line by line. `_levels` are the signs of reStructuredText's rules in the order of their first use."""
+    """Reads line by line."""
 
     def __init__(self, *, is_markdown: bool) -> None:
         self._is_markdown = is_markdown
-        self._parts = [Outlined(0, "", 0)]
+        self._parts = [Outlined("")]
         self._paragraph: list[str] = []
-        self._item: tuple[ListItem, int, list[str]] | None = None
-        """The item that is open, its indent, and what is read of it and of the items inside."""
+        self._item: list[str] = []
+        """The text of the item that is open, and of the items inside, as far as it is read."""
+        self._indent = 0
+        """The indent of the open item."""
         self._sign_indent = 0
         """The indent of the newest item, which may be inside the open one."""
         self._is_behind_blank = False
         self._is_code = False
         self._is_rule_due = False
-        self._levels: list[str] = []
 
     def ended(self) -> list[Outlined]:
         self._end()
         return self._parts
 
-    def read(self, number: int, line: str, following: str) -> None:
+    def read(self, line: str, following: str) -> None:
         is_rule = self._is_rule_due or (
             not self._is_markdown and _RULE.fullmatch(line.rstrip()) and not self._paragraph
         )
@@ -110,55 +95,51 @@ class _Reader:
         if _FENCE.match(line):
             self._is_code = not self._is_code
             self._end()
-            self._parts[-1].told.append("")
         elif self._is_code:
             return
-        elif heading := self._heading(line, following):
+        elif (heading := self._heading(line, following)) is not None:
             self._end()
-            self._parts.append(Outlined(*heading, number))
+            self._parts.append(Outlined(heading))
         elif not line.strip():
             self._end_paragraph()
             self._is_behind_blank = True
         else:
-            self._read_prose(number, line)
+            self._read_prose(line)
             self._is_behind_blank = False
 
-    def _heading(self, line: str, following: str) -> tuple[int, str] | None:
-        """Return level and title of a line that is a heading."""
+    def _heading(self, line: str, following: str) -> str | None:
+        """Return the title of a line that is a heading: "" for a picture alone, None for another line."""
         said = line.strip()
         if marked := _MARKED.fullmatch(line.rstrip()):
-            title, _, closing = marked[2].rpartition(" ")
-            return len(marked[1]), plain(title if title and not closing.strip("#") else marked[2])
+            title, _, closing = marked[1].rpartition(" ")
+            return _plain(title if title and not closing.strip("#") else marked[1])
         rule = _RULE.fullmatch(following.rstrip())
         if rule and self._is_markdown and rule[1] not in _UNDERLINES:
             rule = None
         item = _ITEM.match(line)
         is_item = item and (item[1] or self._is_markdown)  # "1. Use queues" may be a title in reStructuredText.
         if rule and said and not line[0].isspace() and not is_item and len(rule[0]) >= len(said) - 2:
-            if rule[1] not in self._levels:
-                self._levels.append(rule[1])
             self._is_rule_due = True
-            return self._levels.index(rule[1]) + 1, plain(said)
+            return _plain(said)
         bold = _BOLD.fullmatch(said)
-        return (BOLD_LEVEL, bold[1].strip()) if bold and not line[0].isspace() else None
+        return bold[1].strip() if bold and not line[0].isspace() else None
 
-    def _read_prose(self, number: int, line: str) -> None:
+    def _read_prose(self, line: str) -> None:
         indent = len(line) - len(line.lstrip())
         item = _ITEM.fullmatch(line.rstrip())
-        if item and not (self._paragraph and not self._is_behind_blank and self._item is None):
+        if item and not (self._paragraph and not self._is_behind_blank and not self._item):
             self._sign_indent = indent
-            if self._item is None or indent <= self._item[1] or indent < 2:
+            if not self._item or indent <= self._indent or indent < 2:
                 self._end()
-                self._item = ListItem(number, item[1] or "", ""), indent, [item[2]]
+                self._item, self._indent = [item[2]], indent
             else:
-                self._item[2].append(item[2])
+                self._item.append(item[2])
         elif self._item and not self._is_behind_blank:
-            self._item[2][-1] += f" {line.strip()}"
-        elif self._item and indent > self._item[1] and not self._is_literal(self._item[2][-1], indent, line):
-            self._item[2].append(line.strip())
+            self._item[-1] += f" {line.strip()}"
+        elif self._item and indent > self._indent and not self._is_literal(self._item[-1], indent, line):
+            self._item.append(line.strip())
         elif _NO_PROSE.match(line.strip()) or indent >= 4:
             self._end()
-            self._parts[-1].told.append("")
         else:
             if self._item:
                 self._end()
@@ -171,17 +152,11 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         if self._paragraph:
-            text = plain(" ".join(self._paragraph))
-            self._parts[-1].paragraphs.append(text)
-            self._parts[-1].told.append(text)
+            self._parts[-1].told.append(_plain(" ".join(self._paragraph)))
             self._paragraph = []
 
     def _end(self) -> None:
         self._end_paragraph()
         if self._item:
-            item, _, told = self._item
-            text = _STOPPED.sub(r"\1", plain("; ".join(told)))
-            item = item._replace(text=text)
-            self._parts[-1].items.append(item)
-            self._parts[-1].told.append(item)
-            self._item = None
+            self._parts[-1].told.append(_STOPPED.sub(r"\1", _plain("; ".join(self._item))))
+            self._item = []

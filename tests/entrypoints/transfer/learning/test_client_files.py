@@ -87,6 +87,63 @@ def test_secrets_and_private_passages_go_before_a_file_is_cut(app: App) -> None:
     ]
 
 
+MARKED = """\
+Before [all](https://example.org).
+
+# Rules ##
+
+- Use tabs, as
+
+  the editor does.
+
+      code()
+  - Never spaces.
+1. Ask `Ann`.
+
+| a | table |
+
+~~~
+code
+~~~
+
+**Deploys**:
+
+Mondays only.
+"""
+RULED = """\
+=====
+Rules
+=====
+
+Read :ref:`the guide <guide>` first (:pr:`12`). Say::
+
+    code()
+
+1. Deploys
+----------
+
+* Mondays
+  only.
+
+.. note:: no prose
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        (MARKED, [("", "Before all."), ("Rules", "Use tabs, as; the editor does."), ("Rules", "Never spaces."),
+                  ("Rules", "Ask `Ann`."), ("Deploys", "Mondays only.")]),
+        (RULED, [("Rules", "Read the guide first (#12). Say::"), ("1. Deploys", "Mondays only.")]),
+    ],
+    ids=["Markdown", "reStructuredText"],
+)  # fmt: skip
+def test_a_file_is_cut_into_paragraphs_and_items_below_their_headings(
+    app: App, text: str, sections: list[tuple[str, str]]
+) -> None:
+    assert [(each.heading, each.text) for each in sections_of(text, app.redactor.redact)] == sections
+
+
 def test_a_large_file_is_left_alone(texts: Callable[[], set[str]], project: Path) -> None:
     write(project / "CLAUDE.md", "Indent by tabs.\n" * (MOST_BYTES // 16 + 1))
     assert texts() == set()
