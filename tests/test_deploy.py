@@ -81,11 +81,13 @@ def test_the_image_runs_a_server_that_is_asked_for_its_health() -> None:
     assert "USER 10001" in image
     stages = re.split(r"^FROM .*$", image, flags=re.MULTILINE)[1:]
     assert len(stages) == 2
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project, wheel = described["project"], described["tool"]["hatch"]["build"]["targets"]["wheel"]
     extras = re.findall(r"^ARG EXTRAS=(\S+)$", stages[0], re.MULTILINE)[0].split(",")
     assert set(extras) <= project["optional-dependencies"].keys()
     copied = {name for line in re.findall(r"^COPY (.+)$", stages[0], re.MULTILINE) for name in line.split()[:-1]}
-    assert copied == {"pyproject.toml", "README.md", "LICENSE", "mcp_memory"}, "what a wheel is made of"
+    parts = {path.partition("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
+    assert copied == {"pyproject.toml", "README.md", "LICENSE", *parts}, "what a wheel is made of"
     assert "/data" in re.findall(r"^VOLUME (\S+)$", stages[1], re.MULTILINE)
     assert "MCP_MEMORY_DATA_DIR=/data" in stages[1]
     [entry] = re.findall(r"^ENTRYPOINT (.+)$", stages[1], re.MULTILINE)

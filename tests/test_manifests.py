@@ -79,7 +79,7 @@ def test_the_bundle_takes_what_is_listed_and_refuses_the_rest() -> None:
     assert refused == "/*"
     assert {name.removeprefix("!/") for name in taken} == {
         *("manifest.json", "mcp_memory", "pyproject.toml", "uv.lock"),
-        *("LICENSE", "README.md"),  # Without these the package is not built.
+        *("LICENSE", "README.md", "plugin"),  # Without these the package is not built.
     }
     assert all((ROOT / name.removeprefix("!/")).exists() for name in taken)
 

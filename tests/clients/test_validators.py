@@ -21,12 +21,11 @@ def test_the_bundle_holds_what_the_server_runs_by_and_nothing_else(packages: Nod
     assert ran.code == 0, ran.out + ran.err
     with zipfile.ZipFile(packed) as archive:
         names = archive.namelist()
-    parts = {name for name in names if not name.startswith("mcp_memory/")}
+    parts = {name for name in names if not name.startswith(("mcp_memory/", "plugin/"))}
     assert parts == {"LICENSE", "README.md", "manifest.json", "pyproject.toml", "uv.lock"}
-    modules = (
-        path for path in (ROOT / "mcp_memory").rglob("*") if path.is_file() and path.parent.name != "__pycache__"
-    )
-    assert set(names) - parts == {path.relative_to(ROOT).as_posix() for path in modules}
+    folders = [*(ROOT / "mcp_memory").rglob("*"), *(ROOT / "plugin").rglob("*")]
+    files = (path for path in folders if path.is_file() and path.parent.name != "__pycache__")
+    assert set(names) - parts == {path.relative_to(ROOT).as_posix() for path in files}
 
 
 @pytest.mark.parametrize("folder", [ROOT / "plugin", ROOT], ids=["plugin", "marketplace"])
