@@ -63,6 +63,6 @@ def test_the_skill_says_when_to_use_each_tool() -> None:
         assert f"`{tool}`" in skill.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["remember", "recall", "status"])
+@pytest.mark.parametrize("name", ["remember", "recall", "learn", "review", "status"])
 def test_each_command_says_what_it_does(name: str) -> None:
     assert front_matter(PLUGIN / "commands" / f"{name}.md")["description"]
