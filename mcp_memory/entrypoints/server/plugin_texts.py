@@ -9,7 +9,7 @@ from mcp_memory.domain.model.limits import MAX_ITEMS
 from mcp_memory.errors import InvalidRequest
 
 LEARN_TEXT: Final = "commands/learn.md"
-USUAL_NUMBER: Final = 30
+USUAL_NUMBER: Final = 15
 """Records that an agent proposes at most where nobody says how many; its instruction says so too."""
 _PACKAGE: Final = Path(__file__).parents[2]
 _FOLDERS: Final = (_PACKAGE, _PACKAGE.parent / "plugin")

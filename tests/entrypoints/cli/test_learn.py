@@ -111,6 +111,6 @@ def test_alone_it_says_how_an_agent_is_asked(run: "Run") -> None:
     assert (alone.code, alone.code, alone.out) == (run("add").code, 2, "")
     assert "/memory:learn" in alone.err
     told = run("learn", "--instruction").out
-    assert "at most 30 without a number: 30." in told
+    assert "at most 15 without a number: 15." in told
     assert "$ARGUMENTS" not in told
     assert "without a number: 5." in run("learn", "--instruction", "--limit", "5", "--json").json["instruction"]

@@ -28,7 +28,7 @@ async def test_the_prompt_is_the_plugins_command_with_the_number_that_was_asked_
     async with Client(build_server(app)) as client:
         [listed] = [each for each in (await client.list_prompts()).prompts if each.name == "learn"]
         assert [(each.name, each.required) for each in listed.arguments or ()] == [("number", False)]
-        assert await asked(client) == body.replace("$ARGUMENTS", "30")
+        assert await asked(client) == body.replace("$ARGUMENTS", "15")
         assert await asked(client, number=" 12 ") == body.replace("$ARGUMENTS", "12")
 
 
@@ -36,5 +36,5 @@ async def test_the_prompt_is_the_plugins_command_with_the_number_that_was_asked_
 @pytest.mark.parametrize("number", ["0", "501", "ten", "-1", "1" * 5_000])
 async def test_a_number_that_is_none_is_refused(app: "App", number: str) -> None:
     async with Client(build_server(app)) as client:
-        with pytest.raises(MCPError, match="must be from 1 to 500; without one it is 30"):
+        with pytest.raises(MCPError, match="must be from 1 to 500; without one it is 15"):
             await asked(client, number=number)
