@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
@@ -416,3 +416,10 @@ class Transaction(
     Protocol,
 ):
     """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""
+
+    def ahead(self, *reads: Callable[[], object]) -> None:
+        """Make one journey of what these read, where the truth is far: until the write changes anything, it is known.
+
+        No read may depend on what another one finds; calling them has no effect but that.
+        """
+        ...

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from typing import Literal
 
@@ -28,7 +29,7 @@ from mcp_memory.services.review.dependence import GroundFinder, require_grounds
 from mcp_memory.services.review.near_records import MOST_SIMILAR, NearRecords
 from mcp_memory.services.review.reviews import ConflictingRecord, Reviews, group_of
 from mcp_memory.services.review.supersede import successors, supersede
-from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, storing_path, visible_to
 
 ERASED_SHOWN = 60
 """Characters by which an answer names an item that says what was erased."""
@@ -178,7 +179,8 @@ class Remember:
         ]
 
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
-        if marks := transaction.erased(dict.fromkeys((draft.scope, *caller.scopes))):
+        transaction.ahead(*_reads_of(draft, caller, transaction))
+        if marks := transaction.erased(_scopes_of(draft, caller)):
             draft = _unless_erased(draft, marks, caller, transaction)
         item, redacted = draft.item, draft.redacted
         labelled = _visible(draft.recalled, caller, transaction)
@@ -382,6 +384,22 @@ def _is_news(item: NewRecord, known: Record, caller: Caller) -> bool:
 def _is_only_read(record: Record, caller: Caller) -> bool:
     """Return True for a record of an inherited namespace."""
     return record.namespace != caller.namespace and record.visibility != "user"
+
+
+def _scopes_of(draft: RecordDraft, caller: Caller) -> Sequence[str]:
+    return [*dict.fromkeys((draft.scope, *caller.scopes))]
+
+
+def _reads_of(draft: RecordDraft, caller: Caller, transaction: Transaction) -> Iterator[Callable[[], object]]:
+    """Yield what is read of the memory before a new record is stored."""
+    scopes = _scopes_of(draft, caller)
+    yield partial(transaction.erased, scopes)
+    yield partial(storing_path, transaction, caller)
+    if draft.item.kind not in LOG_KINDS:
+        digest = normal_hash(draft.item.text)
+        yield partial(transaction.find_text, draft.scope, content_hash(draft.item.text))
+        yield from (partial(transaction.find_corrected, scope, digest) for scope in scopes)
+        yield partial(transaction.find_alike, draft.scope, digest)
 
 
 def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) -> Record | None:

@@ -71,6 +71,20 @@ class Connection(Protocol):
 class Write(Connection, Protocol):
     """The connection of a write: who has it numbers its changes."""
 
+    def defer(self, name: str, parameters: Parameters = (), /) -> None:
+        """Run the statement of that name, whose rows nobody asks for: where the database is far, with the next journey.
+
+        What it finds fault with is raised then, at the latest by the commit.
+        """
+        ...
+
+    def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
+        """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
+
+        Later reads of the same have their rows, until the write changes something.
+        """
+        ...
+
     @property
     def mark(self) -> str:
         """The mark of this write, see `Place`."""
@@ -87,10 +101,6 @@ class Write(Connection, Protocol):
 
     def skip_changes(self, newest: int) -> None:
         """Give no number up to this one any more. Only for a write that nobody else writes beside."""
-        ...
-
-    def together(self) -> AbstractContextManager[object]:
-        """Make one journey of the statements inside, where the database is far; their results come at its end."""
         ...
 
     def hold(self, partition: str) -> bool:
@@ -180,14 +190,20 @@ class Database(ABC):
 
     @abstractmethod
     def write(
-        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+        self,
+        patience: float = WRITE_PATIENCE_SECONDS,
+        *,
+        durable: bool = True,
+        partition: str | None = None,
+        foreseen: Sequence[Query] = (),
     ) -> AbstractContextManager[Write]:
         """Begin a write transaction: commits at exit, rolls back on any error.
 
         Writes of one partition follow each other, so that what one reads there holds until it commits; in a file those
         of all partitions do. With None a write has all of them: nobody else writes meanwhile. With `NO_PARTITION`
         it waits for those of None alone, and numbers no changes. A commit that is not `durable` survives the process
-        but not a power cut, until the next durable one: it does not wait for the disk.
+        but not a power cut, until the next durable one: it does not wait for the disk. Where the
+        database is far, the write has what the `foreseen` queries find with its first journey.
         The schema is checked inside, as a newer version may have migrated it meanwhile. Raises StoreBusy where another
         write does not end within `patience` seconds.
         """

@@ -30,9 +30,6 @@ from mcp_memory.stores.records.postgres_connection import (
     WRITING,
     PostgresConnection,
     PostgresWrite,
-    adapt,
-    named_rows,
-    only_value,
 )
 from mcp_memory.stores.records.postgres_journeys import (
     Foresight,
@@ -42,6 +39,7 @@ from mcp_memory.stores.records.postgres_journeys import (
     found_at_once,
     note_at_once,
 )
+from mcp_memory.stores.records.postgres_values import adapt, named_rows, only_value
 from mcp_memory.stores.records.walls_postgres import check_walls, place_of, raise_walls
 
 READ_PATIENCE_SECONDS = 10.0
@@ -178,7 +176,7 @@ class PostgresDatabase(Database):
         It is not repeated where its answer is lost. Raises StoreUnavailable.
         """
         with _translated(), self._lent_for(name) as connection:
-            found = connection.run(name, parameters)
+            found = connection.execute(name, parameters)
             return found.fetchall() if found.description else []
 
     @contextmanager
@@ -278,13 +276,19 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(
-        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+        self,
+        patience: float = WRITE_PATIENCE_SECONDS,
+        *,
+        durable: bool = True,
+        partition: str | None = None,
+        foreseen: Sequence[Query] = (),
     ) -> Generator[PostgresWrite]:
         assert self.pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
         if getattr(self._own, "writing", None) is not None:
             raise StoreBusy("The memory store is busy in this thread; end its write first.")
         deadline = time.monotonic() + patience
-        write = _again(lambda: self._begin(deadline, partition, durable=durable), patience)
+        asked = [WholeQuery.of(*query, {}) for query in foreseen]
+        write = _again(lambda: self._begin(deadline, partition, asked, durable=durable), patience)
         self._own.writing = write
         try:
             with _translated():
@@ -316,13 +320,15 @@ class PostgresDatabase(Database):
     def close(self) -> None:
         self._pool.close()
 
-    def _begin(self, deadline: float, partition: str | None, *, durable: bool) -> PostgresWrite:
+    def _begin(
+        self, deadline: float, partition: str | None, foreseen: Sequence[WholeQuery] = (), *, durable: bool
+    ) -> PostgresWrite:
         """Return a write whose transaction has begun, with its locks."""
         left = max(deadline - time.monotonic(), 0.001)
         connection = self._borrow(left)
         try:
             write = PostgresWrite(connection, partition, self._upkeep_role)
-            schema_postgres.refuse_newer(write.begin(left, durable=durable))
+            schema_postgres.refuse_newer(write.begin(left, foreseen, durable=durable))
         except BaseException:
             self._return(connection)
             raise
@@ -417,7 +423,8 @@ def _translated() -> Generator[None]:
 
 
 def _told(error: Exception) -> StoreUnavailable:
-    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
+    waited = errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure
+    if isinstance(error, waited | errors.UniqueViolation):  # As of a call's key, which another server noted meanwhile.
         return StoreBusy(_BUSY)
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")

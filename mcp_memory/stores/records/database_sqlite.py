@@ -5,8 +5,8 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -65,8 +65,12 @@ class SqliteConnection(sqlite3.Connection):
     def skip_changes(self, newest: int) -> None:
         self.change = max(self.change, newest)
 
-    def together(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def defer(self, name: str, parameters: Parameters = (), /) -> None:
+        with traced("sql", name):
+            self.execute(statement(name), parameters)
+
+    def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
+        """Nothing: each read is near."""
 
     def hold(self, partition: str) -> bool:
         return False  # The write lock is that of the whole file.
@@ -184,7 +188,12 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def write(
-        self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True, partition: str | None = None
+        self,
+        patience: float = WRITE_PATIENCE_SECONDS,
+        *,
+        durable: bool = True,
+        partition: str | None = None,
+        foreseen: Sequence[Query] = (),
     ) -> Generator[SqliteConnection]:
         """Begin a write transaction: commits at exit, rolls back on any error.
 

@@ -50,7 +50,7 @@ class SqlErasures(SqlLogWriter):
         for record in records:
             pieces = lasting_pieces(record) - frozenset(common)
             for width, digest in [*marks_of(pieces, key), *((0, each) for each in whole_digests(record, key, common))]:
-                self._run("add_erased", {"scope": record.scope, "width": width, "digest": digest, "at": at})
+                self._defer("add_erased", {"scope": record.scope, "width": width, "digest": digest, "at": at})
 
     def allow_again(self, digests: Iterable[tuple[int, bytes]], scopes: Iterable[str]) -> None:
         where = json.dumps([*scopes])
@@ -125,7 +125,7 @@ class SqlErasures(SqlLogWriter):
 
     def _put_task(self, statement: str, task: Task) -> None:
         change = self._next_change()
-        self._run(statement, task_to_columns(task, change))
+        self._defer(statement, task_to_columns(task, change))
         self._tally.note(scope_key("shared", task.namespace, ""), change)
 
     def _note_rewritten(self, *ids: str) -> None:

@@ -57,19 +57,9 @@ class PartitionTally:
     def put(self, connection: Write) -> None:
         """Note it, partition by partition in their order; call it once, at the end of the write."""
         assert not any(map(connection.hold, self._changed)), "A write changes what it holds alone."
-        connection.run_each(
-            "put_partition",
-            [
-                {
-                    "name": name,
-                    "newest": changed.newest,
-                    "last_write": connection.mark,
-                    "records": changed.records,
-                    "bytes": changed.bytes,
-                }
-                for name, changed in sorted(self._changed.items())
-            ],
-        )
+        for name, changed in sorted(self._changed.items()):
+            row = {"name": name, "newest": changed.newest, "last_write": connection.mark}
+            connection.defer("put_partition", {**row, "records": changed.records, "bytes": changed.bytes})
 
 
 def _size(record: Record) -> int:

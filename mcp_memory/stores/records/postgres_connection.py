@@ -5,22 +5,20 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, KeysView, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.abc import Buffer
 from psycopg.rows import tuple_row
-from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
-from psycopg.types.string import StrDumper, StrDumperUnknown
 
 from mcp_memory.ports.changes import Columns
 from mcp_memory.ports.tracing import traced
-from mcp_memory.stores.records.database import NO_PARTITION, Parameters, Row
-from mcp_memory.stores.records.postgres_journeys import ArrayLiteral, given
-from mcp_memory.stores.records.sql_files import postgres_statement
+from mcp_memory.stores.records.database import NO_PARTITION, Cursor, Parameters, Row
+from mcp_memory.stores.records.postgres_journeys import Foresight, WholeQuery, given
+from mcp_memory.stores.records.postgres_values import FoundRows, each_result, only_value
+from mcp_memory.stores.records.sql_files import is_change, postgres_statement
 from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
 
 MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
@@ -64,7 +62,11 @@ class PostgresConnection:
         self._upkeep_role = upkeep_role
         self._place: Place | None = None
 
-    def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
+    def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> Cursor:
+        return self.execute(name, parameters, **parts)
+
+    def execute(self, name: str, parameters: Parameters = (), /, **parts: str) -> psycopg.Cursor[Any]:
+        """Run the statement of that name at once."""
         sql = postgres_statement(name, tuple(parts.items()))
         with traced("sql", name), self._standing(name):
             return self.raw.execute(sql.encode(), given(sql, parameters), binary=True)
@@ -120,7 +122,7 @@ class PostgresWrite(PostgresConnection):
     """Implements `Write`. Its locks are the transaction's, so that none outlives it, whatever dies.
 
     A namespace is locked first, a person after it, and the grounds between partitions last, so that no two writes wait
-    for each other.
+    for each other. Statements without results wait for the next one with a result, or for the commit, and go with it.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], partition: str | None, upkeep_role: str = "") -> None:
@@ -131,33 +133,102 @@ class PostgresWrite(PostgresConnection):
         self._holds_grounds = partition is None
         self._numbers: list[int] = []
         self._taken = self._first = 0
+        self._deferred: list[str] = []
+        self._ahead: dict[object, list[Any]] = {}
+        """Rows that were read ahead, by the query."""
+        self._foresight = Foresight()
+        self._writer = psycopg.ClientCursor(connection)
 
-    def begin(self, seconds: float, *, durable: bool) -> int:
+    def begin(self, seconds: float, foreseen: Sequence[WholeQuery], *, durable: bool) -> int:
         """Begin with the lock of the partition; return the oldest schema that may be used. Raises psycopg's errors."""
         shared = "_shared" if self._partition is not None else ""
-        steps = [
+        self._deferred = [
             "BEGIN",
-            f"SET LOCAL lock_timeout = '{max(int(seconds * 1000), 1)}ms'",
-            f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'",
-            f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}",
+            f"SELECT set_config('lock_timeout', '{max(int(seconds * 1000), 1)}ms', TRUE),"
+            f" set_config('idle_in_transaction_session_timeout', '{IDLE_SECONDS}s', TRUE),"
+            f" set_config('synchronous_commit', '{'on' if durable else 'off'}', TRUE)",
             f"SELECT pg_advisory_xact_lock{shared}({_WRITES})",
-            *(self._locking(self._partition) if self._partition else ()),
+            *([self._locking(self._partition)] if self._partition else ()),
             *([_TAKING.format(NUMBERS_AT_ONCE)] if self._partition != NO_PARTITION else ()),
             "SELECT oldest FROM schema",
         ]
-        *_, taken, (oldest,) = self._found(steps)
+        *_, locked, taken, (oldest,) = self._read_with_deferred(foreseen)
         if self._partition != NO_PARTITION:
             self._keep(taken)
+        if self._partition and not locked:
+            self._lock_new(self._partition)
         return oldest[0]
 
-    def together(self) -> AbstractContextManager[object]:
-        return self.raw.pipeline()
+    def run(self, name: str, parameters: Parameters = (), /, **parts: str) -> Cursor:
+        if is_change(name):
+            self._ahead.clear()
+        elif self._ahead or self._foresight.is_on:
+            query = WholeQuery.of(name, parameters, parts)
+            if query.key in self._ahead:
+                return FoundRows(self._ahead[query.key])
+            self._foresight.meet(query)
+        if not self._deferred:
+            return self.execute(name, parameters, **parts)
+        with traced("sql", name):
+            self._defer(name, postgres_statement(name, tuple(parts.items())), parameters)
+            cursor = self._sent()
+            while cursor.nextset():
+                pass
+            return cursor
+
+    def run_each(self, name: str, rows: Iterable[Parameters], /) -> None:
+        for row in rows:
+            self.defer(name, row)
+
+    def defer(self, name: str, parameters: Parameters = (), /) -> None:
+        self._ahead.clear()
+        self._defer(name, postgres_statement(name), parameters)
+
+    def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
+        if not (asked := self._foresight.of(reads)):
+            return
+        if is_short := self._partition != NO_PARTITION and len(self._numbers) < NUMBERS_AT_ONCE:
+            self._deferred.append(_TAKING.format(NUMBERS_AT_ONCE))
+        found = self._read_with_deferred(asked.values())
+        if is_short:
+            self._keep(found[-1])
+
+    def _read_with_deferred(self, asked: Iterable[WholeQuery]) -> Sequence[Sequence[Row]]:
+        """Read these ahead, in the journey of what was deferred; return the rows of that."""
+        before, places = len(self._deferred), dict[object, int]()
+        for query in asked:
+            self._defer(query.name, query.sql, query.parameters)
+            places[query.key] = len(self._deferred) - 1
+        found = each_result(self._sent())
+        self._ahead.update({key: list(found[place]) for key, place in places.items()})
+        return found[:before]
+
+    def _defer(self, name: str, sql: str, parameters: Parameters) -> None:
+        place = place_of(name, self._upkeep_role) if self._upkeep_role else None
+        if place is not None and place != self._place:
+            self._place = place
+            self._deferred.append(self._writer.mogrify(STAND, place))
+        self._deferred.append(self._writer.mogrify(sql.encode(), given(sql, parameters)))
+
+    def _sent(self) -> psycopg.Cursor[Any]:
+        """Send what was deferred; return its results, at the first of them."""
+        said, self._deferred = "; ".join(self._deferred), []
+        return self.raw.execute(said.encode())
+
+    @contextmanager
+    def _standing(self, name: str) -> Generator[None]:
+        if self._deferred:
+            self._sent()
+        with super()._standing(name):
+            yield
 
     def hold(self, partition: str) -> bool:
         if self.holds(partition):
             return False
-        self._found(self._locking(partition))
+        if not self.raw.execute(self._locking(partition).encode()).fetchone():
+            self._lock_new(partition)
         self._held.add(partition)
+        self._ahead.clear()
         self._numbers.clear()  # Others have had higher ones there.
         return True
 
@@ -169,6 +240,7 @@ class PostgresWrite(PostgresConnection):
             return False
         self.raw.execute(f"SELECT pg_advisory_xact_lock({_GROUNDS})".encode())
         self._holds_grounds = True
+        self._ahead.clear()
         return True
 
     @property
@@ -189,7 +261,7 @@ class PostgresWrite(PostgresConnection):
         self._numbers.clear()
 
     def commit(self) -> None:
-        """Note the mark and commit, in one journey. Raises psycopg's errors."""
+        """Note the mark and commit, in one journey with what was deferred. Raises psycopg's errors."""
         now = time.time()
         steps = [f"INSERT INTO commits (mark, at) VALUES ('{self.mark}', {now})", "COMMIT"]  # noqa: S608
         if random.random() < FORGETTING:  # An index may be at the newest change, whenever it was made.
@@ -200,7 +272,8 @@ class PostgresWrite(PostgresConnection):
                 f" WHERE c.at < {now - MARKS_KEPT_SECONDS}"
                 " AND NOT EXISTS (SELECT 1 FROM partitions AS p WHERE p.last_write = c.mark) FOR UPDATE SKIP LOCKED)",
             )
-        self.raw.execute("; ".join(steps).encode())
+        self._deferred += steps
+        self._sent()
 
     def _take(self) -> None:
         """Take further numbers, under the locks that are held: each is higher than any that was committed there."""
@@ -208,96 +281,17 @@ class PostgresWrite(PostgresConnection):
         self._keep(self.raw.execute(_TAKING.format(min(max(self._taken, 1), MOST_NUMBERS)).encode()).fetchall())
 
     def _keep(self, taken: Sequence[Row]) -> None:
-        self._numbers = sorted(row[0] for row in taken)
+        self._numbers += sorted(row[0] for row in taken)
         self._taken += len(taken)
 
-    def _locking(self, partition: str) -> tuple[str, str]:
+    def _lock_new(self, partition: str) -> None:
+        """Lock a partition that had no row, which another write may have made meanwhile: what was read may be old."""
         name = sql.Literal(partition).as_string(self.raw)
-        return (
-            f"INSERT INTO partitions (name, newest, last_write, records, bytes) VALUES ({name}, 0, '', 0, 0)"  # noqa: S608
-            " ON CONFLICT DO NOTHING",
-            f"SELECT 1 FROM partitions WHERE name = {name} FOR UPDATE",  # noqa: S608
-        )
+        making = f"INSERT INTO partitions (name, newest, last_write, records, bytes) VALUES ({name}, 0, '', 0, 0)"  # noqa: S608
+        self.raw.execute(f"{making} ON CONFLICT DO NOTHING; {self._locking(partition)}".encode())
+        self._ahead.clear()
+        self._numbers.clear()
 
-    def _found(self, steps: Sequence[str]) -> Sequence[Sequence[Row]]:
-        """Run statements in one journey; return the rows of each."""
-        cursor = self.raw.execute("; ".join(steps).encode())
-        found = list[Sequence[Row]]()
-        while True:
-            found.append(cursor.fetchall() if cursor.description else ())
-            if not cursor.nextset():
-                return found
-
-
-def only_value(found: psycopg.Cursor[Any]) -> Any:
-    """Return the only value that a query finds."""
-    row = found.fetchone()
-    return row[0] if row else None
-
-
-class PostgresRow:
-    """Implements `Row`."""
-
-    __slots__ = ("_names", "_values")
-
-    def __init__(self, values: Sequence[Any], names: Mapping[str, int]) -> None:
-        self._values = values
-        self._names = names
-
-    def __getitem__(self, key: str | int) -> Any:
-        return self._values[self._names[key] if isinstance(key, str) else key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def keys(self) -> KeysView[str]:
-        return self._names.keys()
-
-
-def named_rows(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], PostgresRow]:
-    """Make rows that have their values by name and by place."""
-    names = {column.name: place for place, column in enumerate(cursor.description or ())}
-    return lambda values: PostgresRow(values, names)
-
-
-class _TextDumper(StrDumper):
-    """Dump a text as one, also where a statement does not say so; no text of PostgreSQL's holds NUL."""
-
-    def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in obj else obj)
-
-    def quote(self, obj: str) -> Buffer:
-        """Say that it is a text where it is written into a statement: "json_each" is also a function of others."""
-        return bytes(super().quote(obj)) + b"::text"
-
-
-class _FlagDumper(Int8Dumper):
-    def dump(self, obj: bool) -> Buffer | None:
-        return super().dump(int(obj))
-
-
-class _SumLoader(NumericLoader):
-    def load(self, data: Buffer) -> Any:
-        return _plain(super().load(data))
-
-
-class _BinarySumLoader(NumericBinaryLoader):
-    def load(self, data: Buffer) -> Any:
-        return _plain(super().load(data))
-
-
-def _plain(value: Any) -> int | float:
-    """Return the sum of whole numbers, which PostgreSQL makes a decimal number, as one."""
-    return int(value) if value == value.to_integral_value() else float(value)
-
-
-def adapt(connection: psycopg.Connection[Any]) -> None:
-    """Make a connection take and give values as SQLite does: flags are 0 and 1, and sums are numbers."""
-    connection.adapters.register_dumper(str, _TextDumper)
-    connection.adapters.register_dumper(bool, _FlagDumper)
-    connection.adapters.register_dumper(ArrayLiteral, StrDumperUnknown)  # Of the type that the statement names.
-    connection.adapters.register_loader("numeric", _SumLoader)
-    connection.adapters.register_loader("numeric", _BinarySumLoader)
+    def _locking(self, partition: str) -> str:
+        name = sql.Literal(partition).as_string(self.raw)
+        return f"SELECT 1 FROM partitions WHERE name = {name} FOR UPDATE"  # noqa: S608

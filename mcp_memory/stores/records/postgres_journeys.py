@@ -37,16 +37,17 @@ class Foreseen(Exception):
 
 
 class WholeQuery(NamedTuple):
-    """A query: its text and parameters. `key` is the same for the same query."""
+    """A query: its name, text and parameters. `key` is the same for the same query."""
 
     key: object
+    name: str
     sql: str
     parameters: Parameters
 
     @classmethod
     def of(cls, name: str, parameters: Parameters, parts: Mapping[str, str]) -> WholeQuery:
         key = (name, repr(parameters), *parts.items())
-        return cls(key, postgres_statement(name, tuple(parts.items())), parameters)
+        return cls(key, name, postgres_statement(name, tuple(parts.items())), parameters)
 
     def written(self, connection: psycopg.Connection[Any]) -> str:
         """Return the statement with its values in it."""
@@ -79,6 +80,11 @@ class Foresight(threading.local):
 
     def __init__(self) -> None:
         self._asked: dict[object, WholeQuery] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """True while reads are foreseen."""
+        return self._asked is not None
 
     def meet(self, query: WholeQuery) -> None:
         """Note the query, and end its read, where reads are foreseen."""

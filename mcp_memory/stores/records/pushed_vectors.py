@@ -17,7 +17,7 @@ from psycopg import errors
 from mcp_memory.domain.model.scopes import partition_of
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.indexes import IndexDifference
-from mcp_memory.stores.records.postgres_connection import only_value
+from mcp_memory.stores.records.postgres_values import only_value
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector

@@ -34,7 +34,7 @@ class SqlLogWriter:
         return row["id"] if row else None
 
     def share_line(self, record_id: str, caller: Caller) -> None:
-        self._run("share_line", {**of_session(caller), "id": record_id})
+        self._defer("share_line", {**of_session(caller), "id": record_id})
 
     def lines_named(self, message_ids: Collection[str], caller: Caller) -> Sequence[str]:
         asked = {**of_session(caller), "message_ids": json.dumps([*message_ids])}
@@ -110,9 +110,9 @@ class SqlLogWriter:
             "replaced": json.dumps([row["row"] for row in replaced]),
         }
         for name in ("cover_originals", "cover_what_those_cover", "put_successor"):
-            self._run(name, given)
+            self._defer(name, given)
         gone = sum(row["text_tokens"] for row in originals) + sum(row["tokens"] for row in replaced)
-        self._run("note_saving", {**made, "saved": gone - replacement.entry.tokens})
+        self._defer("note_saving", {**made, "saved": gone - replacement.entry.tokens})
 
     def _summaries_of(self, record_ids: Sequence[str]) -> list[str]:
         """Return ids of records of kind summary that repeat any of these, in the order they were made."""
@@ -131,6 +131,9 @@ class SqlLogWriter:
 
     def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Cursor:
         return self._db.run(name, parameters)
+
+    def _defer(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
+        self._db.defer(name, parameters)
 
     def _next_change_of(self, caller: Caller) -> int:
         """Return a new number for a change of the caller's log, counted in the partition of its namespace."""

@@ -21,6 +21,7 @@ _PART = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta"
 _OTHER = "-- postgres\n"
 _BEYOND = re.compile(r"^-- beyond\b", re.MULTILINE)  # e.g. "-- beyond: ids alone"
+_CHANGES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
 _RULES = (
     (re.compile(r"--[^\n]*"), ""),
     # What SQLite's planner is told, e.g. "INDEXED BY records_by_kind": PostgreSQL goes by its statistics.
@@ -72,6 +73,12 @@ def names() -> Sequence[str]:
 def is_beyond(name: str) -> bool:
     """Return True for a statement that reads beyond the scopes of the request that it works for."""
     return name in _all_beyond()
+
+
+@cache
+def is_change(name: str) -> bool:
+    """Return True for a statement that changes rows."""
+    return _CHANGES.match(postgres_statement(name)) is not None
 
 
 @lru_cache(maxsize=1_024)

@@ -52,7 +52,7 @@ from mcp_memory.stores.records.telemetry import SqlTelemetry
 from mcp_memory.stores.records.transaction import SqlTransaction, versions_by_record, versions_of_write
 from mcp_memory.stores.records.upkeep import SqlUpkeep
 from mcp_memory.stores.records.where_clause import where_clauses
-from mcp_memory.stores.records.write_checks import note_call, refuse_beyond_quota, refuse_done, refuse_renamed
+from mcp_memory.stores.records.write_checks import WriteChecks, refuse_done
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.leases import SqlLeases
@@ -117,15 +117,13 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         patience = WRITE_PATIENCE_SECONDS if patiently else 0
         if by:
             partition = None if alone else self._partition_of(by)
-        with self._database.write(patience, partition=partition) as connection:
-            refuse_renamed(connection, by)
+        checks = WriteChecks(by)
+        with self._database.write(patience, partition=partition, foreseen=checks.queries()) as connection:
+            checks.before(connection)
             transaction = SqlTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
-            if by:  # Upkeep is nobody's.
-                refuse_beyond_quota(connection, transaction.grown)
-            if by and by.call:
-                note_call(connection, by.call, [*transaction.made], self._clock())
+            checks.after(connection, transaction.grown, transaction.made, self._clock())
         if by and by.call:
             by.call.is_noted = True
 

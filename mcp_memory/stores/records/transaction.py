@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from mcp_memory.domain.memory.erased_text import ErasedMarks, Words
@@ -75,6 +76,11 @@ class SqlTransaction(SqlErasures):
         if self._namespace is not None:  # Reviews, places and exclusions are the caller's namespace's.
             self._tally.note(scope_key("shared", self._namespace, ""), self._change)
         self._tally.put(self._db)
+
+    def ahead(self, *reads: Callable[[], object]) -> None:
+        if not self._dimensions:  # What is stored first asks for them.
+            reads += (partial(meta, self._db, "embedder"), partial(_dimensions, self._db, self._embedder))
+        self._db.read_ahead(reads)
 
     def next_id(self, prefix: str) -> str:
         made = make_id(prefix, self._next_change())
@@ -173,16 +179,21 @@ class SqlTransaction(SqlErasures):
         self._hold([record.scope])
         change = self._next_change()
         self._tally.note_insert(record, change)
-        with self._db.together():
-            self._run("insert_record", record_to_columns(record, change))
-            if record.tags:
-                self._run("put_tags", (record.id,))
-            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-            self._put_vectors(record.id, vectors, is_new=True)
-            if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
-                self._met.add(met)
-                at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent}
-                self._run("meet_session", {**at, "at": self._clock()})
+        if vectors is not None:
+            self._check_embedder(vectors)
+        self._defer("insert_record", record_to_columns(record, change))
+        of_new = {"id": record.id}
+        if record.tags:
+            self._defer("add_tags", {**of_new, "tags": json.dumps(record.tags)})
+        self._defer("add_terms", {**of_new, "terms": packed_terms(record.indexed_text)})
+        if vectors is None:
+            self._defer("add_awaiting", of_new)
+        else:
+            self._defer("add_vectors", {**of_new, **self._of_embedder(vectors)})
+        if in_session and (met := (record.namespace, record.session_id, record.agent)) not in self._met:
+            self._met.add(met)
+            at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent}
+            self._defer("meet_session", {**at, "at": self._clock()})
         entities = tuple(entities)
         self._add_found(record, entities, self._link(record, entities, relations))
 
@@ -196,7 +207,7 @@ class SqlTransaction(SqlErasures):
             record = self._with_version(old, record, change, reason)
             self._tally.note_update(self._db, old, record, change)
         if vectors is not None:
-            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+            self._defer("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
         self._put(record, change)
@@ -205,8 +216,8 @@ class SqlTransaction(SqlErasures):
         return record
 
     def rewrite(self, record: Record, found: Iterable[Entity]) -> None:
-        self._run("strip_versions", (record.id,))
-        self._run("drop_reviews_of", (json.dumps([record.id]),))
+        self._defer("strip_versions", (record.id,))
+        self._defer("drop_reviews_of", (json.dumps([record.id]),))
         change = self._next_change()
         if old := self._at_present(record):
             self._tally.note_update(self._db, old, record, change)
@@ -216,14 +227,13 @@ class SqlTransaction(SqlErasures):
         self._note_rewritten(record.id)
 
     def _put(self, record: Record, change: int) -> None:
-        with self._db.together():
-            self._run("update_record", record_to_columns(record, change))
-            self._run("drop_tags", (record.id,))
-            self._run("put_tags", (record.id,))
+        self._defer("update_record", record_to_columns(record, change))
+        self._defer("drop_tags", (record.id,))
+        self._defer("put_tags", (record.id,))
 
     def index_anew(self, record: Record) -> None:
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        self._run("delete_vectors", (record.id,))
+        self._defer("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
+        self._defer("delete_vectors", (record.id,))
         self._put_vectors(record.id, None)
 
     def mention(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> bool:
@@ -246,13 +256,13 @@ class SqlTransaction(SqlErasures):
     def drop_ground(self, record_id: str, ground_id: str) -> None:
         self._grounds_to_change(record_id)
         self._next_change()
-        self._run("drop_ground", {"record_id": record_id, "ground_id": ground_id, "write": self.number})
+        self._defer("drop_ground", {"record_id": record_id, "ground_id": ground_id, "write": self.number})
 
     def vouch(self, record_id: str) -> None:
         if not (grounds := self._grounds_to_change(record_id)):
             return
         self._next_change()
-        self._run("vouch", {"id": record_id, "write": self.number})
+        self._defer("vouch", {"id": record_id, "write": self.number})
         # Rows come by step, so the last one of a chain stays.
         newer = {row["start"]: row["id"] for row in self._run("successors", (json.dumps([*grounds]),))}
         for ground_id, successor in newer.items():
@@ -265,7 +275,7 @@ class SqlTransaction(SqlErasures):
         mentioned = self._mentioned(record_ids)
         self._run("strip_extracted_versions", {"ids": json.dumps(record_ids)})
         self._drop_saying(record_ids)
-        self._run("drop_reviews_of", (json.dumps(list(record_ids)),))
+        self._defer("drop_reviews_of", (json.dumps(list(record_ids)),))
         for record_id in record_ids:
             change = self._next_change()
             self._run("add_tombstone", {"id": record_id, "change": change})
@@ -275,7 +285,7 @@ class SqlTransaction(SqlErasures):
             for row in self._run("delete_record", (record_id,)).fetchall():
                 self._tally.note(row["scope"], change, -1, -row["size"])
             self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
-        self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
+        self._defer("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
 
     def get_review(self, review_id: str) -> Review | None:
@@ -313,22 +323,23 @@ class SqlTransaction(SqlErasures):
         self._next_change()
         place = _place(caller)
         if task_id is None:
-            self._run("delete_place", place)
+            self._defer("delete_place", place)
         else:
-            self._run("put_place", (*place, task_id))
+            self._defer("put_place", (*place, task_id))
 
     def concerned(self, task_id: str, caller: Caller) -> frozenset[str]:
         return frozenset(row["agent"] for row in self._run("concerned", (*_place(caller), task_id)))
 
     def add_task_change(self, change: TaskChange) -> None:
-        self._run("add_task_change", {**asdict(change), "change": self._next_change()})
+        self._defer("add_task_change", {**asdict(change), "change": self._next_change()})
 
     def note_move(self, caller: Caller) -> None:
-        self._run("put_move", (*_place(caller), self._next_change(), self._clock()))
+        self._defer("put_move", (*_place(caller), self._next_change(), self._clock()))
 
     def tasks_near(self, namespace: str, task_ids: Collection[str], extent: TaskExtent = "above") -> Sequence[Task]:
         asked = {"namespace": namespace, "ids": json.dumps(sorted(task_ids))}
-        return [task_from_row(row) for row in self._run(f"tasks_{extent}", asked)]
+        is_any = bool(task_ids) or extent == "open"
+        return [task_from_row(row) for row in self._run(f"tasks_{extent}", asked)] if is_any else []
 
     def tree_at(self, caller: Caller) -> Sequence[Task]:
         asked = {"namespace": caller.namespace, "agent": caller.agent, "place": caller.place}
@@ -362,14 +373,14 @@ class SqlTransaction(SqlErasures):
             self._add_version(record.id, change, before, reason=reason or self._reason)
             record = replace(record, changed=change)
         if old.scope != record.scope:
-            self._run("strip_versions", (record.id,))
+            self._defer("strip_versions", (record.id,))
             self._run("part_line", {"id": record.id})
         return record
 
     def _add_version(self, record_id: str, change: int, before: Details, **told: str) -> None:
         by = {**self._by, "reason": self._reason, **told}
         version = Version(**by, change=change, write=self.number, at=self._clock(), before=before, undone=0)
-        self._run("add_version", version_to_columns(record_id, version))
+        self._defer("add_version", version_to_columns(record_id, version))
 
     def _depend(
         self, record_id: str, ground_id: str, *, found: bool, changed: bool = False, vouched_before: int | None = None
@@ -381,14 +392,14 @@ class SqlTransaction(SqlErasures):
         if now:
             # One that no longer holds when it is named is to be checked at once; not one that failed, which is known.
             seen = "" if now["is_over"] or changed else now["state"]
-            self._run("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
+            self._defer("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
 
     def _note_ground(self, ground_id: str, change: int) -> None:
         """Tell the records that stand on this record or task that it changed, if they would care."""
         if scopes := [row["scope"] for row in self._run("scopes_standing_on", (ground_id,))]:
             self._hold_grounds(scopes)
             state = self._ground(ground_id)["state"]
-            self._run("note_ground", {"id": ground_id, "state": state, "change": change, "at": self._clock()})
+            self._defer("note_ground", {"id": ground_id, "state": state, "change": change, "at": self._clock()})
 
     def _ground(self, ground_id: str) -> Any:
         return self._run("ground_state", {"id": ground_id}).fetchone()
@@ -415,39 +426,39 @@ class SqlTransaction(SqlErasures):
         is_new = self._person is not None and self._db.hold(partition_of(self._person))
         return (not are_held() and self._db.hold_grounds()) or is_new
 
-    def _put_vectors(self, record_id: str, vectors: Vectors | None, *, is_new: bool = False) -> None:
+    def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
         if vectors is None:
-            self._run("await_vectors", (record_id,))
+            self._defer("await_vectors", (record_id,))
             return
-        if not is_new:
-            self._run("delete_vectors", (record_id,))
-            self._run("have_vectors", (record_id,))
-        if vectors.shape[1] != self._dimensions:
-            known = meta(self._db, "embedder")
-            if known is None:
-                self._run("put_meta", ("embedder", self._embedder))
-            elif known != self._embedder:
-                raise EmbedderMismatch(embedder_mismatch(known, self._embedder))
-            refuse_other_dimensions(self._db, self._embedder, vectors)
-            self._dimensions = vectors.shape[1]
-        blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
-        self._run("put_vectors", blob)
+        self._check_embedder(vectors)
+        self._defer("delete_vectors", (record_id,))
+        self._defer("have_vectors", (record_id,))
+        self._defer("put_vectors", {"id": record_id, **self._of_embedder(vectors)})
 
-    def _mention(self, record: Record, entity: Entity) -> int:
-        columns = {
-            "change": self._next_change(),
-            "scope": record.scope,
-            "name": entity.name,
-            "name_key": entity_key(entity.name),
-            "type": entity.type,
-        }
-        entity_id: int = self._run("put_entity", columns).fetchone()["id"]
+    def _of_embedder(self, vectors: Vectors) -> Mapping[str, object]:
+        return {"embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
+
+    def _check_embedder(self, vectors: Vectors) -> None:
+        """Let these be the first vectors of the store, or like those that it has. Raises EmbedderMismatch."""
+        if vectors.shape[1] == self._dimensions:
+            return
+        known = meta(self._db, "embedder")
+        if known is not None and known != self._embedder:
+            raise EmbedderMismatch(embedder_mismatch(known, self._embedder))
+        refuse_other_dimensions(self._db, self._embedder, vectors)
+        if known is None:
+            self._defer("put_meta", ("embedder", self._embedder))
+        self._dimensions = vectors.shape[1]
+
+    def _mention(self, record: Record, entity: Entity) -> None:
+        named = {"scope": record.scope, "name_key": entity_key(entity.name), "type": entity.type}
+        self._defer("put_entity", {**named, "change": self._next_change(), "name": entity.name})
         properties = json.dumps(dict(entity.properties), ensure_ascii=False)
-        self._run("add_mention", (entity_id, record.id, properties, entity.found))
+        mentioned = {**named, "record_id": record.id}
+        self._defer("add_mention", {**mentioned, "properties": properties, "found": entity.found})
         for alias in aliases_of(entity.properties):
-            self._run("add_alias", (entity_id, record.id, entity_key(alias)))
-        return entity_id
+            self._defer("mention_alias", {**mentioned, "alias": entity_key(alias)})
 
     def _add_found(self, record: Record, entities: Iterable[Entity], given: Collection[str]) -> None:
         for entity in entities:
@@ -457,17 +468,21 @@ class SqlTransaction(SqlErasures):
     def _find_anew(self, record: Record, found: Iterable[Entity]) -> None:
         """Replace the entities found in the old text by those in the new; given entities stay."""
         before = self._mentioned([record.id])
-        self._run("drop_found", (record.id,))
+        self._defer("drop_found", (record.id,))
         given = {entity_key(row["name"]) for row in self._run("entities_of", (record.id,))}
         self._add_found(record, found, given)
-        self._run("drop_unmentioned_entities", (json.dumps(before),))
+        self._defer("drop_unmentioned_entities", (json.dumps(before),))
 
-    def _link(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> dict[str, int]:
-        """Add what a caller gave to a record; return the entities' numbers by their keys."""
-        names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
+    def _link(self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]) -> Collection[str]:
+        """Add what a caller gave to a record; return the keys of its entities."""
+        types = dict[str, str | None]()
+        for entity in entities:
+            if not entity.found:
+                self._mention(record, entity)
+                types[entity_key(entity.name)] = entity.type
         for relation in relations:
-            self._relate(record, relation, names)
-        return names
+            self._relate(record, relation, types)
+        return types
 
     def _unsaid(
         self, record: Record, entities: Iterable[Entity], relations: Iterable[Relation]
@@ -499,24 +514,21 @@ class SqlTransaction(SqlErasures):
             new: int = self._run("put_entity", {**there, "change": self._next_change()}).fetchone()["id"]
             for name in ("move_mention", "move_source", "move_target"):
                 self._run(name, {"old": row["id"], "new": new, "record_id": record.id})
-        self._run("drop_unmentioned_entities", (json.dumps([row["id"] for row in left]),))
+        self._defer("drop_unmentioned_entities", (json.dumps([row["id"] for row in left]),))
 
-    def _relate(self, record: Record, relation: Relation, names: dict[str, int]) -> None:
-        ends = [self._end(record, name, names) for name in (relation.source, relation.target)]
-        row = (ends[0], relation.type, ends[1], record.id, self._next_change(), relation.weight)
-        self._run("put_relation", row)
-
-    def _end(self, record: Record, name: str, names: dict[str, int]) -> int:
-        """Return the entity a relation names: one given with it, a known one, or a new one."""
-        key = entity_key(name)
-        if key not in names:
-            known = self._run("find_entity", {"scope": record.scope, "name_key": key}).fetchone()
-            if known is None:
-                names[key] = self._mention(record, Entity(name=name))
-            else:
-                names[key] = known["id"]
-                self._run("add_mention", (known["id"], record.id, "{}", False))
-        return names[key]
+    def _relate(self, record: Record, relation: Relation, types: dict[str, str | None]) -> None:
+        """Add a relation; an end is an entity given with it, of its type, or a known one of any, or a new one."""
+        ends = {"source": entity_key(relation.source), "target": entity_key(relation.target)}
+        for name, key in zip((relation.source, relation.target), ends.values(), strict=True):
+            if key not in types:
+                types[key] = None
+                named = {"scope": record.scope, "name_key": key}
+                made = {"change": self._next_change(), "name": name, "type": Entity(name=name).type}
+                self._defer("put_end", {**named, **made})
+                self._defer("mention_end", {**named, "record_id": record.id})
+        of_ends = {f"{end}_type": types[key] for end, key in ends.items()}
+        row = {"scope": record.scope, "record_id": record.id, "change": self._next_change()}
+        self._defer("put_relation", {**row, **ends, **of_ends, "type": relation.type, "weight": relation.weight})
 
     def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
         return next(iter(self._records(name, parameters)), None)
@@ -583,12 +595,17 @@ def advance(connection: Write, record_ids: Sequence[str]) -> None:
 
 def refuse_other_dimensions(connection: Connection, embedder: str, vectors: Vectors) -> None:
     """Raise EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
-    row = connection.run("stored_dimensions", (embedder,)).fetchone()
-    if row is not None and row[0] != vectors.shape[1]:
+    stored = _dimensions(connection, embedder)
+    if stored not in (None, vectors.shape[1]):
         raise EmbedderMismatch(
-            f"{embedder} made vectors of {row[0]} dimensions before, and now of {vectors.shape[1]};"
+            f"{embedder} made vectors of {stored} dimensions before, and now of {vectors.shape[1]};"
             " name the new model in embedder_model, then run `mcp-memory reindex`."
         )
+
+
+def _dimensions(connection: Connection, embedder: str) -> int | None:
+    row = connection.run("stored_dimensions", (embedder,)).fetchone()
+    return row and row[0]
 
 
 def embedder_mismatch(stored: str, configured: str) -> str:

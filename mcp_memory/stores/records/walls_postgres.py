@@ -17,11 +17,10 @@ from psycopg.sql import SQL, Identifier
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.walls import EVERYTHING, wall
-from mcp_memory.stores.records.sql_files import is_beyond, postgres_statement, scripts_in
+from mcp_memory.stores.records.sql_files import is_beyond, is_change, postgres_statement, scripts_in
 
 STAND = b"SELECT set_config('role', %s, TRUE), set_config('mcp_memory.scopes', %s, TRUE)"
 _POLICY = re.compile(r"^CREATE POLICY wall ON (\w+)", re.MULTILINE)  # e.g. "CREATE POLICY wall ON records"
-_CHANGES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
 _ACTIVE = "SELECT bool_and(row_security_active(t)), bool_or(row_security_active(t)) FROM unnest(%s::text[]) AS t"
 
 Place = tuple[str, str]
@@ -58,7 +57,7 @@ def _tables_with_walls() -> frozenset[str]:
 
 @cache
 def _is_beyond(name: str) -> bool:
-    return is_beyond(name) or _CHANGES.match(postgres_statement(name)) is not None
+    return is_beyond(name) or is_change(name)
 
 
 def raise_walls(url: str) -> None:

@@ -160,9 +160,9 @@ def test_upkeep_takes_no_more_than_its_partition(
     clock.advance(days=31)
     begin = PostgresWrite.begin
 
-    def noting(self: PostgresWrite, seconds: float, *, durable: bool) -> int:
+    def noting(self: PostgresWrite, *given: Any, **named: bool) -> int:
         locked.append(self._partition)
-        return begin(self, seconds, durable=durable)
+        return begin(self, *given, **named)
 
     monkeypatch.setattr(PostgresWrite, "begin", noting)
     assert app.maintain.step(patiently=False).summarized == 1

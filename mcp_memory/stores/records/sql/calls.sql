@@ -4,8 +4,7 @@
 SELECT digest, made FROM calls_done WHERE key = ?;
 
 -- name: note_call
-INSERT INTO calls_done (key, digest, made, at) VALUES (:key, :digest, :made, :at)
-ON CONFLICT (key) DO NOTHING;
+INSERT INTO calls_done (key, digest, made, at) VALUES (:key, :digest, :made, :at);
 
 -- name: forget_calls
 -- In PostgreSQL, whoever forgets at the same time passes over what another one does, and waits for nobody.

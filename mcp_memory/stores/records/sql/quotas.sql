@@ -3,8 +3,8 @@
 -- name: list_quotas
 SELECT partition, records, bytes, calls FROM quotas ORDER BY partition;
 
--- name: quota_of
-SELECT partition, records, bytes, calls FROM quotas WHERE partition = ?;
+-- name: quotas_of
+SELECT partition, records, bytes, calls FROM quotas WHERE partition IN (SELECT value FROM json_each(?));
 
 -- name: put_quota
 INSERT INTO quotas (partition, records, bytes, calls) VALUES (:partition, :records, :bytes, :calls)

@@ -16,6 +16,15 @@ DELETE FROM record_tags WHERE row = (SELECT row FROM records WHERE id = ?);
 INSERT INTO record_tags (tag, row) SELECT t.value, r.row FROM records AS r, json_each(r.tags) AS t WHERE r.id = ?
 ON CONFLICT DO NOTHING;
 
+-- name: add_tags
+-- Of the record that this write has just inserted, like the other `add_` statements: PostgreSQL would weigh all indexes of
+-- records to find it by its id, which takes as long as to insert it.
+INSERT INTO record_tags (tag, row) SELECT t.value, r.row FROM records AS r, json_each(:tags) AS t WHERE r.id = :id
+ON CONFLICT DO NOTHING;
+-- postgres
+INSERT INTO record_tags (tag, row) SELECT t.value, currval('records_row_seq') FROM json_each(:tags) AS t
+ON CONFLICT DO NOTHING;
+
 -- name: get_record
 SELECT {columns} FROM records AS r WHERE r.id = ?;
 

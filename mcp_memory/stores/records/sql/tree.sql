@@ -147,15 +147,26 @@ INSERT INTO entities (change, scope, name, name_key, type) VALUES (:change, :sco
 ON CONFLICT (scope, name_key, type) DO UPDATE SET change = excluded.change
 RETURNING id;
 
--- name: find_entity
--- A relation names its ends without a type: any entity of that name will do.
-SELECT id FROM entities WHERE scope = :scope AND name_key = :name_key ORDER BY id LIMIT 1;
+-- name: put_end
+-- A relation names its ends without a type: any entity of that name will do, the first one where there are more.
+INSERT INTO entities (change, scope, name, name_key, type) SELECT :change, :scope, :name, :name_key, :type
+WHERE NOT EXISTS (SELECT 1 FROM entities AS e WHERE e.scope = :scope AND e.name_key = :name_key);
 
 -- name: add_mention
 -- Properties that a record says later are added to those it has said.
-INSERT INTO mentions (entity, record_id, properties, found) VALUES (?, ?, ?, ?)
+INSERT INTO mentions (entity, record_id, properties, found) SELECT e.id, :record_id, :properties, :found FROM entities AS e
+WHERE e.scope = :scope AND e.name_key = :name_key AND e.type = :type
 ON CONFLICT (entity, record_id) DO UPDATE
 SET properties = json_patch(mentions.properties, excluded.properties), found = min(mentions.found, excluded.found);
+
+-- name: mention_end
+INSERT INTO mentions (entity, record_id, properties, found) SELECT e.id, :record_id, '{}', 0 FROM entities AS e
+WHERE e.scope = :scope AND e.name_key = :name_key ORDER BY e.id LIMIT 1
+ON CONFLICT (entity, record_id) DO UPDATE SET found = 0;
+
+-- name: mention_alias
+INSERT INTO aliases (entity, record_id, name_key) SELECT e.id, :record_id, :alias FROM entities AS e
+WHERE e.scope = :scope AND e.name_key = :name_key AND e.type = :type ON CONFLICT DO NOTHING;
 
 -- name: add_alias
 INSERT INTO aliases (entity, record_id, name_key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
@@ -183,7 +194,14 @@ UPDATE relations SET source = :new WHERE source = :old AND record_id = :record_i
 UPDATE relations SET target = :new WHERE target = :old AND record_id = :record_id;
 
 -- name: put_relation
-INSERT INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?)
+-- Its ends have a type, or are the first entities of their names.
+INSERT INTO relations (source, type, target, record_id, change, weight) SELECT (
+    SELECT e.id FROM entities AS e
+    WHERE e.scope = :scope AND e.name_key = :source AND e.type = coalesce(:source_type, e.type) ORDER BY e.id LIMIT 1
+), :type, (
+    SELECT e.id FROM entities AS e
+    WHERE e.scope = :scope AND e.name_key = :target AND e.type = coalesce(:target_type, e.type) ORDER BY e.id LIMIT 1
+), :record_id, :change, :weight WHERE TRUE
 ON CONFLICT (source, type, target, record_id) DO UPDATE SET change = excluded.change, weight = excluded.weight;
 
 -- name: drop_unmentioned_entities

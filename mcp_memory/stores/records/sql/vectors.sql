@@ -6,6 +6,16 @@ INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :win
 FROM records WHERE id = :id
 ON CONFLICT (row, embedder) DO UPDATE SET windows = excluded.windows, vector = excluded.vector;
 
+-- name: add_vectors
+INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector FROM records WHERE id = :id;
+-- postgres
+INSERT INTO vectors (row, embedder, windows, vector) VALUES (currval('records_row_seq'), :embedder, :windows, :vector);
+
+-- name: add_awaiting
+INSERT INTO unembedded (row) SELECT row FROM records WHERE id = :id;
+-- postgres
+INSERT INTO unembedded (row) VALUES (currval('records_row_seq'));
+
 -- name: put_vectors_if_unchanged
 -- For reindex: a record that changed meanwhile is left for the next round.
 INSERT INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector

@@ -1,0 +1,128 @@
+"""How often a write waits for a database that is far: what its connections send and are answered, byte by byte."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import RepeatableCall
+from mcp_memory.errors import CallDone, StoreBusy
+from mcp_memory.stores.records import FILE_NAME
+from tests.postgres import new_database
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
+TABLES = ("records", "record_tags", "terms", "vectors", "sessions", "entities", "mentions", "aliases", "relations")
+
+
+@contextmanager
+def watched(address: str) -> Generator[tuple[str, list[bytes]]]:
+    """Stand between clients and a PostgreSQL: yield another address of it, and what is sent in each journey there.
+
+    A journey begins with the first bytes that a connection sends after it was answered.
+    """
+    made = list[bytes]()
+    target = urlsplit(address)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_accept, args=(server, (target.hostname, target.port), made), daemon=True).start()
+        yield address.replace(f":{target.port}/", f":{server.getsockname()[1]}/"), made
+
+
+def _accept(server: socket.socket, target: tuple[str, int], made: list[bytes]) -> None:
+    with suppress(OSError):
+        while True:
+            ends = server.accept()[0], socket.create_connection(target)
+            is_answered = threading.Event()
+            is_answered.set()
+            for source, sink, is_asking in ((*ends, True), (*reversed(ends), False)):
+                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                told = (source, sink, is_answered, made if is_asking else None)
+                threading.Thread(target=_pass_on, args=told, daemon=True).start()
+
+
+def _pass_on(
+    source: socket.socket, sink: socket.socket, is_answered: threading.Event, made: list[bytes] | None
+) -> None:
+    with suppress(OSError), source, sink:
+        while sent := source.recv(65_536):
+            if made is None:
+                is_answered.set()
+            elif is_answered.is_set():
+                is_answered.clear()
+                made.append(sent)
+            else:
+                made[-1] += sent
+            sink.sendall(sent)
+
+
+def checks(count: int, month: str) -> list[NewRecord]:
+    """Records of the same person, of another one each, and of a pump that only a relation names."""
+    ann = Entity(name="Ann", type="person", properties={"aliases": ["Annie"]})
+    return [
+        NewRecord(
+            text=f"Ann tells Bob-{number} in {month} that pump {number} runs dry.",
+            entities=(ann, Entity(name=f"Bob-{number}", type="person")),
+            relations=(Relation(source="Ann", type="checks", target=f"pump {number}"),),
+            tags=("pump", month),
+        )
+        for number in range(count)
+    ]
+
+
+def of_write(made: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the journeys from the begin of the write to its commit."""
+    (begun,) = [place for place, sent in enumerate(made) if b"pg_advisory_xact_lock" in sent]
+    (ended,) = [place for place, sent in enumerate(made) if b"COMMIT" in sent]
+    return made[begun : ended + 1]
+
+
+def counted(execute: Callable[[str], Any]) -> Mapping[str, int]:
+    """The rows of each table that a remember writes."""
+    found = execute(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM {name}" for name in TABLES))
+    return dict(found.fetchall())
+
+
+def test_a_write_makes_three_journeys_and_one_more_for_each_further_record(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """M1: it begins with its checks, reads what stores the same, and commits with all that it stores."""
+    address = new_database()
+    with watched(address) as (watched_address, made):
+        near, far = open_memory(folder="near"), open_memory(folder="far", database_url=watched_address)
+        me = far.caller("s")
+        for app in (near, far):
+            app.remember(checks(2, "March"), me)  # It sets the memory's embedder.
+        for count, month, call, most in ((1, "April", None, 3), (10, "May", RepeatableCall(key="k", digest=b"d"), 12)):
+            made.clear()
+            for app in (near, far):
+                app.remember(checks(count, month), replace(me, call=call))
+            assert len(of_write(made)) == most
+    with psycopg.connect(address) as there, closing(sqlite3.connect(tmp_path / "near" / FILE_NAME)) as here:
+        stored = counted(lambda asked: there.execute(asked.encode()))
+        assert stored == counted(here.execute)
+    assert 0 not in stored.values()
+
+
+def test_a_call_that_another_namespace_did_meanwhile_is_not_done_again(open_memory: Callable[..., App]) -> None:
+    """The key is noted with the commit, and no lock of the two namespaces keeps one write from the other."""
+    address = new_database()
+    one, two = (open_memory(folder=name, namespace=name, database_url=address) for name in ("one", "two"))
+    for app in (one, two):
+        app.remember(checks(1, "March"), app.caller("s"))
+    first, second = (replace(app.caller("s"), call=RepeatableCall(key="k", digest=b"d")) for app in (one, two))
+    with pytest.raises(StoreBusy, match="call again"), one.records.write(first):
+        two.remember(checks(1, "April"), second)
+    with pytest.raises(CallDone), one.records.write(first):
+        pass
