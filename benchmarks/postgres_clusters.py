@@ -33,6 +33,8 @@ _SETTINGS: Mapping[str, str] = {
     "max_connections": "150",
     "max_wal_size": "512MB",
     "wal_keep_size": "256MB",
+    # In its own folder, which is deleted: of what is killed, segments of the system's would stay until the next boot.
+    "dynamic_shared_memory_type": "mmap",
 }
 
 
