@@ -97,17 +97,19 @@ def fill(
     for item in answers[BEST:]:
         if item.id not in allotment.placed:
             _answer(allotment, item, most)
-    for share in (
-        *GUIDANCE,
-        OTHERS,
-    ):  # What the answers leave is theirs: a constraint that bears on the question must be there.
-        waiting = [item for item in sharing.get(share, ()) if item.id not in allotment.placed]
-        allotment.fill(waiting, max(OF_CONSTRAINTS - allotment.spent_on((share,)), 0), cheapest_first=False)
+    _guidance_again(allotment, sharing)
     if not is_doubtful:
         deep = [item for item in answers if item.relevance >= DEEP_RELEVANCE]
         allotment.deepen([allotment.placed[item.id] for item in deep if item.id in allotment.placed])
     placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
     return placed, [item for item in items if item.id not in allotment.placed]
+
+
+def _guidance_again(allotment: Allotment, sharing: Mapping[str, Sequence[Item]]) -> None:
+    """Give identity and constraints what the answers leave: those that bear on the question must be there."""
+    for share in (*GUIDANCE, OTHERS):
+        waiting = [item for item in sharing.get(share, ()) if item.id not in allotment.placed]
+        allotment.fill(waiting, max(OF_CONSTRAINTS - allotment.spent_on((share,)), 0), cheapest_first=False)
 
 
 def least_chance(budget: int) -> float:

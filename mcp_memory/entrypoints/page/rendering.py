@@ -50,7 +50,8 @@ _MEDIA: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
-_LABEL = re.compile(r"- \[[^\]\n]{1,200}\] ")  # "- [r00001a 11-03 by ann] "
+# "- [r00001a 11-03 by ann] ", "- dead end (failed) [t00005g]: "
+_LABEL = re.compile(r"- (?:[a-z]+(?: [a-z]+)?(?: \([a-z]+\))? )?\[[^\]\n]{1,200}\]:? ")
 _COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 

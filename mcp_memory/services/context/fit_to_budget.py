@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from mcp_memory.domain.context.budget import KNOWN, LEARNT, REST, Item, Placed, arranged, place
 from mcp_memory.domain.context.filling import ANSWERS, fill, least_chance
 from mcp_memory.domain.context.items import Measure
-from mcp_memory.domain.context.rendering import Line, render
-from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.context.rendering import Line, parts_of, render
+from mcp_memory.domain.model.contexts import BlockPart, Component, ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.requests import Order
 from mcp_memory.domain.model.strategy import SECTION_SHARES
@@ -77,6 +77,7 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
         id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
         truncated=draft.is_cut or any(each.reason in (NO_ROOM, NO_SHARE) for each in omitted),
         components=tuple(_component(each) for each in tried.placed), omitted=tuple(omitted),
+        block=tried.parts,
     )  # fmt: skip
     return Block(text=tried.text, report=report, placed=tried.placed)
 
@@ -93,6 +94,7 @@ class _Tried:
     """One block that fits; it costs `most` tokens at most, and was `estimated` to cost as many."""
 
     text: str
+    parts: tuple[BlockPart, ...]
     id: str
     tokens: int
     most: int
@@ -107,12 +109,13 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
     placed, left_out = _place(draft, measure, aimed, explain=explain)
     while True:
         note = _note(_omitted(draft, left_out, draft.budget - _estimated(placed, draft, measure))) if explain else ""
-        text, context_id = render(_lines(arranged(placed, draft.order), note), draft.digest, draft.link)
+        lines = _lines(arranged(placed, draft.order), note)
+        text, context_id = render(lines, draft.digest, draft.link)
         raw = measure.count_raw(text)
         most = measure.scaled(raw + _margin(context_id, measure))
         if most <= draft.budget:
             return _Tried(
-                text=text, id=context_id, tokens=measure.scaled(raw), most=most,
+                text=text, parts=parts_of(text, lines), id=context_id, tokens=measure.scaled(raw), most=most,
                 estimated=_estimated(placed, draft, measure), placed=placed, left_out=left_out,
             )  # fmt: skip
         if explain and all(each.item.required for each in placed):
@@ -185,6 +188,7 @@ def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
         Line(
             section=each.item.section,
             text=each.form.text,
+            id=each.item.id,
             group=each.item.group,
             short=each.form.short,
             time=each.item.time,

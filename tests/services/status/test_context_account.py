@@ -45,7 +45,8 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
         if line.record:
             assert line.text in context.text
             assert not line.is_changed
-    assert lines_of(account)[task.id].text == "Move the database"
+    assert account.text == context.text
+    assert lines_of(account)[task.id].text == f"- now [{task.id}]: Move the database"
     assert sum(each.tokens for each in account.sections) <= account.report.token_count
     told = account.report.circumstances
     assert (told.at, told.occasion, told.budget) == (clock.now, "start", 900)
@@ -54,7 +55,8 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
     reminder = app.remind("Which port does the database have?", (), 300, app.caller())
     [(_, kept), _] = app.records.contexts(app.caller(), 2)
     assert (kept.circumstances.occasion, kept.circumstances.budget) == ("prompt", 300)
-    assert reminder.ids == tuple(lines_of(app.accounts(kept.id, app.caller())))
+    reminded = app.accounts(kept.id, app.caller())
+    assert (tuple(lines_of(reminded)), reminded.text) == (reminder.ids, reminder.text)
 
 
 def test_a_line_keeps_its_words_of_then(
@@ -67,9 +69,14 @@ def test_a_line_keeps_its_words_of_then(
     context = app.assemble_context(ContextRequest(), app.caller())
     clock.advance(hours=1)
     app.revise(Revision(id=kept.id, text="The port is 6543."), app.caller())
-    app.forget([erased.id], "erase", app.caller())
     bob.revise(Revision(id=moved.id, visibility="private"), bob.caller())
-    lines = lines_of(app.accounts(context.report.id, app.caller()))
+    account = app.accounts(context.report.id, app.caller())
+    read = [each for each in context.text.split("\n") if f"[{moved.id} " not in each]
+    assert [each for each in account.text.split("\n") if each not in read] == [f"- [{moved.id}] (out of sight)"]
+    app.forget([erased.id], "erase", app.caller())
+    account = app.accounts(context.report.id, app.caller())
+    assert account.text == "", "it may quote what was erased"
+    lines = lines_of(account)
     assert lines[kept.id].text.endswith("] The port is 5432.")
     assert (lines[kept.id].is_changed, lines[kept.id].record is not None) == (True, True)
     assert [(lines[each].text, lines[each].record) for each in (erased.id, moved.id)] == [("", None), ("", None)]
@@ -120,6 +127,10 @@ def test_the_parts_of_a_block_add_up_to_its_tokens(app: App, remember: RememberO
         context = app.assemble_context(request, app.caller())
         account = app.accounts(context.report.id, app.caller())
         told = [line.component.tokens for line in lines_of(account).values()]
+        assert account.text == context.text
+        assert "\n".join(line.text for line in lines_of(account).values()) in "\n".join(
+            line for line in context.text.split("\n") if not line.startswith(("#", "<"))
+        )
         assert sum(told) == sum(section.tokens for section in account.sections)
         assert min(told) > 0
         headings = "".join(f"## {section.title}\n" for section in account.sections)
