@@ -89,6 +89,7 @@ SELECT count(*) FILTER (
         )
     ) AS stored,
     count(*) FILTER (WHERE r.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE r.kind = 'fact' AND r.created_at < :stored_since) AS older_facts,
     count(*) FILTER (WHERE r.kind = 'fact' AND r.confirmed > 0) AS confirmed_facts,
     coalesce(sum(r.used), 0) AS used, coalesce(sum(r.ignored), 0) AS ignored
 FROM records AS r WHERE {where};
@@ -105,6 +106,7 @@ SELECT count(*) FILTER (
         )
     ) AS stored,
     count(*) FILTER (WHERE t.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE t.kind = 'fact' AND t.created_at < :stored_since) AS older_facts,
     count(*) FILTER (WHERE t.kind = 'fact' AND t.confirmed > 0) AS confirmed_facts,
     coalesce(sum(t.used), 0) AS used, coalesce(sum(t.ignored), 0) AS ignored
 FROM told AS t;
