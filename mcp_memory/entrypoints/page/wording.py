@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.kind_words import kind_in_words
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def line_in_words(component: Component) -> str:
 def why_in_words(why: str) -> str:
     """Return why a group waits, without what its title says already."""
     said = why.removeprefix("The first may contradict: ")
-    return said[:1].upper() + said[1:]
+    return said if number_of(said.partition(" ")[0]) else said[:1].upper() + said[1:]
 
 
 def promotion_in_words(status: Status) -> str:

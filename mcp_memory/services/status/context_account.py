@@ -33,7 +33,7 @@ class AccountLine:
     """One line of a block, in its words of then; "" where they were erased. `record` is as it is now.
 
     It `is_shortened` where it showed passages chosen by a question, and its block is gone: the words are a summary.
-    It `is_as_read` where its block is kept; `title` is that of a group which begins there: "### 2026-11-03 message".
+    `title` is that of a group which begins there: "### 2026-11-03 message".
     """
 
     component: Component
@@ -41,7 +41,6 @@ class AccountLine:
     record: Record | None = None
     is_changed: bool = False
     is_shortened: bool = False
-    is_as_read: bool = False
     title: str = ""
 
 
@@ -204,8 +203,8 @@ def _as_read(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> Sequen
         return lines
     places = {each: place for place, each in enumerate(told)}
     read = [
-        replace(line, text=told[each][0], title=told[each][1], is_shortened=False, is_as_read=True)
-        if (each := line.component.id) in told and _is_seen(line)
+        replace(line, component=replace(line.component, text=own[0]), text=own[0], title=own[1], is_shortened=False)
+        if (own := told.get(line.component.id)) and _is_seen(line)
         else line
         for line in lines
     ]

@@ -69,7 +69,12 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     assert re.search(r"Nothing is stored in the namespace shop yet\. Why \S+ is here: \d+ tokens note", page)
     context = memory.assemble_context(ContextRequest(query="what do we know of comets"), memory.caller()).report
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
+    assert "Nothing is stored in the namespace shop yet." in page
+    [stored] = memory.remember([NewRecord(text="The comet returns.")], memory.caller())
+    memory.forget([stored.id], "erase", memory.caller())
+    page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "That the memory holds nothing about this" in page
+    assert "The text that the agent read is not kept" in page
 
     def said(component_id: str, kind: str, text: str = "") -> str:
         made = Component(source=kind, kind=kind, id=component_id, tokens=1, score=0.0, detail="full", text=text)
