@@ -30,10 +30,15 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A candidate left out of the context, with the reason in one word or two."""
+    """A candidate left out of the context, with the reason in one word or two.
+
+    `score` in [0, 1] is its relevance where that was too low, and `needed` what was enough, None where nothing was.
+    """
 
     id: str
     reason: str
+    score: float | None = None
+    needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,13 +55,18 @@ class AccountSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A candidate that did not enter, its text of then, and why; without a text where it is out of sight."""
+    """A candidate that did not enter, its text of then, and why; without a text where it is out of sight.
+
+    `score` and `needed` are those of its omission.
+    """
 
     id: str
     kind: str
     text: str
     reason: str
     is_changed: bool = False
+    score: float | None = None
+    needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +129,10 @@ class ContextAccounts:
         return Account(
             report=report,
             sections=_sections(_as_read(lines, report.block)),
-            left_out=[_left_out(each.id, each.reason, records, then, tasks) for each in omitted],
+            left_out=[
+                replace(_left_out(each.id, each.reason, records, then, tasks), score=each.score, needed=each.needed)
+                for each in omitted
+            ],
             text=_text(lines, report.block),
         )
 

@@ -84,6 +84,24 @@ def test_a_line_keeps_its_words_of_then(
         bob.accounts(context.report.id, bob.caller())
 
 
+def test_what_was_too_far_says_how_far_in_its_words_of_then(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """U1.1: its relevance beside what was enough; none was where nothing bears on the question."""
+    far = remember("The otters of the zoo are fed at noon by the old keeper.")
+    remember("The port of the database is 5432.")
+    context = app.assemble_context(ContextRequest(query="port of the database", max_tokens=400), app.caller())
+    clock.advance(hours=1)
+    app.revise(Revision(id=far.id, text="The otters of the zoo are fed at dusk."), app.caller())
+    [left] = app.accounts(context.report.id, app.caller()).left_out
+    assert (left.id, left.is_changed) == (far.id, True)
+    assert "at noon by the old keeper" in left.text
+    assert left.score is not None
+    assert left.needed is not None
+    assert left.score < left.needed
+    unknown = app.assemble_context(ContextRequest(query="who baked the wedding cake", max_tokens=400), app.caller())
+    told = app.accounts(unknown.report.id, app.caller()).left_out
+    assert {(each.score is None, each.needed) for each in told} == {(False, None)}
+
+
 def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: RememberOne) -> None:
     """U1.1: some at a time; what nobody may see has no text. An account of an earlier version is shown too."""
     task = app.tasks.push(PushRequest(goal="ship"), app.caller()).current
