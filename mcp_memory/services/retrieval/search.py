@@ -118,8 +118,8 @@ class Ranking:
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
-    query's words together carry `information` nats. `least` is the score in [0, 1] that a hit needed, 0.0 where none was
-    enough. `chances` in [0, 1] are those of the `hits` to answer.
+    query's words together carry `information` nats. `least` is the score in [0, 1] that a hit needed, 0.0 where none
+    was enough. `chances` in [0, 1] are those of the `hits` to answer.
     `restated` names, for each hit that says again what was corrected, the correction, and for what was reverted, what
     reverts it; `newest`, for the best record of a thread, its newest state, which is as likely to answer. `tie` is how
     two things that the query names are tied; its records are among those that bear on it.

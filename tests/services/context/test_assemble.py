@@ -477,6 +477,16 @@ def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember:
     assert report.truncated
 
 
+def test_what_bears_on_a_question_is_not_denied_below_it(app: App, remember: RememberOne) -> None:
+    """F4.1: a guardrail alone is no answer, but it bears on the question."""
+    asked = "may I run the migrations of production"
+    rule = {"action": "block", "trigger": "run migrations"}
+    remember("Never run the migrations of production by hand.", kind="censor", details=rule)
+    text = assemble(app, query=asked, max_tokens=300).text
+    assert "**BLOCK:**" in text
+    assert "- Nothing else bears on this question." in text
+
+
 def test_identity_and_censors_are_there_whatever_was_asked(app: App, remember: RememberOne) -> None:
     """B6.1: unless a filter on kinds leaves them out (B1.4)."""
     remember("You are the release manager.", kind="identity")
