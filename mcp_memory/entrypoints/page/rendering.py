@@ -110,6 +110,14 @@ def when(at: Instant | None, now: Instant) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
 
 
+def moment(at: Instant, now: Instant) -> str:
+    """Return a time by which like things are told apart: "14:05" of today, else "Nov 3, 14:05"."""
+    if not is_datable(at):
+        return "undated"
+    day, clock = iso_day(at), iso_minute(at)[11:16]
+    return clock if day == iso_day(now) else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}, {clock}"
+
+
 def ago(at: Instant, now: Instant) -> Markup:
     """Return a time as a column has it: "4 h ago", "in 2 d", "Nov 3", "2025-11-03"; the exact one is for a pointer."""
     if not is_datable(at):
@@ -341,6 +349,7 @@ def environment() -> Environment:
     cast("dict[str, Any]", made.filters).update(
         when=when,
         ago=ago,
+        moment=moment,
         inline=inline,
         drawn=drawn,
         parted=parted,
