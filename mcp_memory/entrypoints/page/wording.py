@@ -6,7 +6,7 @@ Reports keep the words of the services, which are short and stable; what this do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.ids import number_of
@@ -38,6 +38,8 @@ _LIKE: Final = (
 """Reasons that name something: "says the same as r00001a"."""
 # e.g. "no episodes under this strategy"
 _NO_KIND: Final = re.compile(r"no (\w+)s under this strategy")
+_CONTRADICTS: Final = "The first may contradict: "
+_THERE_HERE: Final = re.compile(r"(.+) there, (.+) here")  # '"30" there, "60" here'
 _SIGNALS: Final[Mapping[str, str]] = {
     "cosine": "closeness in meaning",
     "kind": "its kind",
@@ -114,10 +116,23 @@ def line_in_words(component: Component) -> str:
     return _NOTES.get(component.id.partition(":")[0], component.kind)
 
 
-def why_in_words(why: str) -> str:
-    """Return why a group waits, without what its title says already."""
-    said = why.removeprefix("The first may contradict: ")
+def why_in_words(why: str, record_ids: Sequence[str] = ()) -> str:
+    """Return why a group waits, without what its title says already: which of its records says what.
+
+    `"30" there, "60" here` becomes `"60" in the first, "30" in the second`, by ids where there are more than two.
+    """
+    said = why.removeprefix(_CONTRADICTS)
+    if said != why:
+        names = ("the first", "the second") if len(record_ids) == 2 else record_ids
+        parts = said.removesuffix(".").split("; ")
+        told = [_by_record(part, names[0], other) for part, other in zip(parts, names[1:], strict=False)]
+        said = f"{'; '.join([*told, *parts[len(told) :]])}."
     return said if number_of(said.partition(" ")[0]) else said[:1].upper() + said[1:]
+
+
+def _by_record(why: str, here: str, there: str) -> str:
+    found = _THERE_HERE.fullmatch(why)
+    return f"{found[2]} in {here}, {found[1]} in {there}" if found else why
 
 
 def promotion_in_words(status: Status) -> str:

@@ -13,7 +13,13 @@ from mcp_memory.domain.model.contexts import Component
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.page.contexts import show_context, show_contexts, show_what_would_be_given
 from mcp_memory.entrypoints.page.record import show_record
-from mcp_memory.entrypoints.page.wording import line_in_words, reason_in_words, signal_in_words, source_in_words
+from mcp_memory.entrypoints.page.wording import (
+    line_in_words,
+    reason_in_words,
+    signal_in_words,
+    source_in_words,
+    why_in_words,
+)
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -85,6 +91,18 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     assert said("strategy:debugging", "strategy") == "How to go about it, by the strategy debugging"
     assert said("Additional Context", "text") == "What the caller added: Additional Context"
     assert said("of later", "note") == "note"
+
+
+def test_why_a_group_waits_says_which_record_says_what() -> None:
+    """U1.1: a person sees two cards, and no "here" and "there"."""
+    why = 'The first may contradict: "30" there, "60" here'
+    assert why_in_words(f"{why}.", ("r1", "r2")) == '"60" in the first, "30" in the second.'
+    more = 'Olga lives_in Graz there, Vienna here; "not" is said of one; and more.'
+    assert why_in_words(f"{why}; {more}", ("r1", "r2", "r3", "r4")) == (
+        '"60" in r1, "30" in r2; Vienna in r1, Olga lives_in Graz in r3; "not" is said of one; and more.'
+    )
+    assert why_in_words("r000017 changed. Is the rest still right?") == "r000017 changed. Is the rest still right?"
+    assert why_in_words("they say the same") == "They say the same"
 
 
 def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(memory: App) -> None:
