@@ -39,7 +39,6 @@ _LIKE: Final = (
 # e.g. "no episodes under this strategy"
 _NO_KIND: Final = re.compile(r"no (\w+)s under this strategy")
 _CONTRADICTS: Final = "The first may contradict: "
-_THERE_HERE: Final = re.compile(r"(.+) there, (.+) here")  # '"30" there, "60" here'
 _SIGNALS: Final[Mapping[str, str]] = {
     "cosine": "closeness in meaning",
     "kind": "its kind",
@@ -131,8 +130,8 @@ def why_in_words(why: str, record_ids: Sequence[str] = ()) -> str:
 
 
 def _by_record(why: str, here: str, there: str) -> str:
-    found = _THERE_HERE.fullmatch(why)
-    return f"{found[2]} in {here}, {found[1]} in {there}" if found else why
+    old, _, new = why.removesuffix(" here").rpartition(" there, ")  # '"30" there, "60" here'
+    return f"{new} in {here}, {old} in {there}" if old else why
 
 
 def promotion_in_words(status: Status) -> str:
