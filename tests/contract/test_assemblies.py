@@ -93,14 +93,14 @@ def test_what_was_assembled_is_forgotten_with_its_accounts(store: RecordStore) -
 
 def test_records_are_tallied_within_the_filter(store: RecordStore, add: Add) -> None:
     """C9.1, S4.1: those stored lately, facts that were met again, and what feedback says."""
-    assert store.tally(HERE, 0.0) == Tally(stored=0, facts=0, confirmed_facts=0, used=0, ignored=0)
+    assert store.tally(HERE, 0.0) == Tally(stored=0, facts=0, older_facts=0, confirmed_facts=0, used=0, ignored=0)
     add("old", counters=Counters(confirmed=2, used=3))
     add("new", created_at=500.0, counters=Counters(ignored=1))
     add("decided", kind="decision", created_at=501.0, status="retired", counters=Counters(confirmed=1, used=1))
     add("elsewhere", scope="private/bob/here", created_at=501.0, counters=Counters(confirmed=1, used=9, ignored=9))
     add("hidden", branch_id="t9", created_at=501.0, counters=Counters(confirmed=1, used=9, ignored=9))
     where = replace(HERE, hidden_branches=frozenset({"t9"}))
-    assert store.tally(where, 500.0) == Tally(stored=2, facts=2, confirmed_facts=1, used=4, ignored=1)
+    assert store.tally(where, 500.0) == Tally(stored=2, facts=2, older_facts=1, confirmed_facts=1, used=4, ignored=1)
     assert store.tally(replace(where, include_inactive=False), 501.0).used == 3
 
 

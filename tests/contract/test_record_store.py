@@ -423,6 +423,29 @@ def test_a_context_is_kept_for_its_agent_alone_and_without_text(store: RecordSto
     assert not any(b"zebrafinch" in path.read_bytes() for path in (tmp_path / "data").glob("*"))
 
 
+def test_a_block_is_kept_until_anything_is_erased(store: RecordStore, add: Add, tmp_path: Path) -> None:
+    """U1.1, R9: whoever was given it; not where one of its records changed or was erased while it was made."""
+    quoted, erased = add("the zebrafinch sings"), add("the kiwi sleeps")
+    component = Component(source="keyword", kind="fact", id=quoted.id, tokens=3, score=0.5, detail="full")
+    block = (("", "<memory-context>"), (quoted.id, 'the zebrafinch, "block": ["sings"]'), ("", "</memory-context>"))
+    report = ContextReport(
+        id="c1", token_count=9, truncated=False, strategy="auto", components=(component,), omitted=(),
+        metadata={"revision": store.revision()}, block=block,
+    )  # fmt: skip
+    early = replace(report, id="c2", metadata={"revision": 0})
+    for each in (report, early):
+        store.keep_context(each, ANN, 1.0)
+    store.keep_context(report, replace(ANN, agent="bob"), 1.0)
+    assert store.context("c1", ANN) == report
+    assert store.context("c2", ANN) == replace(early, block=())
+    with store.write(ANN, alone=True) as transaction:
+        transaction.erase([erased.id])
+    assert store.context("c1", ANN) == store.context("c1", replace(ANN, agent="bob")) == replace(report, block=())
+    gone = replace(report, components=(replace(component, id=erased.id),))
+    store.keep_context(gone, ANN, 1.0)
+    assert store.context("c1", ANN) == replace(gone, block=())
+
+
 def test_contexts_are_found_by_a_record_that_they_name(store: RecordStore) -> None:
     """U1.1, S4.1: given or left out, newest first; those of other agents for people who have all."""
     component = Component(source="keyword", kind="fact", id="r000001", tokens=3, score=0.5, detail="full")

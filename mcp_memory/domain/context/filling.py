@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from mcp_memory.domain.context.budget import ALWAYS, OTHERS, REST, Allotment, Item, Placed
+from mcp_memory.domain.context.budget import ALWAYS, GUIDANCE, OTHERS, REST, Allotment, Item, Placed
 from mcp_memory.domain.model.records import LOG_KINDS
 
 UNKNOWN = "unknown"
@@ -33,8 +33,8 @@ BESIDE: Mapping[str, Fraction] = {
 }
 """The same for what helps to read them, behind the best answers."""
 OF_CONSTRAINTS = 300
-"""Tokens that constraints may take of any budget, as far as that is a quarter of it: those that bear on the question
-must be there."""
+"""Tokens that constraints may take of any budget, as far as that is a quarter of it, and of what the answers leave:
+those that bear on the question must be there."""
 SMALL_BUDGET, SMALL_PART = 1_000, 3
 """Below this budget at most a third of it goes to what comes before the answers."""
 LEAST_BUDGET: Mapping[str, int] = {"approach": SMALL_BUDGET, "focus": 2_000}
@@ -66,7 +66,8 @@ def fill(
     """Choose forms for items, answers given best first, so that the estimates stay within the budget.
 
     First what must be there, each share up to its part; then the passages of the best answers, and what helps to read
-    them; then the passages of the others, best first. What is left deepens the best. Nothing is added to use a budget
+    them; then the passages of the others, best first; then what had to be there and was beyond its part. What is left
+    deepens the best. Nothing is added to use a budget
     up. The answers take at most `flexible` tokens, where given; where none is likely, they are short. Returns the
     placed items in the order given, and those left out.
     """
@@ -96,11 +97,19 @@ def fill(
     for item in answers[BEST:]:
         if item.id not in allotment.placed:
             _answer(allotment, item, most)
+    _guidance_again(allotment, sharing)
     if not is_doubtful:
         deep = [item for item in answers if item.relevance >= DEEP_RELEVANCE]
         allotment.deepen([allotment.placed[item.id] for item in deep if item.id in allotment.placed])
     placed = [allotment.placed[item.id] for item in items if item.id in allotment.placed]
     return placed, [item for item in items if item.id not in allotment.placed]
+
+
+def _guidance_again(allotment: Allotment, sharing: Mapping[str, Sequence[Item]]) -> None:
+    """Give identity and constraints what the answers leave: those that bear on the question must be there."""
+    for share in (*GUIDANCE, OTHERS):
+        waiting = [item for item in sharing.get(share, ()) if item.id not in allotment.placed]
+        allotment.fill(waiting, max(OF_CONSTRAINTS - allotment.spent_on((share,)), 0), cheapest_first=False)
 
 
 def least_chance(budget: int) -> float:

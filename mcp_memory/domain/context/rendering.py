@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, section_of
+from mcp_memory.domain.model.contexts import BlockPart
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
@@ -169,13 +170,14 @@ _NAMED_PROCEDURE = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One item of a section, already rendered.
+    """One item of a section, already rendered; `id` is the item's, "" where nobody asks for it.
 
     Items of one `group` may share its title; then each shows its `short` text, in the order of `time`.
     """
 
     section: str
     text: str
+    id: str = ""
     group: str = ""
     short: str = ""
     time: Instant = 0.0
@@ -335,44 +337,52 @@ def render(lines: Sequence[Line], request_digest: str = "", link: str = "") -> t
 
     `link` is an attribute of the fence that names the block this one continues.
     """
-    body = _body(lines)
+    body = "\n".join(text for _, text in _body(lines))
     digest = hashlib.blake2b(f"{request_digest}{link}\n{body}".encode("utf-8", "replace"), digest_size=5).hexdigest()
     context_id = f"c{digest}"
     inside = f"{body}\n" if body else ""
     return f'<memory-context id="{context_id}"{link}>\n{inside}</memory-context>', context_id
 
 
-def _body(lines: Sequence[Line]) -> str:
-    parts: list[str] = []
+def parts_of(text: str, lines: Sequence[Line]) -> tuple[BlockPart, ...]:
+    """Return the parts of a block that was rendered of these lines: joined by line breaks, they are its text."""
+    fence, _, rest = text.partition("\n")
+    return (("", fence), *_body(lines), ("", rest.rpartition("\n")[2]))
+
+
+def _body(lines: Sequence[Line]) -> list[BlockPart]:
+    parts: list[BlockPart] = []
     for section in CONTEXT_TITLES:
         here = [line for line in lines if line.section == section]
         if section == "Procedure":
-            parts.extend(_procedures([line.text for line in here]))
+            parts.extend(_procedures(here))
         elif here:
-            parts.append("\n".join([f"## {section}", *_grouped(here)]))
-    return "\n".join(parts)
+            parts += [("", f"## {section}"), *_grouped(here)]
+    return parts
 
 
-def _grouped(lines: Sequence[Line]) -> Iterator[str]:
+def _grouped(lines: Sequence[Line]) -> Iterator[BlockPart]:
     """Yield the items of a section: single ones, then the groups, the best item's first, each in order of time."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(line.group, []).append(line)
     alone = {title for title, members in groups.items() if not title or len(members) == 1}
-    yield from (line.text for line in lines if line.group in alone)
+    yield from ((line.id, line.text) for line in lines if line.group in alone)
     for title in (title for title in groups if title not in alone):
-        yield f"### {title}"
-        yield from (line.short for line in sorted(groups[title], key=lambda line: line.time))
+        yield "", f"### {title}"
+        yield from ((line.id, line.short) for line in sorted(groups[title], key=lambda line: line.time))
 
 
-def _procedures(texts: Sequence[str]) -> Sequence[str]:
-    """Render procedures: a single one gives its name to the section, several each keep their own."""
-    if len(texts) != 1:
-        return ["\n".join(["## Applicable Patterns", *texts])] if texts else []
-    named = _NAMED_PROCEDURE.match(texts[0])
-    return (
-        [f"## Procedure: {named[2]}\n{named[1]}{texts[0][named.end() :]}"] if named else [f"## Procedure\n{texts[0]}"]
-    )
+def _procedures(lines: Sequence[Line]) -> Iterator[BlockPart]:
+    """Yield procedures: a single one gives its name to the section, several each keep their own."""
+    if len(lines) != 1:
+        yield from [("", "## Applicable Patterns")] * bool(lines)
+        yield from ((line.id, line.text) for line in lines)
+        return
+    [line] = lines
+    named = _NAMED_PROCEDURE.match(line.text)
+    yield "", f"## Procedure: {named[2]}" if named else "## Procedure"
+    yield line.id, f"{named[1]}{line.text[named.end() :]}" if named else line.text
 
 
 def _opening(record: Record) -> str:

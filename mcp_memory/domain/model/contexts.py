@@ -30,10 +30,15 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A candidate left out of the context, with the reason in one word or two."""
+    """A candidate left out of the context, with the reason in one word or two.
+
+    `score` in [0, 1] is its relevance where that was too low, and `needed` what was enough, None where nothing was.
+    """
 
     id: str
     reason: str
+    score: float | None = None
+    needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +63,17 @@ class Circumstances:
     degraded: Sequence[str] = ()
 
 
+BlockPart = tuple[str, str]
+"""A line or a few of a block, and before it the id of the component that it shows; "" for the fence and for titles."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """The account of one context, kept under its id. It holds ids, numbers and reasons, but no remembered text.
+    """The account of one context, kept under its id: ids, numbers, reasons, and the block until something is erased.
 
     `metadata` is kept as JSON and shown as it was written; what the program itself reads of it are `circumstances`.
+    `block` is what the agent read, part by part, each a line below the one before; empty in accounts of earlier
+    versions, and once anything in the memory was erased.
     """
 
     id: str
@@ -72,6 +83,7 @@ class ContextReport:
     components: tuple[Component, ...]
     omitted: tuple[Omission, ...]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    block: tuple[BlockPart, ...] = ()
 
     @property
     def circumstances(self) -> Circumstances:

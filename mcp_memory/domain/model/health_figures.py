@@ -108,7 +108,10 @@ USAGE_DAYS = 14
 """Days of contexts to include: as long as their accounts are kept."""
 GROWTH_DAYS = 7
 LEAST_FACTS = 10
-"""Facts below which nothing follows from none being confirmed: they are as new as the memory."""
+"""Facts below which nothing follows from none being confirmed, and of which as many must be older than GROWTH_DAYS for
+a verdict: before that nothing had the time to come up again."""
+LEAST_CASES = 20
+"""Contexts, follow-ups, judged records or judged decisions below which a figure has no verdict: one could turn it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,15 +141,19 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure: None where no data exists yet. A figure without a band is neither good nor bad."""
+    """One figure: None where no data exists yet. A figure without a band is neither good nor bad.
+
+    It `is_early` where it is of so few cases that nothing follows from it: then it has no verdict either.
+    """
 
     name: str
     value: float | None
     band: Band | None
+    is_early: bool = False
 
     @property
     def verdict(self) -> Verdict | None:
-        return None if self.value is None or self.band is None else self.band.verdict(self.value)
+        return None if self.value is None or self.band is None or self.is_early else self.band.verdict(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +177,11 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Counts of records: recently stored ones, facts, facts met again, and feedback on use."""
+    """Counts of records: recently stored ones, facts, those stored before, those met again, and feedback on use."""
 
     stored: int
     facts: int
+    older_facts: int
     confirmed_facts: int
     used: int
     ignored: int
@@ -195,7 +203,7 @@ def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tup
     """Return every figure in the order in which status shows them; shares and the Brier score in [0, 1].
 
     `refresh_rate` is the share of follow-ups that were rebuilt; `used_share` is the share of judged items that were
-    used. The share of confirmed facts is not known before there are LEAST_FACTS.
+    used. The share of confirmed facts is not known before there are LEAST_FACTS. What has few cases has no verdict.
     """
     calibrated = calibration(judged)
     values = {
@@ -208,7 +216,20 @@ def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tup
         "fact_confirmation_rate": _share(tally.confirmed_facts, tally.facts) if tally.facts >= LEAST_FACTS else None,
         "brier_score": calibrated.brier if calibrated else None,
     }
-    return tuple(Figure(name=name, value=value, band=HEALTHY.get(name)) for name, value in values.items())
+    judged_items, reviewed = tally.used + tally.ignored, calibrated.reviewed if calibrated else 0
+    early = {
+        "refresh_rate": assembled.follow_ups < LEAST_CASES,
+        "used_share": judged_items < LEAST_CASES,
+        "fact_confirmation_rate": tally.older_facts < LEAST_FACTS,
+        "brier_score": reviewed < LEAST_CASES,
+    }
+    is_new = assembled.contexts < LEAST_CASES
+    return tuple(
+        Figure(
+            name=name, value=value, band=(band := HEALTHY.get(name)), is_early=bool(band) and early.get(name, is_new)
+        )
+        for name, value in values.items()
+    )
 
 
 def _share(part: int, whole: int) -> float | None:

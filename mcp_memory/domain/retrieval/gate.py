@@ -90,8 +90,7 @@ def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
     """Return the hits, best first, that bear on the query; none where nothing stored does."""
     if not hits or not is_known(hits, asked):
         return ()
-    noise_share, floor_share = (FOREIGN_NOISE, FOREIGN_FLOOR) if asked.is_foreign else (1.0, 1.0)
-    noise, floor = 0.0 if asked.is_goal else noise_score(hits) * noise_share, FLOOR_SCORE * floor_share
+    noise, floor = _least_scores(hits, asked)
     # A search for a word or two wants all that mentions them.
     least = FLOOR_SHARE * asked.information if asked.words < FEW_WORDS else inf
     found = tuple(
@@ -100,6 +99,20 @@ def bearing(hits: Sequence[Fused], asked: AskedQuery) -> tuple[Fused, ...]:
         if (not _is_noise(hit, noise) or _told(hit) >= least) and is_above_floor(hit, asked.information, floor)
     )
     return (_of_that_time(found) or found) if asked.is_past else found
+
+
+def least_score(hits: Sequence[Fused], asked: AskedQuery) -> float:
+    """Return the score in [0, 1] below which a hit of this ranking bears on the query by its words alone, if at all.
+
+    0 where nothing stored bears on it, whatever its score.
+    """
+    return max(_least_scores(hits, asked)) if hits and is_known(hits, asked) else 0.0
+
+
+def _least_scores(hits: Sequence[Fused], asked: AskedQuery) -> tuple[float, float]:
+    """Return the scores below which a hit is noise beside the best ones, and below which it is never near enough."""
+    noise_share, floor_share = (FOREIGN_NOISE, FOREIGN_FLOOR) if asked.is_foreign else (1.0, 1.0)
+    return 0.0 if asked.is_goal else noise_score(hits) * noise_share, FLOOR_SCORE * floor_share
 
 
 def _of_that_time(hits: Sequence[Fused]) -> tuple[Fused, ...]:

@@ -134,6 +134,9 @@ def health_screen(status: Mapping[str, Any]) -> Table:
         value, verdict = figure["value"], figure["verdict"] or ""
         label = name.replace("_", " ").capitalize()
         shown = "not known yet" if value is None else f"{value:g}"
+        if value is not None and figure["target"] and not verdict:
+            table.add_row(label, shown, figure["target"], Text("of too few cases yet", "dim"))
+            continue
         table.add_row(label, shown, figure["target"] or "", Text(verdict, "green" if verdict == "inside" else "yellow"))
     return table
 

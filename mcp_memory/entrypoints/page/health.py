@@ -30,10 +30,14 @@ _ALL: Final = RecallRequest(only_looks=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """A figure in words, the advice where it is outside of its target, and the screen where that is done."""
+    """A figure in words, the advice where it is outside of its target, and the screen where that is done.
+
+    It `is_early` where it is of too few cases for advice.
+    """
 
     says: str
     target: str = ""
+    is_early: bool = False
     advice: str = ""
     path: str = ""
 
@@ -46,10 +50,12 @@ class Sentence:
 class _Reading:
     """The words for a figure: its sentence, and the advice and the screen where it is below or above its target.
 
-    The sentence holds `{}` where the figure belongs, which is told in the unit of its target.
+    The sentence holds `{}` where the figure belongs, which is told in the unit of its target. `asks` is what is not
+    known without it.
     """
 
     says: str
+    asks: str
     unit: Callable[[float], str]
     below: str = ""
     above: str = ""
@@ -75,12 +81,14 @@ def _number(value: float) -> str:
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
         says="On average, the lines of a context are {} relevant.",
+        asks="how relevant contexts are",
         unit=_percent,
         below="Look at some contexts, and retire what is useless there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
         says="Contexts use {} of their budget on average.",
+        asks="how full they are",
         unit=_percent,
         below="There is more room than there is to show: a smaller budget would cost agents less.",
         above="Contexts are full: raise the budget, or unpin what does not need to be in every one.",
@@ -88,30 +96,35 @@ _READINGS: Final[Mapping[str, _Reading]] = {
     ),
     "refresh_rate": _Reading(
         says="{} of follow-ups had to be rebuilt completely.",
+        asks="how often follow-ups are rebuilt",
         unit=_percent,
         above="Agents change the question or the strategy within a conversation; each context says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
         says="{} of the records that agents judged were useful.",
+        asks="how useful agents find what they are given",
         unit=_percent,
         below="Retire what agents keep ignoring: it takes the place of something better.",
         path="/",
     ),
     "cold_build_ms": _Reading(
         says="The median time to build a context is {}.",
+        asks="how long a context takes to build",
         unit=_milliseconds,
         above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are intact.",
     ),
-    "growth_7_days": _Reading(says="In the last seven days, {} records were stored.", unit=_number),
+    "growth_7_days": _Reading(says="In the last seven days, {} records were stored.", asks="growth", unit=_number),
     "fact_confirmation_rate": _Reading(
         says="{} of all facts came up again.",
+        asks="how many facts come up again",
         unit=_percent,
         below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
         says="The stated confidence of decisions misses their outcomes by {}; 0 is perfect, 0.25 is guessing.",
+        asks="how well decisions’ confidence fits their outcomes",
         unit=_score,
         above="Agents are too sure of their decisions, or not sure enough.",
         path="/?kind=decision",
@@ -202,6 +215,11 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         days=USAGE_DAYS,
         listed=listed,
         sentences=_sentences(status.memory.figures),
+        unknown=[
+            reading.asks
+            for each in status.memory.figures
+            if each.value is None and (reading := _READINGS.get(each.name))
+        ],
         unembedded=waiting,
         findings=findings,
         weeks=weeks,
@@ -211,7 +229,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
 
 
 def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
-    """Return what the figures say, those first that are outside of their targets; what is not known yet is left out."""
+    """Return what the figures say, those first that are outside of their targets, without those not known yet."""
     told: list[Sentence] = []
     for figure in figures:
         reading = _READINGS.get(figure.name)
@@ -219,7 +237,15 @@ def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
             continue
         advice = {"below": reading.below, "above": reading.above}.get(figure.verdict or "", "")
         says = reading.says.format(reading.unit(round(figure.value, 3)))
-        told.append(Sentence(says=says, target=_target(figure.name, reading.unit), advice=advice, path=reading.path))
+        told.append(
+            Sentence(
+                says=says,
+                target=_target(figure.name, reading.unit),
+                is_early=figure.is_early,
+                advice=advice,
+                path=reading.path,
+            )
+        )
     return sorted(told, key=lambda each: not each.is_off)
 
 

@@ -16,7 +16,7 @@ from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
-from mcp_memory.entrypoints.page.review import TITLES
+from mcp_memory.entrypoints.page.review import title_of
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of
 from mcp_memory.entrypoints.page.versions import (
     reason_of_status,
@@ -74,7 +74,7 @@ def show_record(visit: Visit) -> Response:
         footing=footing,
         given=given,
         reads=reads,
-        groups=[(each, TITLES[each.kind]) for each in groups],
+        groups=[(each, title_of(each, record)) for each in groups],
         drawing=drawing_of(around.near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,

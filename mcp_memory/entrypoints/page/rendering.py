@@ -50,7 +50,8 @@ _MEDIA: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
-_LABEL = re.compile(r"- \[[^\]\n]{1,200}\] ")  # "- [r00001a 11-03 by ann] "
+# "- [r00001a 11-03 by ann] ", "- dead end (failed) [t00005g]: "
+_LABEL = re.compile(r"- (?:[a-z]+(?: [a-z]+)?(?: \([a-z]+\))? )?\[[^\]\n]{1,200}\]:? ")
 _COMMAND = re.compile(r"`([^`\n]+)`")  # "run `mcp-memory reindex`"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
@@ -107,6 +108,14 @@ def when(at: Instant | None, now: Instant) -> Markup:
         return Markup("<span>at an unknown time</span>")
     exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
+
+
+def moment(at: Instant, now: Instant) -> str:
+    """Return a time by which like things are told apart: "14:05" of today, else "Nov 3, 14:05"."""
+    if not is_datable(at):
+        return "undated"
+    day, clock = iso_day(at), iso_minute(at)[11:16]
+    return clock if day == iso_day(now) else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}, {clock}"
 
 
 def ago(at: Instant, now: Instant) -> Markup:
@@ -340,6 +349,7 @@ def environment() -> Environment:
     cast("dict[str, Any]", made.filters).update(
         when=when,
         ago=ago,
+        moment=moment,
         inline=inline,
         drawn=drawn,
         parted=parted,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import REVIEW, number_of
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.versions import LOOKED_AT
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
@@ -36,6 +38,7 @@ TITLES: Final[Mapping[ReviewKind, str]] = {
     "duplicates": "These may say the same",
     "noted": "This was only noted, and has been used since",
 }
+HAS_CHANGED: Final = "Is what depends on this still right?"
 NAMED_CHARACTERS: Final = 60
 """Characters of a record's text by which a notice names it."""
 _PLACE: Final = re.compile(r"([0-2])(g[0-9a-z]{4,12})")  # "0g00001a"
@@ -48,12 +51,17 @@ _BOTH_TRUE: Final[Mapping[ReviewKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGroup:
-    """A group for a person: its title, the button that lets all of it hold, and the difference of two records."""
+    """A group for a person: its title, the button that lets all of it hold, and the difference of two records.
+
+    `records` are those to judge, and `changed` is the one that they depend on, of which the difference is told then.
+    """
 
     waiting: Waiting
     title: str
     both_true: str
+    records: Sequence[Record]
     diff: Sequence[DiffPart]
+    changed: Record | None = None
     following: str = ""
     """The id of the group after it, the next to be read once it is settled."""
 
@@ -72,7 +80,6 @@ def show_reviews(visit: Visit) -> Response:
     """Show groups from a place on: those of the latest contradiction of two first, as they are settled at a glance."""
     groups = visit.app.reviews.waiting(visit.caller)
     settled = [_settlement(visit, each) for each in visit.app.reviews.settled(visit.caller, SETTLED_SHOWN)]
-    visit.reading.close()
     asked = [each for each in groups if each.review.question]
     first, after = visit.asked("group"), _after(visit)
     known = [*(each.review for each in groups), *(each.settled.review for each in settled)]
@@ -83,9 +90,10 @@ def show_reviews(visit: Visit) -> Response:
         for each in in_order
         if (begin is None or _place(each.review) >= begin) and (after is None or _place(each.review) > after)
     ]
-    shown = _shown(ahead)
     notices = [_notice(each.settled) for each in settled if str(each.settled.change) == visit.asked("change")]
     told: dict[str, Any] = {"notice": notices[0]} if notices and visit.asked("done") == "settled" else {}
+    shown = _shown(visit, ahead)
+    visit.reading.close()
     last = shown[-1].waiting.review if len(ahead) > GROUPS_SHOWN else None
     return visit.page(
         "review.html",
@@ -118,24 +126,47 @@ def _after(visit: Visit) -> tuple[int, int] | None:
     return (int(found[1]), -number_of(found[2])) if found else None
 
 
-def _shown(ahead: Sequence[Waiting]) -> Sequence[ShownGroup]:
+def _shown(visit: Visit, ahead: Sequence[Waiting]) -> Sequence[ShownGroup]:
     """Return the groups of one page, each with the one that follows it."""
     compare = WordDiff()
     following = [*(each.review.id for each in ahead[1 : GROUPS_SHOWN + 1]), ""]
-    shown = [_shown_group(each, compare) for each in ahead[:GROUPS_SHOWN]]
+    shown = [_shown_group(visit, each, compare) for each in ahead[:GROUPS_SHOWN]]
     return [replace(each, following=then) for each, then in zip(shown, following, strict=False)]
 
 
-def _shown_group(waiting: Waiting, compare: WordDiff) -> ShownGroup:
+def _shown_group(visit: Visit, waiting: Waiting, compare: WordDiff) -> ShownGroup:
     kind, records = waiting.review.kind, waiting.records
-    diff = compare(records[1].text, records[0].text) if len(records) == 2 else []
+    changed, *others = records if kind == "dependents" and not records[0].check else (None, *records)
+    earlier, later = (_earlier(visit, changed, others), changed) if changed else (records[-1].text, records[0])
+    diff = compare(earlier, later.text) if changed or (len(records) == 2 and kind != "dependents") else []
     has_common = any(part.kind == "same" and part.text.strip() for part in diff)
     return ShownGroup(
         waiting=waiting,
         title=TITLES[kind],
         both_true=_BOTH_TRUE.get(kind, "Both are right" if len(records) == 2 else "All of them are right"),
-        diff=diff if has_common else [],
+        records=others,
+        diff=diff if has_common or (changed and earlier != changed.text) else [],
+        changed=changed,
     )
+
+
+def title_of(review: Review, record: Record) -> str:
+    """Return the title of a group beside one of its records: what changed has another than what depends on it."""
+    return HAS_CHANGED if review.kind == "dependents" and not record.check else TITLES[review.kind]
+
+
+def _earlier(visit: Visit, changed: Record, dependents: Sequence[Record]) -> str:
+    """Return what a record said before it changed, or what was in its place, else what it says; "" is out of sight."""
+    grounds = [ground.id for each in dependents for ground in each.check if ground.id != changed.id]
+    for record in visit.app.inspect.seen_of(grounds, visit.caller).values():
+        if record.superseded_by == changed.id:
+            return record.text
+    texts = (
+        each.before["text"]
+        for each in islice(visit.app.inspect.versions(changed.id), LOOKED_AT)
+        if "text" in each.before
+    )
+    return str(next(texts, changed.text))
 
 
 def _settlement(visit: Visit, settled: Settled) -> ShownSettlement:

@@ -6,9 +6,10 @@ Reports keep the words of the services, which are short and stable; what this do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.kind_words import kind_in_words
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _REASONS: Final[Mapping[str, str]] = {
     "below the relevance floor": "too far from the question",
     "no room in the budget": "no room left in the budget",
+    "no room in its part of the budget": "no room in its section’s part of the budget",
     "less likely to help than so small a block asks for": "too unlikely to help, for so small a budget",
     "more of its kind than are looked at": "too many of this kind to look at all of them",
     "does not apply here": "about other work",
@@ -36,6 +38,7 @@ _LIKE: Final = (
 """Reasons that name something: "says the same as r00001a"."""
 # e.g. "no episodes under this strategy"
 _NO_KIND: Final = re.compile(r"no (\w+)s under this strategy")
+_CONTRADICTS: Final = "The first may contradict: "
 _SIGNALS: Final[Mapping[str, str]] = {
     "cosine": "closeness in meaning",
     "kind": "its kind",
@@ -112,10 +115,23 @@ def line_in_words(component: Component) -> str:
     return _NOTES.get(component.id.partition(":")[0], component.kind)
 
 
-def why_in_words(why: str) -> str:
-    """Return why a group waits, without what its title says already."""
-    said = why.removeprefix("The first may contradict: ")
-    return said[:1].upper() + said[1:]
+def why_in_words(why: str, record_ids: Sequence[str] = ()) -> str:
+    """Return why a group waits, without what its title says already: which of its records says what.
+
+    `"30" there, "60" here` becomes `"60" in the first, "30" in the second`, by ids where there are more than two.
+    """
+    said = why.removeprefix(_CONTRADICTS)
+    if said != why:
+        names = ("the first", "the second") if len(record_ids) == 2 else record_ids
+        parts = said.removesuffix(".").split("; ")
+        told = [_by_record(part, names[0], other) for part, other in zip(parts, names[1:], strict=False)]
+        said = f"{'; '.join([*told, *parts[len(told) :]])}."
+    return said if number_of(said.partition(" ")[0]) else said[:1].upper() + said[1:]
+
+
+def _by_record(why: str, here: str, there: str) -> str:
+    old, _, new = why.removesuffix(" here").rpartition(" there, ")  # '"30" there, "60" here'
+    return f"{new} in {here}, {old} in {there}" if old else why
 
 
 def promotion_in_words(status: Status) -> str:

@@ -62,7 +62,8 @@ LEAST_NOTES = 20
 AS_OF = "What was believed at {}. It may have changed since."
 WEIGHED = 16
 """Long texts of which the passages are weighed where nothing was asked; those below are mentioned at most."""
-NOTHING_BEARS = "Nothing stored bears on this question."
+NOTHING_BEARS, NOTHING_ELSE_BEARS = "Nothing stored bears on this question.", "Nothing else bears on this question."
+"""The second where guidance stands above, which may bear on it."""
 NEAREST_MARK = "nearest known"
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
@@ -202,7 +203,7 @@ class ItemBuilder:
                 if self._question.then
                 else ""
             )
-            sentence = sentence or then or NOTHING_BEARS
+            sentence = sentence or then or (NOTHING_ELSE_BEARS if self._gathered.always else NOTHING_BEARS)
         tied = [tie_item(self._gathered.tie, self._measure)] if self._gathered.tie else []
         return [*tied, *([unknown_item(sentence, self._measure)] if sentence else [])]
 

@@ -410,7 +410,7 @@ def _only_warns(censor: Record) -> bool:
 def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], list[Omission]]:
     """Return what bears on the question, without kinds that the strategy wants none of, and why the rest stays out."""
     bearing = {hit.id for hit in ranking.bearing}
-    omitted = [Omission(id=hit.id, reason=BELOW) for hit in ranking.hits if hit.id not in bearing]
+    omitted = [_below(hit, ranking.least) for hit in ranking.hits if hit.id not in bearing]
     kept: list[Fused] = []
     for hit in ranking.bearing:
         kind = ranking.kinds.get(hit.id)  # Unknown for a successor that no source found.
@@ -419,6 +419,12 @@ def _at_the_door(ranking: Ranking, strategy: Strategy) -> tuple[list[Fused], lis
         else:
             kept.append(hit)
     return kept, omitted
+
+
+def _below(hit: Fused, least: float) -> Omission:
+    """Return that a hit does not bear on the question, with the score that it needed, where that was what it lacked."""
+    score, needed = round(hit.score, 2), round(least, 2)
+    return Omission(id=hit.id, reason=BELOW, score=score, needed=needed if score < needed else None)
 
 
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.context.budget import KNOWN, LEARNT, REST, Item, Placed, arranged, place
-from mcp_memory.domain.context.filling import fill, least_chance
+from mcp_memory.domain.context.filling import ANSWERS, fill, least_chance
 from mcp_memory.domain.context.items import Measure
-from mcp_memory.domain.context.rendering import Line, render
-from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.context.rendering import Line, parts_of, render
+from mcp_memory.domain.model.contexts import BlockPart, Component, ContextReport, Omission
 from mcp_memory.domain.model.records import LOG_KINDS
 from mcp_memory.domain.model.requests import Order
 from mcp_memory.domain.model.strategy import SECTION_SHARES
@@ -18,6 +18,8 @@ FLAT_SECTION = "Relevant Content"
 PARTS_OF_LEARNT = SECTION_SHARES | {KNOWN, LEARNT}
 EXPLAINED = 5  # ids named for each reason
 NO_ROOM = "no room in the budget"
+NO_SHARE = "no room in its part of the budget"
+"""It would fit into what stayed free, but its section had as much as it may have."""
 UNLIKELY = "less likely to help than so small a block asks for"
 NOTE_TOKENS = 80  # reserved for the note that explains omissions
 SPARE_SHARE = 0.015
@@ -70,10 +72,12 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     if can_gain and tried.estimated - tried.most >= draft.budget * SPARE_SHARE:
         again = _tried(draft, measure, draft.budget + tried.estimated - tried.most)
         tried = max(tried, again, key=lambda each: each.most)
+    omitted = _omitted(draft, tried.left_out, draft.budget - tried.estimated)
     report = ContextReport(
         id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
-        truncated=draft.is_cut or any(each.reason == NO_ROOM for each in _omitted(draft, tried.left_out)),
-        components=tuple(_component(each) for each in tried.placed), omitted=tuple(_omitted(draft, tried.left_out)),
+        truncated=draft.is_cut or any(each.reason in (NO_ROOM, NO_SHARE) for each in omitted),
+        components=tuple(_component(each) for each in tried.placed), omitted=tuple(omitted),
+        block=tried.parts,
     )  # fmt: skip
     return Block(text=tried.text, report=report, placed=tried.placed)
 
@@ -90,6 +94,7 @@ class _Tried:
     """One block that fits; it costs `most` tokens at most, and was `estimated` to cost as many."""
 
     text: str
+    parts: tuple[BlockPart, ...]
     id: str
     tokens: int
     most: int
@@ -103,13 +108,14 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
     explain = draft.explain
     placed, left_out = _place(draft, measure, aimed, explain=explain)
     while True:
-        note = _note(_omitted(draft, left_out)) if explain else ""
-        text, context_id = render(_lines(arranged(placed, draft.order), note), draft.digest, draft.link)
+        note = _note(_omitted(draft, left_out, draft.budget - _estimated(placed, draft, measure))) if explain else ""
+        lines = _lines(arranged(placed, draft.order), note)
+        text, context_id = render(lines, draft.digest, draft.link)
         raw = measure.count_raw(text)
         most = measure.scaled(raw + _margin(context_id, measure))
         if most <= draft.budget:
             return _Tried(
-                text=text, id=context_id, tokens=measure.scaled(raw), most=most,
+                text=text, parts=parts_of(text, lines), id=context_id, tokens=measure.scaled(raw), most=most,
                 estimated=_estimated(placed, draft, measure), placed=placed, left_out=left_out,
             )  # fmt: skip
         if explain and all(each.item.required for each in placed):
@@ -146,11 +152,15 @@ def _estimated(placed: Sequence[Placed], draft: BlockDraft, measure: Measure) ->
     return sum(each.form.tokens for each in placed) + sum(titles.values()) + _most(render([], "", draft.link), measure)
 
 
-def _omitted(draft: BlockDraft, left_out: Sequence[Item]) -> list[Omission]:
-    without_room = [*((item.id, item.chance) for item in left_out), *((each, 1.0) for each in draft.crowded_out)]
+def _omitted(draft: BlockDraft, left_out: Sequence[Item], free: int) -> list[Omission]:
+    """Return what is not in the block, with reasons, where about so many tokens stayed free."""
     least = least_chance(draft.budget) if draft.answers else 0.0
-    reasons = ((each, UNLIKELY if chance < least else NO_ROOM) for each, chance in without_room)
-    return [*draft.omitted, *(Omission(id=each, reason=reason) for each, reason in reasons)]
+    omitted = [*draft.omitted]
+    for item in left_out:
+        is_bounded = draft.answers and item.share != ANSWERS and (item.least or item.forms[-1].tokens) < free
+        reason = UNLIKELY if item.chance < least else NO_SHARE if is_bounded else NO_ROOM
+        omitted.append(Omission(id=item.id, reason=reason))
+    return [*omitted, *(Omission(id=each, reason=NO_ROOM) for each in draft.crowded_out)]
 
 
 def _require_least(draft: BlockDraft, measure: Measure) -> None:
@@ -178,6 +188,7 @@ def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
         Line(
             section=each.item.section,
             text=each.form.text,
+            id=each.item.id,
             group=each.item.group,
             short=each.form.short,
             time=each.item.time,

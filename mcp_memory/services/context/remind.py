@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import FOUND
-from mcp_memory.domain.context.rendering import Line, head, render, said
+from mcp_memory.domain.context.rendering import Line, head, parts_of, render, said
 from mcp_memory.domain.model.context_sections import section_of
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Instant, Kind, Record, ShownDetail, is_valid
@@ -143,7 +143,7 @@ class Remind:
             return Reminder()
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         self._embed_choices(read, known, caller)
-        with self._snapshots.snapshot(caller.scopes):
+        with self._snapshots.snapshot(caller.scopes) as revision:
             stack = stack_of(self._records, caller)
             where = self._filter(known, stack, caller)
             found = self._found(read, known, where, caller)
@@ -160,6 +160,7 @@ class Remind:
         if not shown:
             return Reminder()
         text, context_id = _rendered(shown, asked)
+        told = circumstances(caller, "prompt", max_tokens, lines.now) | told_place(stack) | {"revision": revision}
         there = {each.record.id for each in shown}
         report = ContextReport(
             id=context_id,
@@ -170,8 +171,9 @@ class Remind:
             omitted=tuple(
                 Omission(id=record.id, reason="no room in the budget") for _, record in found if record.id not in there
             ),
+            metadata=told,
+            block=parts_of(text, _lines(shown)),
         )
-        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, lines.now) | told_place(stack))
         self._records.keep_context(report, caller, lines.now)
         self._records.touch(sorted(there), lines.now)
         gave(there)
@@ -263,4 +265,8 @@ def _ends(prompt: str) -> str:
 
 def _rendered(shown: Sequence[_ShownRecord], asked: str) -> tuple[str, str]:
     digest = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return render([Line(section=section_of(each.record).title, text=each.line) for each in shown], digest)
+    return render(_lines(shown), digest)
+
+
+def _lines(shown: Sequence[_ShownRecord]) -> Sequence[Line]:
+    return [Line(section=section_of(each.record).title, text=each.line, id=each.record.id) for each in shown]

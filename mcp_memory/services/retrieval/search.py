@@ -19,7 +19,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.retrieval.boost_by_first_result import MOST_HOLDERS, hopped, starts_hop
 from mcp_memory.domain.retrieval.fusion import Background, Fused, SourceTraits, below_successors, faded, fuse
-from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked, chances
+from mcp_memory.domain.retrieval.gate import AskedQuery, bearing, bearing_unasked, chances, least_score
 from mcp_memory.domain.retrieval.issue_threads import with_newest
 from mcp_memory.domain.retrieval.log_lines import (
     COMPARED,
@@ -118,7 +118,8 @@ class Ranking:
 
     `bearing` are those of the `hits` that bear on the query; the rest is shown to nobody. `unknown` are names in the
     query that no record holds. `repeated` names, for each record left out, the hit that says the same. All of the
-    query's words together carry `information` nats. `chances` in [0, 1] are those of the `hits` to answer.
+    query's words together carry `information` nats. `least` is the score in [0, 1] that a hit needed, 0.0 where none
+    was enough. `chances` in [0, 1] are those of the `hits` to answer.
     `restated` names, for each hit that says again what was corrected, the correction, and for what was reverted, what
     reverts it; `newest`, for the best record of a thread, its newest state, which is as likely to answer. `tie` is how
     two things that the query names are tied; its records are among those that bear on it.
@@ -132,6 +133,7 @@ class Ranking:
     unknown: tuple[str, ...] = ()
     repeated: Mapping[str, str] = field(default_factory=dict[str, str])
     information: float = 0.0
+    least: float = 0.0
     chances: Mapping[str, float] = field(default_factory=dict[str, float])
     restated: Mapping[str, str] = field(default_factory=dict[str, str])
     newest: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -241,6 +243,7 @@ class Searcher:
         ranking = Ranking(
             hits=(*first, *hits),
             bearing=(*first, *relevant),
+            least=0.0 if is_unasked else least_score(hits, asked),
             kinds=evidence.kinds,
             found=evidence.found,
             degraded=evidence.degraded,

@@ -1,6 +1,6 @@
-"""Accounts of given contexts for people: each line in its words of then, and what was left out, with its text and why.
+"""Accounts of given contexts for people: each line as the agent read it, and what was left out, with its text and why.
 
-A report keeps no remembered text, so that an erased one is nowhere in it. The words come from the records.
+A report keeps its block until anything is erased. Where it has none, the words come from the records as they were.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 
 from mcp_memory.domain.context.rendering import record_line, render
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, SECTIONS
-from mcp_memory.domain.model.contexts import Component, ContextReport
+from mcp_memory.domain.model.contexts import BlockPart, Component, ContextReport
 from mcp_memory.domain.model.records import KINDS, Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task
@@ -23,6 +23,8 @@ from mcp_memory.services.retrieval.as_of import as_they_were
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
 
 OMITTED_SHOWN = 50
+OUT_OF_SIGHT = "- [{}] (out of sight)"
+GROUP = "### "
 _OTHER = "Note"
 
 
@@ -30,7 +32,8 @@ _OTHER = "Note"
 class AccountLine:
     """One line of a block, in its words of then; "" where they were erased. `record` is as it is now.
 
-    It `is_shortened` where it showed passages chosen by a question, which nobody keeps: the words are its summary's.
+    It `is_shortened` where it showed passages chosen by a question, and its block is gone: the words are a summary.
+    `title` is that of a group which begins there: "### 2026-11-03 message".
     """
 
     component: Component
@@ -38,6 +41,7 @@ class AccountLine:
     record: Record | None = None
     is_changed: bool = False
     is_shortened: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +55,31 @@ class AccountSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A candidate that did not enter, its text as it is now, and why; without a text where it is out of sight."""
+    """A candidate that did not enter, its text of then, and why; without a text where it is out of sight.
+
+    `score` and `needed` are those of its omission.
+    """
 
     id: str
     kind: str
     text: str
     reason: str
+    is_changed: bool = False
+    score: float | None = None
+    needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A given block. `left_out` are some of the report's omissions."""
+    """A given block. `left_out` are some of the report's omissions.
+
+    `text` is the block as the agent read it, less what is out of the visitor's sight; "" where it is not kept any more.
+    """
 
     report: ContextReport
     sections: Sequence[AccountSection]
     left_out: Sequence[LeftOut]
+    text: str = ""
 
 
 class ContextAccounts:
@@ -114,8 +128,12 @@ class ContextAccounts:
         lines = [_line(each, records, then, tasks, shown_as_of) for each in self._components(report)]
         return Account(
             report=report,
-            sections=_sections(lines),
-            left_out=[_left_out(each.id, each.reason, records, tasks) for each in omitted],
+            sections=_sections(_as_read(lines, report.block)),
+            left_out=[
+                replace(_left_out(each.id, each.reason, records, then, tasks), score=each.score, needed=each.needed)
+                for each in omitted
+            ],
+            text=_text(lines, report.block),
         )
 
     def _components(self, report: ContextReport) -> Sequence[Component]:
@@ -179,6 +197,37 @@ def _line(
     )
 
 
+def _as_read(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> Sequence[AccountLine]:
+    """Return the lines in the order and the words of the block; as they are without one.
+
+    What the visitor may not see keeps its empty text.
+    """
+    told, title = dict[str, tuple[str, str]](), ""
+    for component_id, text in block:
+        if component_id:
+            told[component_id] = (text, title)
+        title = text if text.startswith(GROUP) else ""
+    if not told:
+        return lines
+    places = {each: place for place, each in enumerate(told)}
+    read = [
+        replace(line, component=replace(line.component, text=own[0]), text=own[0], title=own[1], is_shortened=False)
+        if (own := told.get(line.component.id)) and _is_seen(line)
+        else line
+        for line in lines
+    ]
+    return sorted(read, key=lambda line: places.get(line.component.id, len(places)))
+
+
+def _text(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> str:
+    hidden = {line.component.id for line in lines if not _is_seen(line)}
+    return "\n".join(OUT_OF_SIGHT.format(each) if each in hidden else text for each, text in block)
+
+
+def _is_seen(line: AccountLine) -> bool:
+    return bool(line.text) or line.component.kind not in KINDS
+
+
 def _sections(lines: Sequence[AccountLine]) -> Sequence[AccountSection]:
     """Put lines below their titles, in the order of a block."""
     below: dict[str, list[AccountLine]] = {}
@@ -197,8 +246,15 @@ def _title(component: Component) -> str:
     return next((each.title for each in SECTIONS if component.kind in each.kinds), _OTHER)
 
 
-def _left_out(candidate: str, reason: str, records: Mapping[str, Record], tasks: Mapping[str, Task]) -> LeftOut:
-    if record := records.get(candidate):
-        return LeftOut(id=candidate, kind=record.kind, text=record.summary, reason=reason)
+def _left_out(
+    candidate: str,
+    reason: str,
+    records: Mapping[str, Record],
+    then: Mapping[str, Record],
+    tasks: Mapping[str, Task],
+) -> LeftOut:
+    if (record := records.get(candidate)) and (was := then.get(candidate)):
+        is_changed = (was.text, was.status) != (record.text, record.status)
+        return LeftOut(id=candidate, kind=record.kind, text=was.summary, reason=reason, is_changed=is_changed)
     task = tasks.get(candidate)
     return LeftOut(id=candidate, kind="task" if task else "", text=task.goal if task else "", reason=reason)

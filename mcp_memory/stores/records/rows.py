@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, get_origin
 
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
@@ -143,15 +143,18 @@ def _unpacked(vectors: bytes, windows: int) -> Vectors:
 
 
 def report_to_json(report: ContextReport) -> str:
-    """Serialise the report without the components' texts, so that an erased text is nowhere in it."""
+    """Serialise the report without the components' texts. Its block comes last, where an erasure cuts it off."""
     shape = {field.name: getattr(report, field.name) for field in fields(report)}
     components = [{name: getattr(each, name) for name in _COMPONENT_FIELDS} for each in report.components]
-    omitted = [{"id": each.id, "reason": each.reason} for each in report.omitted]
-    return json.dumps({**shape, "components": components, "omitted": omitted, "metadata": dict(report.metadata)})
+    omitted = [{name: value for name, value in asdict(each).items() if value is not None} for each in report.omitted]
+    told = {**shape, "components": components, "omitted": omitted, "metadata": dict(report.metadata)}
+    block = told.pop("block")
+    return json.dumps(told | ({"block": block} if block else {}))
 
 
 def report_from_json(text: str) -> ContextReport:
     shape = json.loads(text)
     components = tuple(Component(**component) for component in shape.pop("components"))
     omitted = tuple(Omission(**omission) for omission in shape.pop("omitted"))
-    return ContextReport(**shape, components=components, omitted=omitted)
+    block = tuple((each, text) for each, text in shape.pop("block", ()))
+    return ContextReport(**shape, components=components, omitted=omitted, block=block)

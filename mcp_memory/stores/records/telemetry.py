@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,10 @@ class SqlTelemetry:
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         """Delete reports past their age limit too."""
         row = {"namespace": caller.namespace, "agent": caller.agent, "id": report.id, "at": at}
-        row |= {"report": report_to_json(report)}
+        # What was erased since the block was read must not come back with it.
+        row |= {"report": report_to_json(replace(report, block=())), "with_block": report_to_json(report)}
+        ids = sorted({each.id for each in report.components})
+        row |= {"ids": json.dumps(ids), "revision": report.metadata.get("revision") or 0}
         try:
             with self._database.write(CONTEXT_PATIENCE_SECONDS, durable=False, partition=NO_PARTITION) as connection:
                 refuse_renamed(connection, caller)

@@ -286,6 +286,7 @@ class SqlTransaction(SqlErasures):
                 self._tally.note(row["scope"], change, -1, -row["size"])
             self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
         self._defer("drop_unmentioned_entities", (json.dumps(mentioned),))
+        self._defer("forget_blocks", ())  # Any may quote what goes, and no account says which.
         self._run("put_meta", (UNPURGED, str(self._change)))
 
     def get_review(self, review_id: str) -> Review | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.context.budget import Form, Item, LazyForms, Placed
+from mcp_memory.domain.context.budget import OTHERS, Form, Item, LazyForms, Placed
 from mcp_memory.domain.context.filling import (
     ANSWERS,
     BEST,
@@ -14,6 +14,7 @@ from mcp_memory.domain.context.filling import (
     DOUBTED_TOKENS,
     FIRST_TOKENS,
     NEAREST,
+    OF_CONSTRAINTS,
     SURE_OF,
     fill,
     least_chance,
@@ -97,6 +98,18 @@ def test_where_no_answer_is_likely_they_are_short() -> None:
     assert shown(fill(doubtful, 2_500, {})[0]) == {f"a{n}": 140 for n in range(9)}
     likely = [replace(doubtful[0], chance=0.6), *doubtful[1:]]
     assert max(shown(fill(likely, 1_000, {})[0]).values()) > DOUBTED_TOKENS
+
+
+def test_what_the_answers_leave_is_for_constraints() -> None:
+    """W1.1: one that bears on the question must be there; many of them still end."""
+    path = [item("path", 80, share="root")]
+    rules = [item("identity", 20, share="identity"), item("rule", 46, share="censor"), item("theirs", 46, share=OTHERS)]
+    placed, left_out = fill([*path, *rules, item("answer", 40)], 300, {})
+    assert (shown(placed), left_out) == ({"path": 80, "identity": 20, "rule": 46, "theirs": 46, "answer": 40}, [])
+    placed, left_out = fill([*path, *rules, item("answer", 190)], 300, {})
+    assert (shown(placed)["answer"], [each.id for each in left_out]) == (190, ["rule", "theirs"])
+    many = [item(f"rule{n}", 30, share="censor") for n in range(30)]
+    assert len(fill([*many, item("answer", 40)], 4_000, {})[0]) == OF_CONSTRAINTS // 30 + 1
 
 
 def test_what_must_be_there_takes_a_third_of_a_small_block() -> None:

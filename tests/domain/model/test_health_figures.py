@@ -9,7 +9,7 @@ from mcp_memory.domain.model.health_figures import LEAST_FACTS, Assembled, Band,
 NOTHING = Assembled(
     contexts=0, strategies={}, picked={}, relevance=None, utilisation=None, follow_ups=0, rebuilt=0, cold_build_ms=None
 )
-NO_RECORDS = Tally(stored=0, facts=0, confirmed_facts=0, used=0, ignored=0)
+NO_RECORDS = Tally(stored=0, facts=0, older_facts=0, confirmed_facts=0, used=0, ignored=0)
 counts = st.integers(0, 1000)
 
 
@@ -24,11 +24,12 @@ def told(assembled: Assembled = NOTHING, tally: Tally = NO_RECORDS, judged: tupl
 def test_figures_stand_beside_the_bands_they_should_lie_in() -> None:
     """C9.1: relevance, utilisation, refreshes, use, cold builds, growth, confirmed facts, calibration."""
     assembled = Assembled(
-        contexts=7, strategies={"auto": 7}, picked={"coding": 7}, relevance=0.7, utilisation=0.95, follow_ups=4,
-        rebuilt=1, cold_build_ms=120.5,
+        contexts=27, strategies={"auto": 27}, picked={"coding": 27}, relevance=0.7, utilisation=0.95, follow_ups=20,
+        rebuilt=5, cold_build_ms=120.5,
     )  # fmt: skip
-    tally = Tally(stored=30, facts=20, confirmed_facts=2, used=3, ignored=1)
-    assert told(assembled, tally, ((1.0, "success"), (0.5, "failure"))) == [
+    tally = Tally(stored=30, facts=20, older_facts=10, confirmed_facts=2, used=15, ignored=5)
+    judged: tuple[Judged, ...] = ((1.0, "success"), (0.5, "failure")) * 10
+    assert told(assembled, tally, judged) == [
         ("context_relevance", 0.7, "> 0.6", "inside"),
         ("budget_utilisation", 0.95, "0.5 to 0.9", "above"),
         ("refresh_rate", 0.25, "< 0.3", "inside"),
@@ -38,6 +39,19 @@ def test_figures_stand_beside_the_bands_they_should_lie_in() -> None:
         ("fact_confirmation_rate", 0.1, "> 0.2", "below"),
         ("brier_score", 0.125, "< 0.25", "inside"),
     ]
+
+
+def test_few_cases_alarm_nobody() -> None:
+    """C9.1: each figure is known from its first case on, and judged once one more would not turn it."""
+    assembled = Assembled(
+        contexts=19, strategies={}, picked={}, relevance=0.1, utilisation=0.95, follow_ups=19, rebuilt=19,
+        cold_build_ms=793.0,
+    )  # fmt: skip
+    tally = Tally(stored=30, facts=30, older_facts=9, confirmed_facts=0, used=0, ignored=19)
+    known = figures(assembled, tally, ((1.0, "failure"),) * 19)
+    assert {figure.verdict for figure in known} == {None}
+    assert None not in {figure.value for figure in known}
+    assert [figure.name for figure in known if not figure.is_early] == ["growth_7_days"]
 
 
 def test_what_is_not_known_yet_is_neither_good_nor_bad() -> None:
@@ -69,7 +83,7 @@ def test_shares_are_shares(a: int, b: int, c: int, d: int, e: int, f: int) -> No
         contexts=a + b, strategies={}, picked={}, relevance=None, utilisation=None, follow_ups=a + b, rebuilt=a,
         cold_build_ms=None,
     )  # fmt: skip
-    tally = Tally(stored=0, facts=c + d, confirmed_facts=c, used=e, ignored=f)
+    tally = Tally(stored=0, facts=c + d, older_facts=0, confirmed_facts=c, used=e, ignored=f)
     values = {figure.name: figure.value for figure in figures(assembled, tally, ())}
     for name, part, rest in (("refresh_rate", a, b), ("fact_confirmation_rate", c, d), ("used_share", e, f)):
         share = values[name]

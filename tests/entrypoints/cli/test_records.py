@@ -52,9 +52,14 @@ def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> N
     assert "none in 14 days" in screen
     assert "not known yet" in screen
     [used, ignored] = remember(memory, NewRecord(text="The cat sleeps"), NewRecord(text="Invoices are due"))
-    memory.revise(Revision(id=used, feedback="used"), memory.caller())
-    memory.revise(Revision(id=ignored, feedback="ignored"), memory.caller())
-    memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
+    for times in (1, 9):
+        for _ in range(times):
+            memory.revise(Revision(id=used, feedback="used"), memory.caller())
+            memory.revise(Revision(id=ignored, feedback="ignored"), memory.caller())
+        if times == 1:
+            memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
+            screen = run("status").out
+            assert "Used share 0.5 > 0.4 of too few cases yet" in " ".join(screen.split())
     screen = run("status").out
     lines = [" ".join(line.split()) for line in screen.splitlines()]
     assert "Blocks given 1 in 14 days: 1 recent" in lines

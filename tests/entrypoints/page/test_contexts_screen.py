@@ -142,7 +142,7 @@ def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> No
     memory.exclusions.exclude(record.id, bob, agent="bob")
     words = words_of(asked(memory, show_record, parts={"id": record.id}))
     looked = words.partition("Contexts that considered it")[2]
-    assert "To ann, on a call, in the task Open the fish stall" in looked
-    assert re.search("To bob, on a call, by the strategy [a-z]+", looked)
+    assert re.search(r"Open the fish stall, \d\d:\d\d Given in full To ann, on a call", looked)
+    assert re.search(r"To bob, on a call, \d\d:\d\d Given in full by the strategy [a-z]+", looked)
     assert "Never given" not in words
     assert "Kept out These contexts do not give it any more; search still finds it. To the agent bob" in words

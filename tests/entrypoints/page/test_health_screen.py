@@ -45,6 +45,9 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     ):  # fmt: skip
         assert re.search(figure, words), figure
     assert not re.search(r"Aim: [<>]", words)
+    assert words.count("Not enough use yet to judge") == 6
+    assert "Nothing needs your attention." in words
+    assert "Not known yet: how useful agents find what they are given." in words
 
 
 def test_topics_are_named(memory: App) -> None:

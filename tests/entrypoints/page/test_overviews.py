@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +29,7 @@ from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
-from tests.entrypoints.http.conftest import environment_of
+from tests.entrypoints.http.conftest import connected, environment_of, text_of
 from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, asked, memory_of, words_of
 from tests.forked import ForkedProcess
 
@@ -77,7 +78,7 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     request = ContextRequest(query="port of the canteen gateway", max_tokens=230, occasion="start")
     context = beside.memory.assemble_context(request, beside.memory.caller("canteen")).report.id
     words = words_of(beside.person.get("/contexts"))
-    assert "To ann, at a session’s start: The gateway" in words
+    assert re.search(r"The gateway .*?, \d\d:\d\d .*? To ann, at a session’s start", words)
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
     assert "Context given at a session’s start" in words
@@ -88,6 +89,33 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
     assert score_parts_of(words) == pytest.approx(1.0, abs=0.02)
+
+
+async def test_a_context_is_copied_as_the_agent_read_it(beside: Beside) -> None:
+    """U1.1: to the letter, with a task, a dead end, a guardrail and records."""
+    rule = {"action": "block", "trigger": "running migrations", "reason": "It locked the orders."}
+    async with connected(beside.server.url, namespace=NAMESPACE) as client:
+        for name, told in (
+            ("push_task", {"goal": "Let customers pay in three instalments"}),
+            ("push_task", {"goal": "Build our own credit check"}),
+            ("pop_task", {"result": "Needs a licence, which takes a year.", "status": "failed"}),
+            ("push_task", {"goal": "Add the instalment option"}),
+            ("remember", {"text": "Never run migrations by hand.", "kind": "censor", "details": rule}),
+            ("remember", {"text": "Instalments need migrations of <orders> & “carts”.", "kind": "decision"}),
+        ):
+            assert not (await client.call_tool(name, told)).is_error
+        answer = await client.call_tool("assemble_context", {"query": "migrations for instalments", "max_tokens": 500})
+    read = text_of(answer)
+    for part in ("goal [", "dead end (failed) [", "→ Needs a licence", "**BLOCK:**", "<orders> & “carts”"):
+        assert part in read
+    context = read.partition('id="')[2].partition('"')[0]
+    page = beside.person.get(f"/context/{context}").text
+    assert 'data-copies="as-read"' in page
+    assert unescape(page.partition('id="as-read"')[2].partition(">")[2].partition("</pre>")[0]) == read
+    lines = [each for each in read.split("\n") if each.startswith("- ")]
+    words = words_of(page)
+    places = [words.index(" ".join(each.replace("**", "").split())) for each in lines]
+    assert places == sorted(places), "in their order"
 
 
 def score_parts_of(words: str) -> float:
@@ -205,7 +233,7 @@ def test_blocks_of_the_list_are_told_apart_without_their_questions(beside: Besid
     context = given(beside, "where does the regatta start", max_tokens=400)
     beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
     listed = words_of(beside.person.get("/contexts")).partition(context)[0]
-    assert "To ann, on a call: Organise the regatta" in listed
+    assert re.search(r"Organise the regatta, \d\d:\d\d ", listed)
     assert "The regatta starts at the red buoy." in words_of(beside.person.page)
     assert "where does the regatta start" not in beside.person.page.text
     beside.memory.forget([record], "erase", beside.memory.caller())

@@ -50,6 +50,38 @@ def test_a_group_is_shown_side_by_side_with_what_differs(beside: Beside) -> None
     assert statuses(beside, ids) == ["superseded", "new"]
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_what_changed_is_told_above_what_depends_on_it(beside: Beside, is_replaced: bool) -> None:
+    """U1.1: a correction, or what took its place; whoever reads it is asked about the rest."""
+    memory, caller, place = beside.memory, beside.memory.caller(), ("north", "south")[is_replaced]
+    [base] = memory.remember([NewRecord(text=f"The {place} lock opens at 6.")], caller)
+    told = NewRecord(text=f"Barges leave the {place} quay at dawn.", depends_on=(base.id,))
+    [dependent] = memory.remember([told], caller, advise=False)
+    new = f"The {place} lock opens at 9."
+    if is_replaced:
+        [changed] = memory.remember([NewRecord(text=new, supersedes=(base.id,))], caller, advise=False)
+    else:
+        changed = base
+        memory.revise(Revision(id=base.id, text=new), caller)
+    with memory.records.write() as transaction:
+        why = f"{base.id} changed. Is the rest still right?"
+        group = enqueue("dependents", (changed.id, dependent.id), why, time.time(), transaction)
+    assert group
+    page = (
+        beside.person.get(f"/review?group={group.id}").text.partition(f'id="{group.id}"')[2].partition("</section>")[0]
+    )
+    words = words_of(page)
+    assert f"{base.id} changed. Is the rest still right?" in words
+    assert "<del>6</del><ins>9</ins>" in page
+    assert words.index("What changed") < words.index("Is this still right?") < words.index("at dawn")
+    assert page.count('class="card"') == 1
+    for record, title in (
+        (changed, "Is what depends on this still right?"),
+        (dependent, "What this depends on has changed"),
+    ):
+        assert f"Waits for your decision: {title}" in words_of(beside.person.get(f"/record/{record.id}"))
+
+
 @pytest.mark.parametrize(
     ("way", "fields", "after", "says"),
     [

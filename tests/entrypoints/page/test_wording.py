@@ -13,7 +13,13 @@ from mcp_memory.domain.model.contexts import Component
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.page.contexts import show_context, show_contexts, show_what_would_be_given
 from mcp_memory.entrypoints.page.record import show_record
-from mcp_memory.entrypoints.page.wording import line_in_words, reason_in_words, signal_in_words, source_in_words
+from mcp_memory.entrypoints.page.wording import (
+    line_in_words,
+    reason_in_words,
+    signal_in_words,
+    source_in_words,
+    why_in_words,
+)
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -69,7 +75,12 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     assert re.search(r"Nothing is stored in the namespace shop yet\. Why \S+ is here: \d+ tokens note", page)
     context = memory.assemble_context(ContextRequest(query="what do we know of comets"), memory.caller()).report
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
+    assert "Nothing is stored in the namespace shop yet." in page
+    [stored] = memory.remember([NewRecord(text="The comet returns.")], memory.caller())
+    memory.forget([stored.id], "erase", memory.caller())
+    page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "That the memory holds nothing about this" in page
+    assert "The text that the agent read is not kept" in page
 
     def said(component_id: str, kind: str, text: str = "") -> str:
         made = Component(source=kind, kind=kind, id=component_id, tokens=1, score=0.0, detail="full", text=text)
@@ -82,6 +93,18 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     assert said("of later", "note") == "note"
 
 
+def test_why_a_group_waits_says_which_record_says_what() -> None:
+    """U1.1: a person sees two cards, and no "here" and "there"."""
+    why = 'The first may contradict: "30" there, "60" here'
+    assert why_in_words(f"{why}.", ("r1", "r2")) == '"60" in the first, "30" in the second.'
+    more = 'Olga lives_in Graz there, Vienna here; "not" is said of one; and more.'
+    assert why_in_words(f"{why}; {more}", ("r1", "r2", "r3", "r4")) == (
+        '"60" in r1, "30" in r2; Vienna in r1, Olga lives_in Graz in r3; "not" is said of one; and more.'
+    )
+    assert why_in_words("r000017 changed. Is the rest still right?") == "r000017 changed. Is the rest still right?"
+    assert why_in_words("they say the same") == "They say the same"
+
+
 def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(memory: App) -> None:
     """U1.1: the task's goal, else what it shows first, else the strategy."""
     caller = memory.caller()
@@ -92,11 +115,11 @@ def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(m
     memory.assemble_context(ContextRequest(query="the comet"), caller)
     page = words_of(asked(memory, show_contexts))
     for heading in (
-        "To ann, on a call: by the strategy debugging",
-        "To ann, at a session’s start: The comet returns in May.",
-        "To ann, on a call: Watch the comet",
+        r"By the strategy debugging, \d\d:\d\d .*? To ann, on a call",
+        r"The comet returns in May\., \d\d:\d\d .*? To ann, at a session’s start",
+        r"Watch the comet, \d\d:\d\d .*? To ann, on a call",
     ):
-        assert heading in page
+        assert re.search(heading, page), heading
 
 
 def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:

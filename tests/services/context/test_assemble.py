@@ -162,7 +162,9 @@ def check_fates(report: ContextReport) -> None:
     assert len(fates) == len(set(fates))
     assert all(omission.reason for omission in report.omitted)
     reasons = {omission.reason for omission in report.omitted}
-    assert report.truncated == bool(reasons & {"no room in the budget", "more of its kind than are looked at"})
+    assert report.truncated == bool(
+        reasons & {"no room in the budget", "no room in its part of the budget", "more of its kind than are looked at"}
+    )
 
 
 @pytest.fixture(params=["no task", "in a task"])
@@ -450,6 +452,39 @@ def test_shares_hold_what_is_always_there_apart_from_what_was_asked(app: App) ->
     censors = [NewRecord(text=f"Never touch host number {n} by hand.", kind="censor") for n in range(100)]
     app.remember([*censors, NewRecord(text="The database port is 5432.")], app.caller())
     assert "The database port is 5432." in assemble(app, query="database port", max_tokens=400).text
+
+
+def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember: RememberOne) -> None:
+    """W1.1, B1.3: the path of the task took the third before the answers; of many rules some are left out, and why."""
+    app.tasks.push(PushRequest(goal="Let customers pay in three instalments at the checkout"), app.caller())
+    dead = app.tasks.push(PushRequest(goal="Build our own credit check"), app.caller()).current
+    assert dead
+    app.tasks.pop(PopRequest(result="It needs a licence, which takes a year.", status="failed"), app.caller())
+    app.tasks.push(PushRequest(goal="Add the instalment option to the checkout form"), app.caller())
+    remember("I prefer short commit messages.", kind="identity")
+    why = {"trigger": "run migrations of the instalment tables", "reason": "It locked the orders for 40 minutes."}
+    rule = remember("Never run the production migrations by hand.", kind="censor", details={**why, "action": "block"})
+    asked = "how do I run the migrations for the instalment option"
+    assert {rule.id, dead.id} <= {each.id for each in assemble(app, query=asked, max_tokens=300).report.components}
+    many = [
+        NewRecord(text=f"Never run migrations of the instalment tables on host {n}.", kind="censor") for n in range(40)
+    ]
+    app.remember(many, app.caller(), advise=False)
+    report = assemble(app, query=asked, max_tokens=2_000).report
+    reasons = {each.reason for each in report.omitted}
+    assert "no room in its part of the budget" in reasons
+    assert "no room in the budget" not in reasons
+    assert report.truncated
+
+
+def test_what_bears_on_a_question_is_not_denied_below_it(app: App, remember: RememberOne) -> None:
+    """F4.1: a guardrail alone is no answer, but it bears on the question."""
+    asked = "may I run the migrations of production"
+    rule = {"action": "block", "trigger": "run migrations"}
+    remember("Never run the migrations of production by hand.", kind="censor", details=rule)
+    text = assemble(app, query=asked, max_tokens=300).text
+    assert "**BLOCK:**" in text
+    assert "- Nothing else bears on this question." in text
 
 
 def test_identity_and_censors_are_there_whatever_was_asked(app: App, remember: RememberOne) -> None:

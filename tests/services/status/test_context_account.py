@@ -45,7 +45,8 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
         if line.record:
             assert line.text in context.text
             assert not line.is_changed
-    assert lines_of(account)[task.id].text == "Move the database"
+    assert account.text == context.text
+    assert lines_of(account)[task.id].text == f"- now [{task.id}]: Move the database"
     assert sum(each.tokens for each in account.sections) <= account.report.token_count
     told = account.report.circumstances
     assert (told.at, told.occasion, told.budget) == (clock.now, "start", 900)
@@ -54,7 +55,8 @@ def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
     reminder = app.remind("Which port does the database have?", (), 300, app.caller())
     [(_, kept), _] = app.records.contexts(app.caller(), 2)
     assert (kept.circumstances.occasion, kept.circumstances.budget) == ("prompt", 300)
-    assert reminder.ids == tuple(lines_of(app.accounts(kept.id, app.caller())))
+    reminded = app.accounts(kept.id, app.caller())
+    assert (tuple(lines_of(reminded)), reminded.text) == (reminder.ids, reminder.text)
 
 
 def test_a_line_keeps_its_words_of_then(
@@ -67,14 +69,37 @@ def test_a_line_keeps_its_words_of_then(
     context = app.assemble_context(ContextRequest(), app.caller())
     clock.advance(hours=1)
     app.revise(Revision(id=kept.id, text="The port is 6543."), app.caller())
-    app.forget([erased.id], "erase", app.caller())
     bob.revise(Revision(id=moved.id, visibility="private"), bob.caller())
-    lines = lines_of(app.accounts(context.report.id, app.caller()))
+    account = app.accounts(context.report.id, app.caller())
+    read = [each for each in context.text.split("\n") if f"[{moved.id} " not in each]
+    assert [each for each in account.text.split("\n") if each not in read] == [f"- [{moved.id}] (out of sight)"]
+    app.forget([erased.id], "erase", app.caller())
+    account = app.accounts(context.report.id, app.caller())
+    assert account.text == "", "it may quote what was erased"
+    lines = lines_of(account)
     assert lines[kept.id].text.endswith("] The port is 5432.")
     assert (lines[kept.id].is_changed, lines[kept.id].record is not None) == (True, True)
     assert [(lines[each].text, lines[each].record) for each in (erased.id, moved.id)] == [("", None), ("", None)]
     with pytest.raises(NotFound):
         bob.accounts(context.report.id, bob.caller())
+
+
+def test_what_was_too_far_says_how_far_in_its_words_of_then(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """U1.1: its relevance beside what was enough; none was where nothing bears on the question."""
+    far = remember("The otters of the zoo are fed at noon by the old keeper.")
+    remember("The port of the database is 5432.")
+    context = app.assemble_context(ContextRequest(query="port of the database", max_tokens=400), app.caller())
+    clock.advance(hours=1)
+    app.revise(Revision(id=far.id, text="The otters of the zoo are fed at dusk."), app.caller())
+    [left] = app.accounts(context.report.id, app.caller()).left_out
+    assert (left.id, left.is_changed) == (far.id, True)
+    assert "at noon by the old keeper" in left.text
+    assert left.score is not None
+    assert left.needed is not None
+    assert left.score < left.needed
+    unknown = app.assemble_context(ContextRequest(query="who baked the wedding cake", max_tokens=400), app.caller())
+    told = app.accounts(unknown.report.id, app.caller()).left_out
+    assert {(each.score is None, each.needed) for each in told} == {(False, None)}
 
 
 def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: RememberOne) -> None:
@@ -120,6 +145,10 @@ def test_the_parts_of_a_block_add_up_to_its_tokens(app: App, remember: RememberO
         context = app.assemble_context(request, app.caller())
         account = app.accounts(context.report.id, app.caller())
         told = [line.component.tokens for line in lines_of(account).values()]
+        assert account.text == context.text
+        assert "\n".join(line.text for line in lines_of(account).values()) in "\n".join(
+            line for line in context.text.split("\n") if not line.startswith(("#", "<"))
+        )
         assert sum(told) == sum(section.tokens for section in account.sections)
         assert min(told) > 0
         headings = "".join(f"## {section.title}\n" for section in account.sections)

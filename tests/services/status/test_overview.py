@@ -73,14 +73,16 @@ def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clo
     context = app.assemble_context(ContextRequest(query="port of the database", max_tokens=1_000), app.caller())
     figures = figures_of(app)
     assert figures["context_relevance"][0] == context.report.metadata["relevance"]
-    assert figures["budget_utilisation"] == (context.report.metadata["utilisation"], "below")
-    assert figures["used_share"] == (0.5, "inside")
+    assert figures["budget_utilisation"] == (context.report.metadata["utilisation"], None), "one is too few"
+    assert figures["used_share"] == (0.5, None)
     assert isinstance(figures["cold_build_ms"][0], float)
     assert figures["growth_7_days"] == (LEAST_FACTS, None)
-    assert figures["fact_confirmation_rate"] == (0.1, "below")
-    assert figures["brier_score"] == (0.81, "above")
+    assert figures["fact_confirmation_rate"] == (0.1, None), "nine of them are new"
+    assert figures["brier_score"] == (0.81, None)
     health: Any = show_status(app.status(app.caller()))["health"]
-    assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}
+    assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": None}
+    clock.advance(days=8)
+    assert figures_of(app)["fact_confirmation_rate"] == (0.1, "below")
 
 
 def test_status_says_how_often_follow_ups_were_rebuilt(app: App, remember: RememberOne) -> None:
@@ -91,10 +93,10 @@ def test_status_says_how_often_follow_ups_were_rebuilt(app: App, remember: Remem
     other = ContextRequest(query="When are invoices due?", previous=first.id)
     second = app.assemble_context(other, app.caller()).report
     assert second.metadata["follow_up"] == "rebuilt"
-    assert figures_of(app)["refresh_rate"] == (1.0, "above")
-    for _ in range(3):
+    assert figures_of(app)["refresh_rate"] == (1.0, None)
+    for _ in range(19):
         app.assemble_context(ContextRequest(query="When are invoices due?", previous=second.id), app.caller())
-    assert figures_of(app)["refresh_rate"] == (0.25, "inside")
+    assert figures_of(app)["refresh_rate"] == (0.05, "inside")
 
 
 def test_status_counts_which_strategies_are_used(app: App, open_memory: Callable[..., App], clock: Clock) -> None:

@@ -57,7 +57,7 @@ OF_ALL: Mapping[str, str] = {
         " drop_shared_lines move_moves drop_moves move_exclusions depart_all"
     ),
     "an import has filled the empty memory": "fill_partitions",
-    "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts",
+    "an erasure forgets every block, whichever may show what is erased": "forget_shown_contexts forget_blocks",
     "one short row for each partition": "progress touch_all_partitions list_quotas",
     "`doctor` compares what is pushed, and drops it": "compare_pushed drop_pushed_scopes drop_all_pushed",
     "a record has several rows among what is pushed": "count_pushed drop_pushed_vectors",

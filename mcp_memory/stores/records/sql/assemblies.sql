@@ -1,8 +1,18 @@
 -- Queries over the accounts of contexts, and over what was assembled; of one namespace, and of one agent but for people who have all.
 
 -- name: put_context
-INSERT INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, :report)
+-- With the block, unless one of its records changed or was erased while it was made.
+INSERT INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, CASE WHEN
+    EXISTS (SELECT 1 FROM tombstones WHERE id IN (SELECT value FROM json_each(:ids)))
+    OR EXISTS (SELECT 1 FROM records WHERE id IN (SELECT value FROM json_each(:ids)) AND change > :revision)
+    OR EXISTS (SELECT 1 FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) AND change > :revision)
+    THEN :report ELSE :with_block END)
 ON CONFLICT (namespace, agent, id) DO UPDATE SET created_at = excluded.created_at, report = excluded.report;
+
+-- name: forget_blocks
+-- beyond: whoever was given the words, they go with the record. No stored text has quotes without a backslash.
+UPDATE contexts SET report = substr(report, 1, instr(report, ', "block": [') - 1) || '}'
+WHERE instr(report, ', "block": [') > 0;
 
 -- name: get_context
 SELECT report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all <> 0) AND id = :id
@@ -79,6 +89,7 @@ SELECT count(*) FILTER (
         )
     ) AS stored,
     count(*) FILTER (WHERE r.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE r.kind = 'fact' AND r.created_at < :stored_since) AS older_facts,
     count(*) FILTER (WHERE r.kind = 'fact' AND r.confirmed > 0) AS confirmed_facts,
     coalesce(sum(r.used), 0) AS used, coalesce(sum(r.ignored), 0) AS ignored
 FROM records AS r WHERE {where};
@@ -95,6 +106,7 @@ SELECT count(*) FILTER (
         )
     ) AS stored,
     count(*) FILTER (WHERE t.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE t.kind = 'fact' AND t.created_at < :stored_since) AS older_facts,
     count(*) FILTER (WHERE t.kind = 'fact' AND t.confirmed > 0) AS confirmed_facts,
     coalesce(sum(t.used), 0) AS used, coalesce(sum(t.ignored), 0) AS ignored
 FROM told AS t;
