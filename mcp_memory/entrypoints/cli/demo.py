@@ -26,6 +26,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from mcp_memory import __version__
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import counted_in_words
 from mcp_memory.entrypoints.clients.entries import running_command
 from mcp_memory.entrypoints.commands.console import visible
@@ -144,8 +145,8 @@ class _Play:
         [opened] = (await _call(client, "recall", ids=secrets, detail="full"))["results"]
         kinds = Counter(each["kind"] for each in self.story["items"])
         return {"records": records, "kinds": kinds, "redacted": opened}, [
-            Text(f"{len(records)} records in one call, all or none: {listed(counted_in_words(kinds))}."),
-            Text(f"{len(secrets)} secret was cut out before anything was stored:"),
+            Text(f"{counted(len(records), 'record')} in one call, all or none: {listed(counted_in_words(kinds))}."),
+            Text(f"Cut out before anything was stored: {counted(len(secrets), 'secret')}."),
             Text(f"  {_short(opened['speaker'] + ': ' + opened['text'])}", "italic"),
         ]
 
@@ -196,7 +197,7 @@ class _Play:
         tasks = await _read(client, "memory://tasks")
         is_same = again["text"] == context["text"]
         was, now = ({name: each[name] for name in ("records", "statuses", "tasks")} for each in (before, after))
-        counts = f"{sum(now['records'].values())} of {sum(was['records'].values())} records"
+        counts = f"{sum(now['records'].values())} of {counted(sum(was['records'].values()), 'record')}"
         return {"before": was, "after": now, "same_context": is_same, **tasks}, [
             Text(f"{counts}, and {'the same context again, to the byte' if is_same else 'a context again'}."),
             task_screen(tasks["tasks"]),

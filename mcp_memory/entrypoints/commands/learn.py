@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.limits import MAX_ITEMS
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.commands.console import (
     complain,
     interruptible,
+    left_out_told,
     output,
     require_yes,
     terminal,
@@ -42,7 +44,7 @@ _NOTHING_FOUND: Final = (
 _FIELDS: Final = ("text", "kind", "tags", "details", "occurred_at", "valid_until", "outcome", "session_id")
 _LEFT_OUT: Final[Mapping[str, str]] = {
     "known": "known already",
-    "forgotten": "forgotten here (--again proposes them)",
+    "forgotten": "forgotten here, which --again proposes",
     "refused": "private or erased here",
 }
 
@@ -148,7 +150,7 @@ def learn_stored(
         learned = memory.learn.store(proposal, memory.caller())
         embedded, into = embed(memory), memory.caller().namespace
     outcome = {"stored": len(learned.ids), "ids": list(learned.ids), "embedded": embedded, "into": into}
-    said = f"Stored {len(learned.ids)} records in the project {into}. {way_back(learned.change)}".strip()
+    said = f"Stored {counted(len(learned.ids), 'record')} in the project {into}. {way_back(learned.change)}".strip()
     output(as_json, {**outcome, **undoable(learned.change)}, visible(said))
 
 
@@ -184,7 +186,6 @@ def _page(proposal: "Proposal", left_out: Mapping[str, int]) -> list[Any]:
         replaced = [f"replaces {', '.join(item.supersedes)}"] if item.supersedes else []
         head = [str(shown["kind"]), str(shown.get("date", "")), str(shown["source"]), *replaced]
         parts += [Text(visible(f"{number}. {' · '.join(filter(None, head))}"), "dim"), Text(visible(f"   {item.text}"))]
-    counts = ", ".join(f"{count} {name}" for name, count in left_out.items() if count)
     known = "There is nothing new." if proposal.left_out else _NOTHING_FOUND
-    told = f"{len(proposal.items)} new records." if proposal.items else known
-    return [*parts, Text(visible(f"{told} Left out: {counts}." if counts else told))]
+    told = f"{counted(len(proposal.items), 'new record')}." if proposal.items else known
+    return [*parts, Text(visible(f"{told} {left_out_told(left_out)}".rstrip()))]

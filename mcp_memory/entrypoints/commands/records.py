@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
@@ -321,8 +322,7 @@ def add(
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller(), undoable=_ADDED)
         cut = _placeholders(memory, remembered) if remembered.redacted else ()
     if cut:
-        many = "1 secret was" if len(cut) == 1 else f"{len(cut)} secrets were"
-        complain(f"{many} cut out: {', '.join(cut)}.")
+        complain(f"{counted(len(cut), 'secret')} {'was' if len(cut) == 1 else 'were'} cut out: {', '.join(cut)}.")
     if remembered.degraded:
         complain(f"For now it can be found by its words only: {remembered.degraded}")
     if as_json:

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 import typer
 
 from mcp_memory.bounded_files import MB, open_regular, too_large
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.ask_owner import STREAM
 from mcp_memory.entrypoints.commands.console import (
     interruptible,
+    left_out_told,
     output,
     print_json,
     progress_bar,
@@ -41,16 +43,17 @@ if TYPE_CHECKING:
 
 _STREAM_NAME = "Standard input"
 _RUN_AGAIN_TO_GO_ON = "Run the same command again: what is here already is not stored twice."
-_OUTCOMES: Mapping[str, str] = {
-    "restored": "pieces, as they were",
-    "stored": "records stored",
-    "known": "known already",
-    "logged": "records of logs left behind",
-    "hidden": "records of open branches left behind",
-    "tasks": "tasks left behind",
-    "erased": "records left out whose text was erased here",
-    "embedded": "records embedded",
+_OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "restored": ("piece", "restored unchanged"),
+    "stored": ("record", "stored"),
+    "known": ("record", "known already"),
+    "logged": ("record", "of a log left behind"),
+    "hidden": ("record", "of an open branch left behind"),
+    "tasks": ("task", "left behind"),
+    "erased": ("record", "left out whose text was erased here"),
+    "embedded": ("record", "embedded"),
 }
+"""Each outcome names what is counted, and what became of it."""
 PROJECTS_SHOWN = 5
 """Most projects to name of those that an import brought."""
 MAX_STREAM_BYTES = 16 * 1024 * MB
@@ -108,7 +111,7 @@ def export(
     if as_json:
         print_json({"path": str(target), "pieces": written, "bytes": target.stat().st_size})
     elif target != STREAM:
-        screen().print(f"{target} ({written} pieces)", soft_wrap=True)
+        screen().print(f"{target} ({counted(written, 'piece')})", soft_wrap=True)
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
@@ -160,13 +163,18 @@ def import_memory(
         else:
             outcome = _import_foreign(source, server, project, settings)
     places = visible(_places_in_words(outcome))
-    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.{places}")
+    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome))}{places}")
 
 
 def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
-    left_out = cast("Mapping[str, int]", outcome.get("left_out") or {})
-    counts = [f"{outcome[name]} {words}" for name, words in _OUTCOMES.items() if outcome.get(name)]
-    return ", ".join([*counts, *(f"{count} {name} left out" for name, count in left_out.items())])
+    """Say what became of it: "1 record stored. Left out: files that are not Markdown (2)."."""
+    left_out = left_out_told(cast("Mapping[str, int]", outcome.get("left_out") or {}))
+    counts = [
+        f"{counted(number, noun)} {what}"
+        for name, (noun, what) in _OUTCOMES.items()
+        if (number := cast("int", outcome.get(name) or 0))
+    ]
+    return " ".join(filter(None, [f"{', '.join(counts) or 'nothing'}.", left_out]))
 
 
 def _places_in_words(outcome: "Mapping[str, Json]") -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
 LINK_LASTS = "The link works until this ends."
-"""What the command says when it starts, and in its help."""
+"""The command says so when it starts, and in its help."""
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)

@@ -152,7 +152,7 @@ def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings)
     execute(settings, "DELETE FROM vectors WHERE row = 1")
     execute(settings, "INSERT INTO unembedded VALUES (1)")
     assert run("status", "--json").json["unembedded"] == 1
-    assert "1 memories wait for it" in run("status").out
+    assert "1 memory not yet in it" in run("status").out
     assert run("doctor", "--repair").code == 0
     assert "waiting" not in run("status").out
 

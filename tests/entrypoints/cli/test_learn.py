@@ -29,20 +29,20 @@ def test_a_history_is_shown_first_and_stored_with_a_yes(run: "Run", repository: 
     folder = str(repository.folder)
     shown = run("learn", "--git", folder)
     assert shown.out.splitlines()[:3] == [
-        "1. decision · 2026-01-01 · CHANGELOG.md:5", f"   {TEXT}", "1 new records.",
+        "1. decision · 2026-01-01 · CHANGELOG.md:5", f"   {TEXT}", "1 new record.",
     ]  # fmt: skip
     assert "Nothing was stored; the same command with --yes stores" in shown.err
     assert run("list", "--json").json["results"] == []
     said = run("learn", "--git", folder, "--yes").out
-    assert "Stored 1 records in the project test. `mcp-memory undo" in said
-    assert run("learn", "--git", folder, "--yes").out == "There is nothing new. Left out: 1 known already.\n"
+    assert "Stored 1 record in the project test. `mcp-memory undo" in said
+    assert run("learn", "--git", folder, "--yes").out == "There is nothing new. Left out: known already (1).\n"
     [record] = run("list", "--json").json["results"]
     assert record["text"] == TEXT
     [change] = run("undo", "--json").json
     assert change["what"].startswith(f"Stored {record['id']} “Version 2.0.0: The option")
     run("undo", said.rpartition("mcp-memory undo ")[2].partition("`")[0])
     assert run("list", "--json").json["results"] == []
-    assert "1 forgotten here (--again proposes them)" in run("learn", "--git", folder).out
+    assert "forgotten here, which --again proposes (1)" in run("learn", "--git", folder).out
     again = run("learn", "--git", folder, "--again", "--yes", "--json").json
     assert (again["stored"], again["ids"], again["into"]) == (1, [record["id"]], "test")
     assert run("show", record["id"], "--json").json["details"]["line"] == 5

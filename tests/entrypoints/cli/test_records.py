@@ -57,7 +57,7 @@ def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> N
     memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
     screen = run("status").out
     lines = [" ".join(line.split()) for line in screen.splitlines()]
-    assert "Blocks given 1 in 14 days: 1 recent" in lines
+    assert "Contexts given 1 in 14 days: 1 recent" in lines
     assert "Used share 0.5 > 0.4 inside" in lines
     assert any(line.startswith("Fact confirmation rate not known yet") for line in lines)
     assert "Growth 7 days 2" in lines

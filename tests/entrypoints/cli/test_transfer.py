@@ -139,8 +139,8 @@ def test_what_a_memory_knows_is_added_to_another_once(run: "Run", open_memory: O
     assert outcome["stored"] == outcome["embedded"] >= 5
     assert outcome["logged"] > 0
     ran = run("import", str(tmp_path / "memory.jsonl"), *there)
-    told = f"{outcome['stored']} known already, {outcome['logged']} records of logs left behind, 3 tasks left behind"
-    assert ran.out == f"Imported: {told}.\n"
+    told = f"{outcome['stored']} records known already, {outcome['logged']} records of a log left behind"
+    assert ran.out == f"Imported: {told}, 3 tasks left behind.\n"
     texts = {each["text"] for each in run("list", *there, "--json").json["results"]}
     assert {"Here already.", "Port 443. Because: old clients (70 % sure)", "Anna keeps the ports."} <= texts
 
@@ -244,7 +244,8 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
     assert outcome == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
-    assert ran.out == f"Imported: 121 known already, 1 {left_out} left out. The records are in the project test.\n"
+    told = f"121 records known already. Left out: {left_out} (1)."
+    assert ran.out == f"Imported: {told} The records are in the project test.\n"
     assert run("status", "--json").json["store"]["revision"] == revision
     graph = run("status", "--json").json["graph"]
     assert (graph["entities"], graph["relations"]) == (2, 1)
