@@ -15,7 +15,7 @@ import typer
 from mcp_memory.entrypoints.commands.examining import examine_copies, examine_memory, show
 from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.locations import beside_usual, named_by
+from mcp_memory.locations import place_in_words
 from mcp_memory.ports.indexes import Finding
 
 LEAST_FREE_BYTES = 100_000_000
@@ -52,8 +52,8 @@ def doctor(
 
 def examine_place(folder: Path, chosen: Mapping[str, Any]) -> Iterator[Finding]:
     """Say what names the folder, and whether the usual one has a memory. Yields nothing for the usual one."""
-    if told := beside_usual(str(folder)):
-        yield Finding(part="place", state="ok", says=f"{folder}, as {named_by(chosen)} names it; {told}")
+    if told := place_in_words(str(folder), chosen):
+        yield Finding(part="place", state="ok", says=f"{folder}, {told}")
 
 
 def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:

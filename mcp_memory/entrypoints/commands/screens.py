@@ -96,7 +96,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Contexts given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
         "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)"
-        + (f"; {status['not_usual']}" if status["not_usual"] else ""),
+        + (f", {status['place']}" if status["place"] else ""),
         "Served by": _owner(status["owner"]),
         "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
         + (f"; {counted(waiting, 'memory')} not yet in it" if waiting else ""),
