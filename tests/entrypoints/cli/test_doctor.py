@@ -214,6 +214,18 @@ def test_clients_that_cannot_start_the_server_are_named(run: "Run", home: Path) 
     assert "mcp-memory install cursor" in line
 
 
+def test_a_client_that_has_the_plugin_and_an_entry_is_named(run: "Run", home: Path) -> None:
+    """S7.1: it starts both, and its agent has each tool twice; the plugin alone is enough."""
+    listed = home / ".claude" / "plugins" / "installed_plugins.json"
+    listed.parent.mkdir(parents=True)
+    listed.write_text('{"version": 2, "plugins": {"memory@mcp-memory": [{"scope": "user"}]}}', "utf-8")
+    assert "ok       clients: Claude Code can start the server" in run("doctor").out.splitlines()
+    config = home / ".claude.json"
+    config.write_text(json.dumps({"mcpServers": {"memory": {"command": sys.executable, "args": ["-m", "mcp_memory"]}}}))
+    told = f"twice, by its plugin and by the entry in {config}. One is enough: `mcp-memory uninstall claude-code`."
+    assert f"ok       clients: Claude Code has the server {told}" in run("doctor").out.splitlines()
+
+
 def test_a_store_of_a_newer_version_is_a_finding(run: "Run", memory: App, settings: Settings) -> None:
     """S2.3, S7.1: as is one that cannot be read; what surrounds it is examined all the same."""
     memory.close()
