@@ -6,6 +6,8 @@ Its story is data, in demo.toml.
 import json
 import re
 import shlex
+import shutil
+import sys
 import tempfile
 import time
 import tomllib
@@ -38,11 +40,15 @@ from mcp_memory.isolated_python import isolated_command
 _STORY = Path(__file__).with_name("demo.toml").read_text("utf-8").replace("{key}", "AKIA" + "IOSFODNN7QZKWMTR")
 STORY: Mapping[str, Any] = tomllib.loads(_STORY)
 NEXT: Mapping[str, str] = {
-    "Install it in Claude Code": "install claude-code",
+    "Add it to Claude Code": "install claude-code",
     "Any other client": "install --list",
-    "Look at your own memory": "status",
+    "Look at your own memory": "ui",
 }
 """Commands of the program that plays the demo."""
+INSTALLING = '.venv/bin/uv tool install ./stack && export PATH="$HOME/.local/bin:$PATH"'
+"""Installs the command from a clone."""
+_CLONE = Path(__file__).parents[3] / "stack" / "pyproject.toml"
+"""It is there in a clone alone."""
 ANSWER_SECONDS = 60.0
 SHORT_CHARS = 180
 _SUPERSEDED = re.compile("^superseded by .*")  # "superseded by r000012" → "superseded"
@@ -72,12 +78,21 @@ class Scene:
 
 def next_steps(seconds: float) -> Sequence[Text]:
     """Return the last lines: how long the demo took, and what to do next."""
-    program = shlex.join(running_command())
+    steps, program = dict[str, str](), "mcp-memory"
+    if _CLONE.exists():  # What runs here belongs to the clone: a client needs one that stays.
+        steps["Install the command"] = INSTALLING
+    elif not _is_on_path():
+        program = shlex.join(running_command())
+    steps |= {what: f"{program} {command}" for what, command in NEXT.items()}
     heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory has been deleted. Next:", "bold")
-    return [
-        heading,
-        *(Text.assemble(f"  {what}: ", (f"{program} {command}", "cyan")) for what, command in NEXT.items()),
-    ]
+    return [heading, *(Text.assemble(f"  {what}: ", (command, "cyan")) for what, command in steps.items())]
+
+
+def _is_on_path() -> bool:
+    """Return True where `mcp-memory` starts this program, other than from the folder of its environment's programs."""
+    found = shutil.which("mcp-memory")
+    programs = Path(sys.executable).parent  # First on the PATH only while the environment is activated.
+    return found is not None and Path(found).parent != programs and Path(found).resolve().parent == programs.resolve()
 
 
 async def play(
