@@ -206,10 +206,10 @@ TITLE = "# Beside other memory servers"
 INTRODUCTION = """\
 What this server and others cost, find, show and lose: measured over stdio on the same texts by one command. The page is
 written from `benchmarks/data/peers.json` by `python -m benchmarks.peers --peers-dir DIR --retrieval DIR --histories DIR
---write`, which measures again; the figures are of {dates}. In brackets stand the least and the greatest of {rounds}
-fresh processes (for a store, of the groups of ten texts), or the 95 % interval of a share (Wilson)."""
+--write`, which measures again; the figures are of {dates}. Brackets give the range over {rounds} fresh processes (for
+a store, over the groups of ten texts), or the 95 % interval of a share (Wilson)."""
 CONDITIONS = """\
-- **Machine**: {cores} cores, shared with other work, no network. Seconds hold beside each other alone, not beside those
+- **Machine**: {cores} cores, shared with other work, no network. Compare seconds with each other, not with those
   of another page: [benchmarks.md](benchmarks.md) has this server's own, less disturbed. Servers take turns.
 - **Install**: each as its package index gives it on that day, in a folder of its own, with a home folder of its own. No
   model could be downloaded. Those "with MiniLM" got this project's 8-bit weights where they keep their download;

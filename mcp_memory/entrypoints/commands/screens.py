@@ -95,8 +95,8 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         else "nothing",
         "Contexts given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
-        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)"
-        + (f", {status['place']}" if status["place"] else ""),
+        "Kept in": f"{store['path']}" + (f", {status['place']}" if status["place"] else ""),
+        "Size": f"{store['bytes'] / 1e6:.1f} MB",
         "Served by": _owner(status["owner"]),
         "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
         + (f"; {counted(waiting, 'memory')} not yet in it" if waiting else ""),

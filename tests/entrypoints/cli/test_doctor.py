@@ -83,7 +83,7 @@ def test_a_memory_in_another_folder_than_the_usual_one_says_who_named_it(
     assert named in run("doctor").out.splitlines()
     (tmp_path / "usual").mkdir()
     (tmp_path / "usual" / locations.MEMORY_FILE).touch()
-    told = f"MB), as MCP_MEMORY_DATA_DIR names it; {usual} a memory"
+    told = f"memory.db, as MCP_MEMORY_DATA_DIR names it; {usual} a memory"
     assert told in " ".join(run("status").out.split())
     file = tmp_path / "config.toml"
     file.write_text(f'data_dir = "{(tmp_path / "deep" / "x").as_posix()}"\n', "utf-8")
