@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcp_memory.app import text_measure
 from mcp_memory.domain.context.compress import compressed
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.entrypoints.conversations.applying import apply
 from mcp_memory.errors import McpMemoryError
 
@@ -168,7 +169,7 @@ class MemoryTool:
             raise _Refused(f"Error: File {path} already exists")
         item = {"text": _record(path, file_text), "kind": "fact", "tags": [FILE_TAG]}
         stored = (await _call(self.client, "remember", item))["records"][0]
-        cut = f" ({stored['redacted']} secrets were cut out)" if stored.get("redacted") else ""
+        cut = f" (cut out: {counted(stored['redacted'], 'secret')})" if stored.get("redacted") else ""
         return f"File created successfully at: {path}{cut}"
 
     async def _replace(self, path: str, old_str: str, new_str: str = "") -> str:

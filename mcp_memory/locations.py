@@ -76,6 +76,12 @@ def beside_usual(folder: str) -> str:
     return f"not the usual folder {usual}, which has {'a' if has_memory else 'no'} memory"
 
 
+def place_in_words(folder: str, chosen: Mapping[str, object]) -> str:
+    """Say what names a data directory, and whether the usual one has a memory; "" for the usual one."""
+    told = beside_usual(folder)
+    return f"as {named_by(chosen)} names it; {told}" if told else ""
+
+
 def is_elsewhere(chosen: Mapping[str, object]) -> bool:
     """True where the memory is behind an address: by the arguments `chosen`, or the environment."""
     return bool(_given("url", chosen))

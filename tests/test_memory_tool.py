@@ -108,7 +108,7 @@ async def test_what_cannot_be_done_is_said_in_anthropics_words(do: Do) -> None:
 
 async def test_secrets_are_cut_out_and_that_is_said(do: Do) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    assert "(1 secrets were cut out)" in await do("create", file_text=f"key = {key}")
+    assert "(cut out: 1 secret)" in await do("create", file_text=f"key = {key}")
     assert key not in await do("view")
 
 

@@ -14,6 +14,7 @@ from benchmarks.peers.servers import OURS
 
 ROOT = Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "comparison.md", ROOT / "README.md"
+BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
 Figures = Mapping[str, Any]
 Row = Mapping[str, str]
@@ -205,10 +206,10 @@ TITLE = "# Beside other memory servers"
 INTRODUCTION = """\
 What this server and others cost, find, show and lose: measured over stdio on the same texts by one command. The page is
 written from `benchmarks/data/peers.json` by `python -m benchmarks.peers --peers-dir DIR --retrieval DIR --histories DIR
---write`, which measures again; the figures are of {dates}. In brackets stand the least and the greatest of {rounds}
-fresh processes (for a store, of the groups of ten texts), or the 95 % interval of a share (Wilson)."""
+--write`, which measures again; the figures are of {dates}. Brackets give the range over {rounds} fresh processes (for
+a store, over the groups of ten texts), or the 95 % interval of a share (Wilson)."""
 CONDITIONS = """\
-- **Machine**: {cores} cores, shared with other work, no network. Seconds hold beside each other alone, not beside those
+- **Machine**: {cores} cores, shared with other work, no network. Compare seconds with each other, not with those
   of another page: [benchmarks.md](benchmarks.md) has this server's own, less disturbed. Servers take turns.
 - **Install**: each as its package index gives it on that day, in a folder of its own, with a home folder of its own. No
   model could be downloaded. Those "with MiniLM" got this project's 8-bit weights where they keep their download;
@@ -261,27 +262,76 @@ def comparison(figures: Figures) -> str:
 
 
 def block(figures: Figures) -> str:
-    """The lines between the marks in README.md: this server, and from the least to the most of the others."""
-    rows = ["|[Beside other servers](docs/comparison.md)|here|others|", "|---|---|---|"]
+    """The table between the marks in README.md: a task, its data, this server's figure and the best one of the others.
+
+    The first rows are those of docs/benchmarks.md that have a figure of somebody else's.
+    """
+    rows = [("task", "data", "here", "best other"), *rows_of_benchmarks(BENCHMARKS.read_text("utf-8"))]
     for name, measure in IN_README.items():
-        values = {
-            server: value
+        shown = {
+            server: each
             for server in figures["servers"]
-            if (each := figures_of(figures, measure, server)) and (value := measure.value(each)) is not None
+            if (each := figures_of(figures, measure, server)) and measure.value(each) is not None
         }
-        own = values.pop(OURS.name, None)
-        if own is not None and values:
-            unit, factor = ("ms", 1) if measure.part == "cost" else ("%", 100)
-            least, most = (round(factor * value) for value in (min(values.values()), max(values.values())))
-            rows.append(f"|{name}|{factor * own:.0f} {unit}|{least}–{most} {unit}|")
-    return "\n".join(rows)
+        own = shown.pop(OURS.name, None)
+        if own is not None and shown:
+            best = min(shown.values(), key=lambda each: _rank(measure, each))
+            named = [server for server, each in shown.items() if _short(measure, each) == _short(measure, best)]
+            whose = named[0] if len(named) == 1 else f"{len(named)} servers"
+            rows.append((name, data_of(figures, measure), _short(measure, own), f"{_short(measure, best)} ({whose})"))
+    head, *below = [f"|{'|'.join(row)}|" for row in rows]
+    return "\n".join([head, "|---|---|---|---|", *below])
+
+
+def _rank(measure: Measure, server: Figures) -> tuple[float, float]:
+    """The better, the less; of equal shares that of the larger sample first."""
+    value = measure.value(server) or 0.0
+    return (-value if measure.more else value, -float(_short(measure, server).rpartition(" of ")[2].split()[0]))
+
+
+def _short(measure: Measure, server: Figures) -> str:
+    """A figure without what stands in brackets: "48 of 60", "16 ms"."""
+    told = measure.printed(server).partition(" (")[0]
+    number, _, unit = told.partition(" ")
+    return f"{float(number):.0f} {unit}" if measure.part == "cost" else told
+
+
+def data_of(figures: Figures, measure: Measure) -> str:
+    """What a measure was taken with: "200 of their texts", "300 texts of LoCoMo, PrefEval, CoSQA"."""
+    conditions = figures["parts"][measure.part]["conditions"]
+    if measure.part == "cost":
+        return f"{conditions['records']} texts"
+    if measure.part == "writers":
+        return f"{conditions['clients']} writers, one killed"
+    texts = sum(each["records"] for each in conditions.values())
+    return f"{texts} of their texts" if measure.part == "answers" else f"{texts} texts of {', '.join(_SETS)}"
+
+
+_SETS = ("LoCoMo", "PrefEval", "CoSQA")
+_LOCOMO = re.compile(r"^([\d.]+), where the best retriever of the paper \(DRAGON\) has ([\d.]+)\.", re.MULTILINE)
+_HISTORIES = re.compile(
+    r"^\| (?:`recall`; `assemble_context`|fusion) \|(?:[^|]*\|){3} (\d+), (\d+) \| (\d+), (\d+) \|", re.MULTILINE
+)
+"""Two rows of docs/benchmarks.md: the answered questions of both histories in 300 tokens, then in 1,000."""
+
+
+def rows_of_benchmarks(text: str) -> list[tuple[str, str, str, str]]:
+    """The rows of the README's table that docs/benchmarks.md has. Raises ValueError where it has them no more."""
+    [(ours, theirs)] = _LOCOMO.findall(text)
+    mine, fusion = ([int(number) for number in row] for row in _HISTORIES.findall(text))
+    shares = f"{float(ours):.0f} %", f"{float(theirs):.0f} % (DRAGON)"
+    rows = [("evidence among ten results", "LoCoMo, all of it", *shares)]
+    for place, budget in ((0, "300"), (2, "1,000")):
+        here, there = (f"{sum(each[place : place + 2])} of 59" for each in (mine, fusion))
+        rows.append((f"answered in {budget} tokens", "two whole histories", here, f"{there} (BM25 and MiniLM)"))
+    return rows
 
 
 IN_README = {
-    "CPU of a search": COSTS[-1],
-    "found among five": FOUND,
     "answered in 1,000 tokens": SHOWS[-1],
+    "found among five": FOUND,
     "acknowledged, then lost": LOST,
+    "CPU of a search": COSTS[-1],
 }
 
 

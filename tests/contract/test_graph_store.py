@@ -362,10 +362,10 @@ def test_a_graph_that_lost_changes_is_found_and_repaired(store: RecordStore, add
     assert reached(graph, "Kafka", (*HERE, "user")).keys() == {*kept}
     lost = [add("2", entities=entities("Kafka")).id, add("3", entities=entities("Kafka"), scope="user").id]
     assert graph.check() == [
-        "1 records are not where they should be",
-        "shared/here: 1 links are missing or too many",
-        "1 records are not where they should be",
-        "user: 1 links are missing or too many",
+        "in another place than they should be: 1 record",
+        "shared/here: 1 link missing or too many",
+        "in another place than they should be: 1 record",
+        "user: 1 link missing or too many",
     ]
     graph.rebuild()
     assert graph.check() == []

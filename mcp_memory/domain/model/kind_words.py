@@ -6,6 +6,7 @@ The database, exports, agents' tools and JSON have the stored words.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from mcp_memory.domain.model.counted_nouns import in_number
 from mcp_memory.domain.model.records import KINDS, KNOWN_DETAILS, TEXT, Kind
 from mcp_memory.errors import InvalidRequest
 
@@ -30,8 +31,8 @@ def kind_in_words(kind: str) -> str:
 
 
 def counted_in_words(counts: Mapping[str, int]) -> Mapping[str, int]:
-    """Return counts of kinds under the words for people, in their order."""
-    return {kind_in_words(kind): count for kind, count in counts.items()}
+    """Return counts of kinds under the words for people, in their number: {"facts": 2, "guardrail": 1}."""
+    return {in_number(count, kind_in_words(kind)): count for kind, count in counts.items()}
 
 
 def kinds_named(word: str) -> Sequence[Kind]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.text.lexicon import spaced, unspaced
@@ -252,8 +253,7 @@ def _inputs(fields: Mapping[str, Json], said_already: Iterable[str]) -> Iterator
 
 
 def _lines(text: str) -> str:
-    number = line_count(text)
-    return f"{number:,} line{'s' * (number != 1)}"
+    return counted(line_count(text), "line")
 
 
 def _first_of(fields: Mapping[str, Json], names: Iterable[str]) -> str:

@@ -6,6 +6,8 @@ Its story is data, in demo.toml.
 import json
 import re
 import shlex
+import shutil
+import sys
 import tempfile
 import time
 import tomllib
@@ -26,6 +28,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from mcp_memory import __version__
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import counted_in_words
 from mcp_memory.entrypoints.clients.entries import running_command
 from mcp_memory.entrypoints.commands.console import visible
@@ -37,11 +40,15 @@ from mcp_memory.isolated_python import isolated_command
 _STORY = Path(__file__).with_name("demo.toml").read_text("utf-8").replace("{key}", "AKIA" + "IOSFODNN7QZKWMTR")
 STORY: Mapping[str, Any] = tomllib.loads(_STORY)
 NEXT: Mapping[str, str] = {
-    "Install it in Claude Code": "install claude-code",
+    "Add it to Claude Code": "install claude-code",
     "Any other client": "install --list",
-    "Look at your own memory": "status",
+    "Look at your own memory": "ui",
 }
 """Commands of the program that plays the demo."""
+INSTALLING = '.venv/bin/uv tool install ./stack && export PATH="$HOME/.local/bin:$PATH"'
+"""Installs the command from a clone."""
+_CLONE = Path(__file__).parents[3] / "stack" / "pyproject.toml"
+"""It is there in a clone alone."""
 ANSWER_SECONDS = 60.0
 SHORT_CHARS = 180
 _SUPERSEDED = re.compile("^superseded by .*")  # "superseded by r000012" → "superseded"
@@ -71,12 +78,21 @@ class Scene:
 
 def next_steps(seconds: float) -> Sequence[Text]:
     """Return the last lines: how long the demo took, and what to do next."""
-    program = shlex.join(running_command())
+    steps, program = dict[str, str](), "mcp-memory"
+    if _CLONE.exists():  # What runs here belongs to the clone: a client needs one that stays.
+        steps["Install the command"] = INSTALLING
+    elif not _is_on_path():
+        program = shlex.join(running_command())
+    steps |= {what: f"{program} {command}" for what, command in NEXT.items()}
     heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory has been deleted. Next:", "bold")
-    return [
-        heading,
-        *(Text.assemble(f"  {what}: ", (f"{program} {command}", "cyan")) for what, command in NEXT.items()),
-    ]
+    return [heading, *(Text.assemble(f"  {what}: ", (command, "cyan")) for what, command in steps.items())]
+
+
+def _is_on_path() -> bool:
+    """Return True where `mcp-memory` starts this program, other than from the folder of its environment's programs."""
+    found = shutil.which("mcp-memory")
+    programs = Path(sys.executable).parent  # First on the PATH only while the environment is activated.
+    return found is not None and Path(found).parent != programs and Path(found).resolve().parent == programs.resolve()
 
 
 async def play(
@@ -144,8 +160,8 @@ class _Play:
         [opened] = (await _call(client, "recall", ids=secrets, detail="full"))["results"]
         kinds = Counter(each["kind"] for each in self.story["items"])
         return {"records": records, "kinds": kinds, "redacted": opened}, [
-            Text(f"{len(records)} records in one call, all or none: {listed(counted_in_words(kinds))}."),
-            Text(f"{len(secrets)} secret was cut out before anything was stored:"),
+            Text(f"{counted(len(records), 'record')} in one call, all or none: {listed(counted_in_words(kinds))}."),
+            Text(f"Cut out before anything was stored: {counted(len(secrets), 'secret')}."),
             Text(f"  {_short(opened['speaker'] + ': ' + opened['text'])}", "italic"),
         ]
 
@@ -196,7 +212,7 @@ class _Play:
         tasks = await _read(client, "memory://tasks")
         is_same = again["text"] == context["text"]
         was, now = ({name: each[name] for name in ("records", "statuses", "tasks")} for each in (before, after))
-        counts = f"{sum(now['records'].values())} of {sum(was['records'].values())} records"
+        counts = f"{sum(now['records'].values())} of {counted(sum(was['records'].values()), 'record')}"
         return {"before": was, "after": now, "same_context": is_same, **tasks}, [
             Text(f"{counts}, and {'the same context again, to the byte' if is_same else 'a context again'}."),
             task_screen(tasks["tasks"]),

@@ -15,7 +15,7 @@ import typer
 from mcp_memory.entrypoints.commands.examining import examine_copies, examine_memory, show
 from mcp_memory.entrypoints.commands.options import AsJson, local_settings, with_options
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.locations import beside_usual, named_by
+from mcp_memory.locations import place_in_words
 from mcp_memory.ports.indexes import Finding
 
 LEAST_FREE_BYTES = 100_000_000
@@ -52,8 +52,8 @@ def doctor(
 
 def examine_place(folder: Path, chosen: Mapping[str, Any]) -> Iterator[Finding]:
     """Say what names the folder, and whether the usual one has a memory. Yields nothing for the usual one."""
-    if told := beside_usual(str(folder)):
-        yield Finding(part="place", state="ok", says=f"{folder}, as {named_by(chosen)} names it; {told}")
+    if told := place_in_words(str(folder), chosen):
+        yield Finding(part="place", state="ok", says=f"{folder}, {told}")
 
 
 def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:
@@ -64,15 +64,21 @@ def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:
 
 
 def examine_clients() -> Iterator[Finding]:
-    """Find what keeps clients whose configuration names us from starting the server."""
-    from mcp_memory.entrypoints.clients.entries import installations
+    """Find what keeps clients whose configuration names us from starting the server, and those that start it twice."""
+    from mcp_memory.entrypoints.clients.catalogue import CLIENTS, places_here
+    from mcp_memory.entrypoints.clients.entries import has_plugin, installations
 
-    ours = [each for each in installations() if each.names or each.problem]
+    ours, places = [each for each in installations() if each.names or each.problem], places_here()
+    plugged = {each.name: each.title for each in CLIENTS if has_plugin(each, places)}
     for each in ours:
         if each.problem:
             yield Finding(part="clients", state="wrong", says=f"{each.title}", remedy=each.problem)
+        elif each.client in plugged:
+            remedy = f"One is enough: `mcp-memory uninstall {each.client}{' --project' if each.project else ''}`."
+            says = f"{each.title} has the server twice, by its plugin and by the entry in {each.path}"
+            yield Finding(part="clients", state="ok", says=says, remedy=remedy)
     if not any(each.problem for each in ours):
-        titles = ", ".join(dict.fromkeys(each.title for each in ours))
+        titles = ", ".join(dict.fromkeys([*(each.title for each in ours), *plugged.values()]))
         says = f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` adds it"
         yield Finding(part="clients", state="ok", says=says)
 

@@ -253,12 +253,17 @@ def _show_list(found: "Sequence[Installation]", as_json: bool) -> None:
 
         print_json([{**asdict(each), "path": str(each.path), "names": list(each.names)} for each in found])
         return
-    from rich.table import Column, Table
+    from mcp_memory.entrypoints.commands.screens import row_screen
 
-    table = Table("client", "", Column("file", overflow="fold"), box=None, pad_edge=False)
-    for each in found:
-        table.add_row(f"{each.client}{' (project)' if each.project else ''}", _state(each), visible(str(each.path)))
-    screen().print(table)
+    rows = [
+        {
+            "client": f"{each.client}{' (project)' if each.project else ''}",
+            "state": _state(each),
+            "file": str(each.path),
+        }
+        for each in found
+    ]
+    screen().print(row_screen(rows, ""), soft_wrap=True)
     for each in found:
         if each.problem:
             screen().print(visible(f"{each.client}: {each.problem}"), soft_wrap=True)

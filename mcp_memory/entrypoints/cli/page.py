@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcp_memory.entrypoints.commands.options import local_settings, with_options
-from mcp_memory.entrypoints.http.page_server import show_page
+from mcp_memory.entrypoints.http.page_server import LINK_LASTS, show_page
 from mcp_memory.entrypoints.owner.client_start import ensure_owner
 from mcp_memory.errors import NotFound
 
@@ -25,7 +25,7 @@ def ui(
     context: typer.Context,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; any free one if not given.")] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", "--no-open", help="Only print the link; it lets one browser in, once.")
+        bool, typer.Option("--no-browser", "--no-open", help=f"Open no browser, only print the link. {LINK_LASTS}")
     ] = False,
 ) -> None:
     """Open the memory in a browser: see it, correct it, ask why something was in a context.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.scopes import RIGHTS, Grant
 from mcp_memory.domain.text.control_characters import visible
@@ -85,8 +86,9 @@ def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> N
 def _origin_told(origin: "FormerMemory", namespace: str) -> str:
     """Say that the memory of a clone's origin has another name, and how to see it and to share it."""
     name = shlex.quote(origin.namespace)
+    held = f"{counted(origin.records, 'record')} in {origin.namespace}"
     return (
-        f"But {origin.why}, under another name ({origin.records} records in {origin.namespace}): `mcp-memory list"
+        f"But {origin.why}, under another name ({held}): `mcp-memory list"
         f" --namespace {name}` shows it, and `mcp-memory projects merge {name} {shlex.quote(namespace)}` lets both"
         " folders share one memory; only a backup parts them again."
     )

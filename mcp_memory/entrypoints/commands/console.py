@@ -138,6 +138,12 @@ def way_back(change: int) -> str:
     return f"`mcp-memory undo {change}` takes it back." if change else ""
 
 
+def left_out_told(counts: Mapping[str, int]) -> str:
+    """Return the sentence that counts what was left out, by reason: "Left out: prompts (2)."; "" for nothing."""
+    told = "; ".join(f"{reason} ({count:,})" for reason, count in counts.items() if count)
+    return f"Left out: {told}." if told else ""
+
+
 def undoable(change: int) -> dict[str, int]:
     """Return the number of a change by its name in JSON; nothing where there is none."""
     return {"change": change} if change else {}

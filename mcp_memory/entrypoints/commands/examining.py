@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.console import print_json, screen
 from mcp_memory.entrypoints.commands.options import AsJson, opened, over_settings
@@ -84,7 +85,7 @@ def examine_trust(folders: "Sequence[TrustedFolder]") -> Iterator[Finding]:
 
     if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
         names = ", ".join(gone[:3]) + (", …" if len(gone) > 3 else "")
-        says = f"{len(gone)} of {len(folders)} trusted folders are gone ({names})"
+        says = f"gone: {len(gone)} of {counted(len(folders), 'trusted folder')} ({names})"
         remedy = "`mcp-memory trust --revoke FOLDER` forgets one that does not come back."
         yield Finding(part="trust", state="ok", says=says, remedy=remedy)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.limits import MAX_ITEMS
 from mcp_memory.domain.text.control_characters import visible
@@ -20,6 +21,7 @@ from mcp_memory.entrypoints.commands.ask_owner import STREAM
 from mcp_memory.entrypoints.commands.console import (
     complain,
     interruptible,
+    left_out_told,
     output,
     print_json,
     require_yes,
@@ -57,7 +59,7 @@ _NOTHING_FOUND: Final = (
 _FIELDS: Final = ("text", "kind", "tags", "details", "occurred_at", "outcome", "session_id")
 _LEFT_OUT: Final[Mapping[str, str]] = {
     "known": "known already",
-    "forgotten": "forgotten here (--again proposes them)",
+    "forgotten": "forgotten here, which --again proposes",
     "refused": "private or erased here",
 }
 
@@ -204,7 +206,7 @@ def learn_stored(
         learned = memory.learn.store(proposal, memory.caller())
         embedded, into = embed(memory), memory.caller().namespace
     outcome = {"stored": len(learned.ids), "ids": list(learned.ids), "embedded": embedded, "into": into}
-    said = f"Stored {len(learned.ids)} records in the project {into}. {way_back(learned.change)}".strip()
+    said = f"Stored {counted(len(learned.ids), 'record')} in the project {into}. {way_back(learned.change)}".strip()
     output(as_json, {**outcome, **undoable(learned.change)}, visible(said))
 
 
@@ -234,7 +236,6 @@ def _page(proposal: "Proposal", left_out: Mapping[str, int]) -> list[Any]:
         shown = _shown(item)
         head = [kind_in_words(item.kind), str(shown.get("date", "")), str(shown["source"])]
         parts += [Text(visible(f"{number}. {' · '.join(filter(None, head))}"), "dim"), Text(visible(f"   {item.text}"))]
-    counts = ", ".join(f"{count} {name}" for name, count in left_out.items() if count)
     known = "There is nothing new." if proposal.left_out else _NOTHING_FOUND
-    told = f"{len(proposal.items)} new records." if proposal.items else known
-    return [*parts, Text(visible(f"{told} Left out: {counts}." if counts else told))]
+    told = f"{counted(len(proposal.items), 'new record')}." if proposal.items else known
+    return [*parts, Text(visible(f"{told} {left_out_told(left_out)}".rstrip()))]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.entrypoints.commands.console import complain, interruptible, output, progress_bar
 from mcp_memory.entrypoints.commands.options import AsJson, over_memory
 from mcp_memory.errors import StoreUnavailable
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
 
 _RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
-_MAINTAINED: Mapping[str, str] = {
-    "summarized": "events summarized",
-    "archived": "events archived",
-    "judged": "procedures and guardrails judged again",
-    "compacted": "session logs compacted",
+_MAINTAINED: Mapping[str, tuple[str, str]] = {
+    "summarized": ("event", "summarized"),
+    "archived": ("event", "archived"),
+    "judged": ("record", "judged again"),
+    "compacted": ("session log", "compacted"),
 }
 
 
@@ -36,7 +37,7 @@ def reindex(memory: "App", as_json: AsJson = False) -> None:
         progress(0, waiting)
         done = memory.reindex(waiting, progress)
     embedder, refused = memory.reindex.stored_embedder(), memory.reindex.refused()
-    lines = [f"{done} records embedded; the memory's embedder is {embedder}."]
+    lines = [f"{counted(done, 'record')} embedded; the memory's embedder is {embedder}."]
     if refused:
         lines.append(f"Texts that it refused, to be found by their words alone: {refused}.")
     output(as_json, {"embedded": done, "refused": refused, "embedder": embedder}, *lines)
@@ -74,7 +75,8 @@ def maintain(
         # Logs are compacted one after the other, until none is due.
         step = memory.idle_compaction.step
         done["compacted"] = memory.idle_compaction.due() if dry_run else sum(1 for _ in iter(step, False))
-    counts = ", ".join(f"{count} {_MAINTAINED[name]}" for name, count in done.items() if count)
+    known = [(done[name], *words) for name, words in _MAINTAINED.items()]
+    counts = ", ".join(f"{counted(number, noun)} {what}" for number, noun, what in known if number)
     output(as_json, done, f"{'Due' if dry_run else 'Done'}: {counts or 'nothing'}.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.entrypoints.commands.console import interruptible, output, way_back
+from mcp_memory.entrypoints.commands.console import interruptible, left_out_told, output, way_back
 from mcp_memory.entrypoints.commands.maintenance import embed
 from mcp_memory.entrypoints.commands.options import opened, opened_existing
 from mcp_memory.errors import InvalidRequest
@@ -78,7 +78,7 @@ def import_markdown(settings: "Settings", path: Path, as_json: bool, *, dry_run:
         if deleted and not retires:
             lines.append(f"Deleted were the files of {', '.join(deleted)}; --retire-deleted retires these records.")
         if folder.left_out:
-            lines.append(f"Left out: {', '.join(f'{count} {name}' for name, count in folder.left_out.items())}.")
+            lines.append(left_out_told(folder.left_out))
         if dry_run:
             output(as_json, answer, *map(visible, lines or ["Nothing has changed."]))
             return

@@ -1,10 +1,11 @@
 """Commands over whole projects: list them, rename one, merge two, limit what one may store."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.console import output
@@ -118,8 +119,8 @@ def limit_project(
 
 def _quota_line(quota: "Mapping[str, Json]") -> str:
     limited = [what for what in ("records", "bytes") if quota[what] is not None]
-    told = [f"{quota[f'used_{what}']} of {quota[what]} {what}" for what in limited]
-    told += [f"{quota['calls']} calls a minute"] if quota["calls"] is not None else []
+    told = [f"{quota[f'used_{what}']} of {counted(cast('int', quota[what]), what[:-1])}" for what in limited]
+    told += [f"{counted(cast('int', quota['calls']), 'call')} a minute"] if quota["calls"] is not None else []
     return visible(f"{quota['partition']}: {', '.join(told)}")
 
 
@@ -138,4 +139,4 @@ def _tell(moved: "MovedProject", old: str, new: str, as_json: bool, line: str) -
 
 def _counted(moved: "MovedProject") -> str:
     others = f"{moved.not_live} more retired or only noted, " if moved.not_live else ""
-    return f"{moved.records} records, {others}{moved.tasks} tasks"
+    return f"{counted(moved.records, 'record')}, {others}{counted(moved.tasks, 'task')}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.limits import MAX_TEXT_CHARS
@@ -28,13 +29,15 @@ from mcp_memory.entrypoints.commands.options import (
     TagOptions,
     Until,
     known_kinds,
+    local_settings,
     opened,
     over_memory,
     over_settings,
+    with_options,
 )
 from mcp_memory.entrypoints.commands.performing import is_served
 from mcp_memory.errors import InvalidRequest, NotFound
-from mcp_memory.locations import beside_usual
+from mcp_memory.locations import beside_usual, place_in_words
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -56,9 +59,17 @@ _WHAT_BECAME: dict[str, str] = {
 }
 
 
-@over_memory("namespace", "agent")
-def status(memory: "App", as_json: AsJson = False) -> None:
+@with_options("data_dir", "namespace", "agent")
+def status(chosen: Mapping[str, Any], context: typer.Context, as_json: AsJson = False) -> None:
     """Show what is stored, and the current task."""
+    # What names the folder is in the environment of who asks, not in that of the memory's owner.
+    place = place_in_words(str(local_settings(chosen).data_dir), chosen)
+    status_shown(context, place=place, as_json=as_json, **chosen)
+
+
+@over_memory("namespace", "agent")
+def status_shown(memory: "App", place: str, as_json: bool = False) -> None:
+    """Show the status of the memory at this place."""
     from mcp_memory.bridge.door import owner_of
     from mcp_memory.entrypoints.commands import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
@@ -67,7 +78,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     caller, directory = memory.caller(), memory.index_examiner().directory()
     tree = task_tree(memory.tasks.tree(caller), caller)
     shown = show_status(memory.status(caller, of_all=True)) | {
-        "not_usual": beside_usual(str(memory.settings.data_dir)),
+        "place": place or ("the usual folder" if memory.settings.database_url is None else ""),
         "private_to_others": memory.projects.private_of_others(caller),
         "path": list_goals(memory.tasks.stack(caller).path, caller),
         "task_tree": tree,
@@ -321,8 +332,7 @@ def add(
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller(), undoable=_ADDED)
         cut = _placeholders(memory, remembered) if remembered.redacted else ()
     if cut:
-        many = "1 secret was" if len(cut) == 1 else f"{len(cut)} secrets were"
-        complain(f"{many} cut out: {', '.join(cut)}.")
+        complain(f"{counted(len(cut), 'secret')} {'was' if len(cut) == 1 else 'were'} cut out: {', '.join(cut)}.")
     if remembered.degraded:
         complain(f"For now it can be found by its words only: {remembered.degraded}")
     if as_json:

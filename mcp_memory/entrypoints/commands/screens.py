@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
 from mcp_memory.domain.model.lifecycle import LIFECYCLES, first_status
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
@@ -89,16 +90,16 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Tasks": _counts(status["tasks"]),
         "Current task": path or "none in this session",
         "Sessions": str(status["sessions"]),
-        "To review": f"{reviews['waiting']} groups, {reviews['asked']} for you: `mcp-memory review`"
+        "To review": f"{counted(reviews['waiting'], 'group')}, {reviews['asked']} for you: `mcp-memory review`"
         if reviews["waiting"]
         else "nothing",
-        "Blocks given": _contexts(status["contexts"]),
+        "Contexts given": _contexts(status["contexts"]),
         "Topics": "; ".join(", ".join(names) for names in status["topics"]) or "none yet",
-        "Kept in": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB)"
-        + (f"; {status['not_usual']}" if status["not_usual"] else ""),
+        "Kept in": f"{store['path']}" + (f", {status['place']}" if status["place"] else ""),
+        "Size": f"{store['bytes'] / 1e6:.1f} MB",
         "Served by": _owner(status["owner"]),
         "Search by meaning": f"{status['index']['says']}{_directory(status['index_directory'], store['revision'])}"
-        + (f"; {waiting} memories wait for it" if waiting else ""),
+        + (f"; {counted(waiting, 'memory')} not yet in it" if waiting else ""),
         "Its model": store["embedder"] or "none yet",
     }
     return _fields({name: value for name, value in rows.items() if value})
@@ -418,7 +419,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def listed(counts: Mapping[str, int]) -> str:
-    """Return counts in words, such as "2 fact, 1 event"."""
+    """Return counts in words, such as "2 active, 1 blocked"."""
     return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 

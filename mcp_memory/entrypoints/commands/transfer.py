@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 import typer
 
 from mcp_memory.bounded_files import MB, open_regular, too_large
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.commands.ask_owner import STREAM
 from mcp_memory.entrypoints.commands.console import (
     interruptible,
+    left_out_told,
     output,
     print_json,
     progress_bar,
     screen,
     terminal,
+    way_back,
 )
 from mcp_memory.entrypoints.commands.maintenance import embed
 from mcp_memory.entrypoints.commands.markdown import MARKDOWN, export_markdown, import_markdown
@@ -37,20 +40,25 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.ports.transfer import Piece
+    from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.settings import Settings
 
 _STREAM_NAME = "Standard input"
+_IMPORTED = "imported"
 _RUN_AGAIN_TO_GO_ON = "Run the same command again: what is here already is not stored twice."
-_OUTCOMES: Mapping[str, str] = {
-    "restored": "pieces, as they were",
-    "stored": "records stored",
-    "known": "known already",
-    "logged": "records of logs left behind",
-    "hidden": "records of open branches left behind",
-    "tasks": "tasks left behind",
-    "erased": "records left out whose text was erased here",
-    "embedded": "records embedded",
+_OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "restored": ("piece", "restored unchanged"),
+    "stored": ("record", "stored"),
+    "known": ("record", "known already"),
+    "logged": ("record", "of a log left behind"),
+    "hidden": ("record", "of an open branch left behind"),
+    "tasks": ("task", "left behind"),
+    "erased": ("record", "left out whose text was erased here"),
+    "embedded": ("record", "embedded"),
 }
+"""Each outcome names what is counted, and what became of it."""
+CHANGES_TOLD = 3
+"""Most changes to name that take an import back; the page takes more of them back at once."""
 PROJECTS_SHOWN = 5
 """Most projects to name of those that an import brought."""
 MAX_STREAM_BYTES = 16 * 1024 * MB
@@ -108,7 +116,7 @@ def export(
     if as_json:
         print_json({"path": str(target), "pieces": written, "bytes": target.stat().st_size})
     elif target != STREAM:
-        screen().print(f"{target} ({written} pieces)", soft_wrap=True)
+        screen().print(f"{target} ({counted(written, 'piece')})", soft_wrap=True)
 
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
@@ -159,14 +167,28 @@ def import_memory(
             outcome = _import_exported(source, settings)
         else:
             outcome = _import_foreign(source, server, project, settings)
-    places = visible(_places_in_words(outcome))
-    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.{places}")
+    told = f"Imported: {_outcome_in_words(outcome)}{_places_in_words(outcome)} {_way_back_of(outcome)}"
+    output(as_json, outcome, visible(told.rstrip()))
+
+
+def _way_back_of(outcome: "Mapping[str, Json]") -> str:
+    """Say how what came in is taken back: by its changes, of another server's; else on the page, which lists it."""
+    changes = cast("list[int]", outcome.get("changes") or [])
+    if 0 < len(changes) <= CHANGES_TOLD:
+        return " ".join(way_back(each) for each in reversed(changes))
+    is_more = changes or (outcome.get("stored") and "restored" not in outcome)
+    return "`mcp-memory ui` lists it under New, where all of it is retired as one change." if is_more else ""
 
 
 def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
-    left_out = cast("Mapping[str, int]", outcome.get("left_out") or {})
-    counts = [f"{outcome[name]} {words}" for name, words in _OUTCOMES.items() if outcome.get(name)]
-    return ", ".join([*counts, *(f"{count} {name} left out" for name, count in left_out.items())])
+    """Say what became of it: "1 record stored. Left out: files that are not Markdown (2)."."""
+    left_out = left_out_told(cast("Mapping[str, int]", outcome.get("left_out") or {}))
+    counts = [
+        f"{counted(number, noun)} {what}"
+        for name, (noun, what) in _OUTCOMES.items()
+        if (number := cast("int", outcome.get(name) or 0))
+    ]
+    return " ".join(filter(None, [f"{', '.join(counts) or 'nothing'}.", left_out]))
 
 
 def _places_in_words(outcome: "Mapping[str, Json]") -> str:
@@ -232,14 +254,16 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
         raise InvalidRequest(f"There is no importer for {server!r}; choose one of {', '.join((*IMPORTERS, MARKDOWN))}.")
     # Read twice, first to count: what is no such server's raises before a memory is made.
     total = sum(1 for _ in IMPORTERS[server](path, project, Counter()))
-    left_out, became = Counter[str](), Counter[str]()
+    left_out, became, changes = Counter[str](), Counter[str](), list[int]()
     items = fitted(IMPORTERS[server](path, project, left_out), server, left_out)
     with opened(settings) as memory:
         with progress_bar("Storing") as progress:
             done = 0
             try:
                 while batch := list(islice(items, IMPORT_BATCH)):
-                    became.update(_statuses(memory, batch, left_out))
+                    stored = _stored(memory, batch, left_out)
+                    became.update(each.status for each in stored)
+                    changes += dict.fromkeys(each.change for each in stored if each.status == "stored")
                     done += len(batch)
                     progress(done, max(total, done))
             except StoreUnavailable as error:
@@ -247,22 +271,22 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
         known = became["confirmed"] + became["superseded"]
         embedded, into = embed(memory), memory.caller().namespace
     became_known: dict[str, Json] = {"stored": became["stored"], "known": known, "embedded": embedded}
-    return {**became_known, "left_out": dict(left_out), "into": into}
+    return {**became_known, "left_out": dict(left_out), "into": into, "changes": [*changes]}
 
 
-def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:
+def _stored(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> "list[Remembered]":
     """Store a batch, and return each item's outcome. An item that cannot be stored does not block the others.
 
     Such an item is, for example, nothing but recalled context.
     """
     try:
-        return [each.status for each in memory.remember(batch, memory.caller(), advise=False, embed=False)]
+        return memory.remember(batch, memory.caller(), advise=False, embed=False, undoable=_IMPORTED)
     except (InvalidRequest, Conflict) as error:
         if len(batch) == 1:
             is_erased = isinstance(error, Conflict)
             left_out["records whose text was erased here" if is_erased else "records that no memory takes"] += 1
             return []
-        return [status for item in batch for status in _statuses(memory, [item], left_out)]
+        return [stored for item in batch for stored in _stored(memory, [item], left_out)]
 
 
 @contextmanager

@@ -12,6 +12,9 @@ from mcp_memory.entrypoints.commands.performing import is_served
 if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
+LINK_LASTS = "The link works until this ends."
+"""The command says so when it starts, and in its help."""
+
 
 @over_settings("data_dir", "namespace", "agent", asks=True)
 def show_page(settings: "Settings", port: int, link_file: Path, gives_file: bool) -> None:
@@ -28,7 +31,7 @@ def show_page(settings: "Settings", port: int, link_file: Path, gives_file: bool
         address = address_of(listener)
 
         def announce() -> None:
-            say(f"The memory is at {link.at(address)}\nThe link works until this ends. End with Ctrl-C.")
+            say(f"The memory is at {link.at(address)}\n{LINK_LASTS} End with Ctrl-C.")
             here.stdout.flush()
             if gives_file:
                 try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast, get_args
 
+from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Status
 from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.entrypoints.page.visits import Visit
@@ -31,7 +31,7 @@ def list_request(visit: Visit) -> RecallRequest:
     asked = {name: visit.asked(name) for name in (*FIELDS, "before")}
     if any(len(value) > MAX_FIELD for value in asked.values()):
         raise InvalidRequest("A field of the search is too long; ask for less.")
-    kinds = cast("tuple[Kind, ...]", _of(asked["kind"], KINDS))
+    kinds = _kinds(asked["kind"])
     is_pinned = asked["pinned"] == "yes"
     is_wide = leaves_logs_out(visit)
     return RecallRequest(
@@ -39,7 +39,7 @@ def list_request(visit: Visit) -> RecallRequest:
         kinds=LASTING if is_wide else kinds,
         tags=(f"+{asked['tag']}",) if asked["tag"] else (),
         authors=(asked["author"],) if asked["author"] else (),
-        statuses=cast("tuple[Status, ...]", _of(asked["status"], STATUSES)),
+        statuses=_statuses(asked["status"]),
         session_id=asked["session_id"] or None,
         pinned=is_pinned,
         since=asked["since"] or None,
@@ -58,11 +58,20 @@ def leaves_logs_out(visit: Visit) -> bool:
     return not (any(visit.asked(name) for name in ("kind", "q", "session_id")) or visit.asked("pinned") == "yes")
 
 
-def _of(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the chosen value as a filter has it. Raises InvalidRequest for one that there is not."""
-    if name and name not in known:
-        raise InvalidRequest("There is no such kind or status; choose one of the list.")
-    return (name,) if name else ()
+def _kinds(word: str) -> tuple[Kind, ...]:
+    """Return the kinds that a word of the address means, stored or for people; a stored one is itself alone.
+
+    Raises InvalidRequest for a word that names none.
+    """
+    stored = tuple(kind for kind in KINDS if kind == word)
+    return stored or tuple(kinds_named(word) if word else ())
+
+
+def _statuses(name: str) -> tuple[Status, ...]:
+    """Return the chosen status as a filter has it. Raises InvalidRequest for one that there is not."""
+    if name and name not in STATUSES:
+        raise InvalidRequest("There is no such status; choose one of the list.")
+    return (cast("Status", name),) if name else ()
 
 
 def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:

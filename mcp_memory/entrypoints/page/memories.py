@@ -50,6 +50,7 @@ def show_memories(visit: Visit) -> Response:
             if each.id in records or each.data["kind"] == "task"
         ],
         kinds={kind: by_kind[kind] for kind in (*LASTING, *KINDS) if kind in by_kind},
+        chosen=request.kinds if visit.asked("kind") else (),
         total=None if request.query else sum(counted["kind"].values()),
         lasting=frozenset(LASTING),
         words=words_of(request.query),

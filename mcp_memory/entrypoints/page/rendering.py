@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mcp_memory.domain.context.rendering import said
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import kind_in_words
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
@@ -97,7 +98,7 @@ def in_words(at: Instant, now: Instant) -> str:
     for unit, name, most in ((MINUTE, "minute", HOUR), (HOUR, "hour", DAY), (DAY, "day", 14 * DAY)):
         if seconds < most:
             number = int(seconds // unit)
-            told = f"{number} {name}{'' if number == 1 else 's'}"
+            told = counted(number, name)
             return f"{told} ago" if at <= now else f"in {told}"
     return iso_day(at)
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.kind_words import kind_in_words
 
@@ -146,9 +147,7 @@ def times(number: int) -> str:
 
 def counted_kind(kind: str, number: int) -> str:
     """Return a number of records of a kind: "1 fact", "21 facts", "2 summaries"."""
-    word = kind_in_words(kind)
-    many = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
-    return f"{number:,} {word if number == 1 else many}"
+    return counted(number, kind_in_words(kind))
 
 
 def way_in_words(way: str) -> str:

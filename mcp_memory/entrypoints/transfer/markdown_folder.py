@@ -95,7 +95,7 @@ def _read(file: Path, found: MarkdownFolder) -> None:
         found.left_out["files that cannot be read as text in UTF-8"] += 1
         return
     except OSError as error:
-        found.left_out[f"files that cannot be read ({error.strerror})"] += 1
+        found.left_out[f"files that cannot be read: {error.strerror}"] += 1
         return
     if not is_record_file(text):
         found.left_out["Markdown files without `kind` in front matter"] += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.projects import (
     LOCAL,
     MAX_NAMESPACE,
@@ -135,9 +136,10 @@ class Projects:
         if (former := self.former(membership, caller)) is None:
             return ""
         command = shlex.join(("mcp-memory", "projects", "merge", former.namespace, caller.namespace))
+        held = f"{counted(former.records, 'record')} in {one_line(former.namespace)}"
         return whole_characters(  # The name of a folder may be no text.
-            f"Nothing is stored under {one_line(caller.namespace)} yet, but {former.why} ({former.records} records in"
-            f" {one_line(former.namespace)}): if it is the same project, the user brings them here by `{command}`."
+            f"Nothing is stored under {one_line(caller.namespace)} yet, but {former.why} ({held}): if"
+            f" it is the same project, the user brings them here by `{command}`."
         )
 
     def origin(self, project: Project) -> FormerMemory | None:

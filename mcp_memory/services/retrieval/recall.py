@@ -193,7 +193,9 @@ class Recall:
         )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
-        more = end < len(hits) or (bool(hits) and max(ranking.found.values(), default=0) >= wanted)
+        # Where fewer bear on the query than one source found, its weakest do not, and so nothing weaker does.
+        is_deeper = max(ranking.found.values(), default=0) >= wanted <= len(ranking.bearing)
+        more = end < len(hits) or (bool(hits) and is_deeper)
         return RecallAnswer(
             shown=results,
             truncated=more,

@@ -6,6 +6,7 @@ Findings are data. It knows neither files nor indexes, and embeds only missing v
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.indexes import Finding, IndexExaminer
 from mcp_memory.ports.records import RecordStore
@@ -107,12 +108,14 @@ class IntegrityCheck:
         if not stale:
             yield Finding(part="keywords", state="ok", says="the words of every text are indexed")
         elif not repair:
-            says = f"{_count(len(stale))} cannot be found by all their words"
+            says = f"{counted(len(stale), 'record')} cannot be found by all their words"
             yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_REPAIR}")
         else:
             for start in range(0, len(stale), TERMS_BATCH):
                 self._records.renew_terms(stale[start : start + TERMS_BATCH])
-            yield Finding(part="keywords", state="repaired", says=f"the words of {_count(len(stale))} were written")
+            yield Finding(
+                part="keywords", state="repaired", says=f"the words of {counted(len(stale), 'record')} were written"
+            )
 
     def _examine_vectors(self, *, repair: bool) -> Iterator[Finding]:
         if not self._is_ours():
@@ -128,7 +131,7 @@ class IntegrityCheck:
         elif waiting > self._records.count_unembedded():
             yield _lost(waiting)
         else:
-            says = f"{_count(waiting)} {'wait' if waiting > 1 else 'waits'} to be embedded"
+            says = f"{counted(waiting, 'record')} {'wait' if waiting > 1 else 'waits'} to be embedded"
             remedy = "A server embeds them, or `mcp-memory reindex`; meanwhile they are found by their words."
             yield Finding(part="vectors", state="ok", says=says, remedy=remedy)
 
@@ -141,7 +144,9 @@ class IntegrityCheck:
             return _lost(left)
         if not embedded:
             return self._whole()
-        return Finding(part="vectors", state="repaired", says=f"{_count(embedded)} embedded{self._refusals()}")
+        return Finding(
+            part="vectors", state="repaired", says=f"{counted(embedded, 'record')} embedded{self._refusals()}"
+        )
 
     def _whole(self) -> Finding:
         says = f"every record has its own, by {self._embedder}{self._refusals()}"
@@ -150,7 +155,7 @@ class IntegrityCheck:
     def _refusals(self) -> str:
         """Describe records that no embedding can repair: they are sound, but words alone find them."""
         refused = self._reindex.refused()
-        return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
+        return f"; {counted(refused, 'record')} whose text it refuses can be found by words alone" if refused else ""
 
     def _examine_orphans(self, *, repair: bool) -> Iterator[Finding]:
         orphans = self._records.count_orphans()
@@ -187,7 +192,8 @@ class IntegrityCheck:
                 yield Finding(part="graph", state="wrong", says=f"{_named(ids)} {what}", remedy=_RESTORING)
         yield from self._examine_orphans(repair=repair)
         if not any(ids for ids, _ in wrong):
-            says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks are unbroken"
+            linked = f"{counted(len(links), 'record')} ({counted(mentions, 'mention')})"
+            says = f"the links of {linked} and {counted(len(tasks), 'task')} are unbroken"
             yield Finding(part="graph", state="ok", says=says)
 
 
@@ -200,7 +206,7 @@ def _told(part: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _lost(records: int) -> Finding:
-    says = f"{_count(records)} {'have' if records > 1 else 'has'} none"
+    says = f"{counted(records, 'record')} {'have' if records > 1 else 'has'} none"
     remedy = "No server knows of them: run `mcp-memory reindex`."
     return Finding(part="vectors", state="wrong", says=says, remedy=remedy)
 
@@ -217,10 +223,6 @@ def _endless(above: Mapping[str, str]) -> list[str]:
             step = above[step]
         (endless if step in way or step in endless else ends).update(way)
     return sorted(endless)
-
-
-def _count(records: int) -> str:
-    return f"{records} record{'s' if records > 1 else ''}"
 
 
 def _named(ids: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.requests import PopRequest, PushRequest
 from mcp_memory.domain.model.scopes import Caller
@@ -335,7 +336,7 @@ class TaskStack:
         if not below or request.status == "blocked":
             return [], ()
         if not request.cascade:
-            count = f"{len(below)} unfinished subtasks"
+            count = counted(len(below), "unfinished subtask")
             raise Conflict(f"{task.id} has {count}: {named(below, caller)}. Pop them first or set cascade.")
         kept = self._owners.kept(below, caller, tasks, transaction)
         reason = f"{ENDED_WITH} {task.id}"

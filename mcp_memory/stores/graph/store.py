@@ -11,6 +11,7 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter, partition_of
@@ -320,10 +321,10 @@ class GraphPart:
     def differences(self, other: GraphPart) -> Iterator[str]:
         """Yield the differences between both, scope by scope."""
         if elsewhere := set(self._all_places()) ^ set(other._all_places()):
-            yield f"{len({record_id for record_id, _ in elsewhere})} records are not where they should be"
+            yield f"in another place than they should be: {counted(len({each for each, _ in elsewhere}), 'record')}"
         for scope in sorted(self._names() | other._names()):
             if links := self._links(scope) ^ other._links(scope):
-                yield f"{scope}: {len(links)} links are missing or too many"
+                yield f"{scope}: {counted(len(links), 'link')} missing or too many"
 
     def _all_places(self) -> Iterator[tuple[str, RecordPlace]]:
         there = np.flatnonzero(self._of_record)

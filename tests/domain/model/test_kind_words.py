@@ -35,9 +35,10 @@ def test_a_word_for_no_kind_is_refused_with_those_there_are() -> None:
         kinds_named("rumour")
 
 
-def test_what_is_no_kind_keeps_its_name() -> None:
-    """A block counts tasks beside records."""
-    assert counted_in_words({"task": 2, "censor": 1}) == {"task": 2, "guardrail": 1}
+def test_what_is_no_kind_keeps_its_name_and_several_are_named_so() -> None:
+    """A context counts tasks beside records."""
+    counts = {"task": 2, "censor": 1, "summary": 1_204}
+    assert counted_in_words(counts) == {"tasks": 2, "guardrail": 1, "summaries": 1_204}
 
 
 def test_the_details_of_each_kind_are_named_with_their_form() -> None:

@@ -1,6 +1,7 @@
 """The demo as a newcomer runs it: one process, against a real server."""
 
 import re
+import sys
 import tempfile
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.cli import demo
-from mcp_memory.entrypoints.cli.demo import STORY, DemoFailed, Scene, play
+from mcp_memory.entrypoints.cli.demo import STORY, DemoFailed, Scene, next_steps, play
 from tests.hostile_folder import HostileFolder
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Ran, Run
 
 KEY_PREFIX = "AKIA"
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +100,23 @@ def test_the_demo_is_readable(run_demo: "Callable[..., Ran]") -> None:
     assert "(before r" in ran.out
     assert f"of {STORY['max_tokens']} tokens" in ran.out
     assert "30 of 30 records" in ran.out
-    program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"
-    assert re.search(rf"Install it in Claude Code: {program} install claude-code$", ran.out, re.MULTILINE)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"^  [^:]+: (.+)$", ran.out.rpartition("Next:")[2], re.MULTILINE)
+    assert [each for each in commands if each in readme] == commands, "what README.md says"
+    assert len(commands) == 4
     assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.out, re.MULTILINE)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installer links the command into another folder")
+def test_an_installed_demo_names_the_command_that_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U3.1: by its name where the shell finds it; else by its path."""
+    monkeypatch.setattr(demo, "_CLONE", tmp_path / "no clone")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert next_steps(1.0)[1].plain.endswith(" -I -m mcp_memory install claude-code")
+    program = Path(sys.executable).parent / "mcp-memory"
+    assert program.exists()
+    (tmp_path / "mcp-memory").symlink_to(program)
+    assert next_steps(1.0)[1].plain == "  Add it to Claude Code: mcp-memory install claude-code"
 
 
 def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(

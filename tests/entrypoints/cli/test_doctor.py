@@ -83,7 +83,8 @@ def test_a_memory_in_another_folder_than_the_usual_one_says_who_named_it(
     assert named in run("doctor").out.splitlines()
     (tmp_path / "usual").mkdir()
     (tmp_path / "usual" / locations.MEMORY_FILE).touch()
-    assert f"{usual} a memory" in " ".join(run("status").out.split())
+    told = f"memory.db, as MCP_MEMORY_DATA_DIR names it; {usual} a memory"
+    assert told in " ".join(run("status").out.split())
     file = tmp_path / "config.toml"
     file.write_text(f'data_dir = "{(tmp_path / "deep" / "x").as_posix()}"\n', "utf-8")
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
@@ -152,7 +153,7 @@ def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings)
     execute(settings, "DELETE FROM vectors WHERE row = 1")
     execute(settings, "INSERT INTO unembedded VALUES (1)")
     assert run("status", "--json").json["unembedded"] == 1
-    assert "1 memories wait for it" in run("status").out
+    assert "1 memory not yet in it" in run("status").out
     assert run("doctor", "--repair").code == 0
     assert "waiting" not in run("status").out
 
@@ -211,6 +212,18 @@ def test_clients_that_cannot_start_the_server_are_named(run: "Run", home: Path) 
     assert ran.code == 1
     assert line.startswith("wrong    clients: Cursor. ")
     assert "mcp-memory install cursor" in line
+
+
+def test_a_client_that_has_the_plugin_and_an_entry_is_named(run: "Run", home: Path) -> None:
+    """S7.1: it starts both, and its agent has each tool twice; the plugin alone is enough."""
+    listed = home / ".claude" / "plugins" / "installed_plugins.json"
+    listed.parent.mkdir(parents=True)
+    listed.write_text('{"version": 2, "plugins": {"memory@mcp-memory": [{"scope": "user"}]}}', "utf-8")
+    assert "ok       clients: Claude Code can start the server" in run("doctor").out.splitlines()
+    config = home / ".claude.json"
+    config.write_text(json.dumps({"mcpServers": {"memory": {"command": sys.executable, "args": ["-m", "mcp_memory"]}}}))
+    told = f"twice, by its plugin and by the entry in {config}. One is enough: `mcp-memory uninstall claude-code`."
+    assert f"ok       clients: Claude Code has the server {told}" in run("doctor").out.splitlines()
 
 
 def test_a_store_of_a_newer_version_is_a_finding(run: "Run", memory: App, settings: Settings) -> None:

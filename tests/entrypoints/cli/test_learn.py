@@ -38,13 +38,13 @@ def test_what_an_agent_proposes_is_shown_first_and_stored_with_a_yes(run: "Run",
     assert run("list", "--json").json["results"] == []
     said = run("learn", "--from", proposals, "--yes").out
     assert "Stored 2 records in the project test. `mcp-memory undo" in said
-    assert run("learn", "--from", proposals, "--yes").out == "There is nothing new. Left out: 2 known already.\n"
+    assert run("learn", "--from", proposals, "--yes").out == "There is nothing new. Left out: known already (2).\n"
     ids = [each["id"] for each in run("list", "--json").json["results"]]
     [change] = run("undo", "--json").json
     assert change["what"].startswith("Stored ")
     run("undo", said.rpartition("mcp-memory undo ")[2].partition("`")[0])
     assert run("list", "--json").json["results"] == []
-    assert "2 forgotten here (--again proposes them)" in run("learn", "--from", proposals).out
+    assert "forgotten here, which --again proposes (2)" in run("learn", "--from", proposals).out
     again = run("learn", "--from", proposals, "--again", "--yes", "--json").json
     assert (again["stored"], sorted(again["ids"]), again["into"]) == (2, sorted(ids), "test")
     decision, censor = (run("show", each, "--json").json for each in again["ids"])

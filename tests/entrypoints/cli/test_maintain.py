@@ -37,7 +37,7 @@ def test_maintain_moves_on_what_is_due_and_tells_what_that_was(
     remember(memory, clock, "A day went by.", "Another day went by.", days=40)
     remember(memory, clock, "A long day went by.", days=100)
     ran = run("maintain")
-    assert ran.out.splitlines() == ["Done: 2 events summarized, 1 events archived."]
+    assert ran.out.splitlines() == ["Done: 2 events summarized, 1 event archived."]
     assert ran.err == ""
     ran = run("maintain")
     assert (ran.out.splitlines(), ran.err) == (["Done: nothing."], "")
@@ -50,7 +50,7 @@ def test_a_dry_run_only_says_what_is_due(run: "Run", open_memory: OpenMemory, cl
     for _ in range(2):
         assert run("maintain", "--dry-run", "--json").json == due
     ran = run("maintain", "--dry-run")
-    assert (ran.out.splitlines(), ran.err) == (["Due: 1 events summarized."], "")
+    assert (ran.out.splitlines(), ran.err) == (["Due: 1 event summarized."], "")
     assert run("maintain", "--json").json == due
     assert run("maintain", "--json").json == dict.fromkeys(due, 0)
 
@@ -62,8 +62,8 @@ def test_maintain_compacts_the_logs_that_are_due(
     monkeypatch.setenv("MCP_MEMORY_COMPACTION_WINDOW", "3000")
     memory = open_memory()
     fed(memory, memory.caller("work"), 20)
-    assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 session logs compacted."]
-    assert run("maintain").out.splitlines() == ["Done: 1 session logs compacted."]
+    assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 session log compacted."]
+    assert run("maintain").out.splitlines() == ["Done: 1 session log compacted."]
     assert run("maintain", "--dry-run", "--json").json["compacted"] == 0
 
 

@@ -156,7 +156,7 @@ def test_files_by_hand_are_stored_and_deleted_ones_retired_on_demand(
     assert "Deleted by hand: 1; with --retire-deleted" in run("export", "--markdown", str(notes)).out
     told = run("import", "--from", "markdown", str(notes)).out
     assert f"Deleted were the files of {record_id}; --retire-deleted retires these records." in told
-    assert "Left out: 1 Markdown files without `kind` in front matter." in told
+    assert "Left out: Markdown files without `kind` in front matter (1)." in told
     assert "Imported into test: 1 stored." in told
     assert run("show", record_id, "--json").json["status"] == "new"
     retired = run("import", "--from", "markdown", str(notes), "--retire-deleted").out

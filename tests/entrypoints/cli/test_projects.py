@@ -49,7 +49,7 @@ def test_a_project_is_renamed_and_back(run: "Run", memory: App) -> None:
     assert [each["namespace"] for each in run("projects", "--json").json] == ["shop"]
     assert run("projects", "--json").json[0]["here"]  # The setting still names it `test`.
     said = run("projects", "rename", "shop", "test").out
-    assert said.startswith("shop is called test now (1 records, 0 tasks).")
+    assert said.startswith("shop is called test now (1 record, 0 tasks).")
     assert "`mcp-memory projects rename test shop` undoes it." in said
     assert "phone" in said
 
@@ -91,7 +91,7 @@ def test_a_project_is_merged_into_another(run: "Run", memory: App) -> None:
     refused = run("projects", "rename", "other", "test")
     assert (refused.code, "projects merge" in refused.err) == (1, True)
     assert run("projects", "merge", "other", "test").out == (
-        "test holds what other held (1 records, 0 tasks)."
+        "test holds what other held (1 record, 0 tasks)."
         " A merge cannot be undone: only a backup from before it has the two apart.\n"
     )
     assert len(run("list", "--json").json["results"]) == 2
@@ -128,7 +128,7 @@ def test_all_commands_count_what_is_live(run: "Run", memory: App) -> None:
     status = run("status", "--json").json
     assert (status["records"], status["statuses"]["retired"]) == ({"fact": 2}, 1)
     screen = " ".join(run("status").out.split())
-    assert "Memories 2 fact Their stages 2 as first stored Not counted 1 retired Tasks" in screen
+    assert "Memories 2 facts Their stages 2 as first stored Not counted 1 retired Tasks" in screen
     status = run("status", "--agent", "bob", "--json").json
     assert (status["records"], status["private_to_others"]) == ({"fact": 1}, 1)
     screen = " ".join(run("status", "--agent", "bob").out.split())

@@ -62,7 +62,7 @@ def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> N
             assert "Used share 0.5 > 0.4 of too few cases yet" in " ".join(screen.split())
     screen = run("status").out
     lines = [" ".join(line.split()) for line in screen.splitlines()]
-    assert "Blocks given 1 in 14 days: 1 recent" in lines
+    assert "Contexts given 1 in 14 days: 1 recent" in lines
     assert "Used share 0.5 > 0.4 inside" in lines
     assert any(line.startswith("Fact confirmation rate not known yet") for line in lines)
     assert "Growth 7 days 2" in lines

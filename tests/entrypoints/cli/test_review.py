@@ -39,7 +39,7 @@ def test_groups_are_shown_settled_and_undone(run: "Run", pair: list[str]) -> Non
     screen = run("review").out
     assert group["id"] in screen
     assert ALIKE[0] in screen
-    assert "To review 1 groups, 0 for you: `mcp-memory review`" in " ".join(run("status").out.split())
+    assert "To review 1 group, 0 for you: `mcp-memory review`" in " ".join(run("status").out.split())
     settled = run("review", "settle", group["id"], "supersedes", "--keep", pair[0], "--reason", "newer", "--json").json
     assert (settled["settled"], settled["group"]) == ("supersedes", group["id"])
     assert run("review").out.strip() == "Nothing waits for a review."

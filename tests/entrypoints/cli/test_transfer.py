@@ -34,11 +34,15 @@ from tests.forked import ForkedProcess, run_forked
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
-    from tests.entrypoints.cli.conftest import Run
+    from tests.entrypoints.cli.conftest import Ran, Run
 
 OpenMemory = Callable[..., App]
-IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int](), "into": "test"}
-"""What an import from another server tells that did nothing."""
+IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int](), "into": "test", "changes": 0}
+"""What an import from another server tells that did nothing, with the number of its changes."""
+
+
+def told_of(ran: "Ran") -> dict[str, Any]:
+    return {**ran.json, "changes": len(ran.json["changes"])}
 
 
 def live(memory: App) -> None:
@@ -139,8 +143,8 @@ def test_what_a_memory_knows_is_added_to_another_once(run: "Run", open_memory: O
     assert outcome["stored"] == outcome["embedded"] >= 5
     assert outcome["logged"] > 0
     ran = run("import", str(tmp_path / "memory.jsonl"), *there)
-    told = f"{outcome['stored']} known already, {outcome['logged']} records of logs left behind, 3 tasks left behind"
-    assert ran.out == f"Imported: {told}.\n"
+    told = f"{outcome['stored']} records known already, {outcome['logged']} records of a log left behind"
+    assert ran.out == f"Imported: {told}, 3 tasks left behind.\n"
     texts = {each["text"] for each in run("list", *there, "--json").json["results"]}
     assert {"Here already.", "Port 443. Because: old clients (70 % sure)", "Anna keeps the ports."} <= texts
 
@@ -239,15 +243,18 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
         {"type": "mystery"},
     ]
     file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    outcome = run("import", str(file), "--from", "reference", "--json").json
+    first = run("import", str(file), "--from", "reference", "--json")
     left_out = "lines that are neither an entity nor a relation"
-    assert outcome == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}}
+    assert told_of(first) == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}, "changes": 1}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
-    assert ran.out == f"Imported: 121 known already, 1 {left_out} left out. The records are in the project test.\n"
+    told = f"121 records known already. Left out: {left_out} (1)."
+    assert ran.out == f"Imported: {told} The records are in the project test.\n"
     assert run("status", "--json").json["store"]["revision"] == revision
     graph = run("status", "--json").json["graph"]
     assert (graph["entities"], graph["relations"]) == (2, 1)
+    assert run("undo", str(*first.json["changes"])).code == 0
+    assert run("list").out.startswith("Nothing found.")
 
 
 def reference_file(path: Path, count: int) -> Path:
@@ -325,9 +332,10 @@ def test_a_second_import_of_the_same_changes_nothing(run: "Run", tmp_path: Path,
         connection.execute("INSERT INTO observations (project, type, title, facts) VALUES (?, ?, ?, ?)", row)
         connection.commit()
     source = str(notes if server == "basic-memory" else database)
-    assert run("import", source, "--from", server, "--json").json == IMPORTED | {"stored": 2, "embedded": 2}
+    counts = {"stored": 2, "embedded": 2, "changes": 1}
+    assert told_of(run("import", source, "--from", server, "--json")) == IMPORTED | counts
     revision = run("status", "--json").json["store"]["revision"]
-    assert run("import", source, "--from", server, "--json").json == IMPORTED | {"known": 2}
+    assert told_of(run("import", source, "--from", server, "--json")) == IMPORTED | {"known": 2}
     assert run("status", "--json").json["store"]["revision"] == revision
 
 
@@ -364,8 +372,8 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
         ran = run("import", str(file), "--from", "reference")
     assert ran.code == 1
     assert f"free space and call again. {IMPORT_BATCH} are done. Run the same command again" in ran.err
-    counts = {"stored": 1, "known": IMPORT_BATCH, "embedded": IMPORT_BATCH + 1}
-    assert run("import", str(file), "--from", "reference", "--json").json == IMPORTED | counts
+    counts = {"stored": 1, "known": IMPORT_BATCH, "embedded": IMPORT_BATCH + 1, "changes": 1}
+    assert told_of(run("import", str(file), "--from", "reference", "--json")) == IMPORTED | counts
 
 
 def test_import_reads_standard_input_in_this_process_too(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
@@ -396,9 +404,9 @@ def test_an_item_that_no_memory_takes_hinders_no_other(run: "Run", tmp_path: Pat
     file = tmp_path / "memory.jsonl"
     entity = {"type": "entity", "name": "M", "entityType": "p", "observations": ["M first", shown, "M last"]}
     file.write_text(json.dumps(entity), "utf-8")
-    outcome = run("import", str(file), "--from", "reference", "--json").json
+    outcome = told_of(run("import", str(file), "--from", "reference", "--json"))
     left_out = {"records that no memory takes": 1}
-    assert outcome == IMPORTED | {"stored": 2, "embedded": 2, "left_out": left_out}
+    assert outcome == IMPORTED | {"stored": 2, "embedded": 2, "left_out": left_out, "changes": 2}
 
 
 def test_an_import_says_in_which_projects_the_records_are(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
@@ -411,6 +419,11 @@ def test_an_import_says_in_which_projects_the_records_are(run: "Run", open_memor
     told = run("import", file, "--data-dir", str(tmp_path / "copy"))
     assert "The records are in the projects they were in: app-one (2), test (1). This folder's is test:" in told.out
     assert "`mcp-memory list --namespace app-one`" in told.out
+    assert "undo" not in told.out + run("import", file, "--data-dir", str(tmp_path / "copy")).out
+    run("add", "This is new.")
+    run("export", str(tmp_path / "more.jsonl"))
+    more = run("import", str(tmp_path / "more.jsonl"), "--data-dir", str(tmp_path / "copy")).out
+    assert more.endswith(" `mcp-memory ui` lists it under New, where all of it is retired as one change.\n")
     assert "`mcp-memory projects merge app-one test` brings them here, for good." in told.out
     again = run("import", file, "--data-dir", str(tmp_path / "another"), "--json").json
     assert (again["projects"], again["here"]) == ({"app-one": 2, "test": 1}, "test")

@@ -310,7 +310,7 @@ def test_another_server_of_our_name_is_not_replaced_unasked(run: "Run", home: Pa
     assert json.loads(path.read_text("utf-8")) == {}
 
 
-def test_the_list_says_where_we_are(run: "Run", home: Path, project: Path) -> None:
+def test_the_list_says_where_we_are(run: "Run", home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S7.1: with what is wrong, as JSON too."""
     run("install", "cursor", "--command", str(home / "gone" / "mcp-memory"))
     run("install", "gemini-cli")
@@ -331,6 +331,7 @@ def test_the_list_says_where_we_are(run: "Run", home: Path, project: Path) -> No
     )
     assert "mcp_config.json cannot be read: it is not JSON" in found["windsurf", False]["problem"]
     assert "cline_mcp_settings.json cannot be read: " in found["cline", False]["problem"]
+    monkeypatch.setenv("COLUMNS", "40")  # A path stays in one piece, to be copied.
     lines = run("install", "--list").out.splitlines()
     states = {line.split("  ")[0]: line for line in lines}
     assert "installed as memory" in states["claude-code (project)"]

@@ -95,7 +95,13 @@ def test_facets_narrow_the_list(beside: Beside) -> None:
     assert decision[0] not in by_tag
     assert fact[0] not in beside.person.get("/?author=nobody").text
     assert fact[0] in beside.person.get("/?author=ann&status=new&since=yesterday").text
-    assert "There is no such kind" in words_of(beside.person.get("/?kind=wish"))
+    [guardrail] = stored(beside, "Never feed the zebras.", kind="censor")
+    for word in ("censor", "guardrail"):
+        page = beside.person.get(f"/?kind={word}").text
+        assert guardrail in page
+        assert decision[0] not in page
+        assert re.search(r'aria-current="true"><span class="kind k-censor">', page)
+    assert "There is no kind 'wish'; the kinds are fact, decision" in words_of(beside.person.get("/?kind=wish"))
 
 
 def test_pages_of_the_list_stay_where_they_are_while_others_store(beside: Beside) -> None:

@@ -88,6 +88,9 @@ def test_a_search_tells_scores_and_marks_words_and_what_nothing_mentions(memory:
     assert re.search(r'title="The chance that it is relevant"><svg.*?</svg>\d+ %', page)
     assert "1 found, best first" in page
     assert "Bread" not in page
+    both = {"q": "ferry bread"}
+    assert "2 found, best first" in asked(memory, show_memories, query=both)
+    assert "2 to 2, best first" in asked(memory, show_memories, query=both | {"offset": "1"})
     assert "Nothing here mentions Zanzibar." in asked(memory, show_memories, query={"q": "Zanzibar ferry"})
 
 

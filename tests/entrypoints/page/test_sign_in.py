@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.cli import app as program
+from mcp_memory.entrypoints.http.page_server import LINK_LASTS
 from mcp_memory.entrypoints.page.sign_in import (
     IDLE_SECONDS,
     MAX_SESSIONS,
@@ -378,9 +381,13 @@ def ended(process: ForkedProcess, number: int = signal.SIGINT) -> int:
 def test_the_link_of_ui_works_as_long_as_it_runs(
     started: Callable[..., tuple[ForkedProcess, str]],
 ) -> None:
+    """Its help and its first words say so."""
+    assert LINK_LASTS in " ".join(CliRunner().invoke(program, ["ui", "--help"]).output.split())
     process, link = started("--no-browser")
     other, other_link = started("--no-browser")
     try:
+        assert process.stdout
+        assert LINK_LASTS in process.stdout.readline()
         first = Person(link.partition("/ui")[0])
         key = link.partition("key=")[2]
         assert first.client.head(f"/ui/enter?key={key}").status_code == 403, "a preview begins no session"

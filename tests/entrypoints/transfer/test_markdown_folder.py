@@ -224,9 +224,9 @@ def test_no_link_is_followed_and_hostile_files_end_quickly(tmp_path: Path) -> No
     (root / "nothing.md").write_bytes(b"")
     folder = read_folder(root)
     assert (folder.copies, folder.contents) == ([], {})
-    assert folder.left_out["links (never followed)"] == 2
+    assert folder.left_out["links, which are never followed"] == 2
     assert folder.left_out["files that cannot be read as text in UTF-8"] == 1
-    assert folder.left_out["files that cannot be read (larger than 8 MB)"] == 1
+    assert folder.left_out["files that cannot be read: larger than 8 MB"] == 1
     (root / MANIFEST).symlink_to(outside / "secret.md")
     with pytest.raises(InvalidRequest, match="cannot be read"):
         read_folder(root)

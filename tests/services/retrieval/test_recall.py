@@ -199,6 +199,15 @@ def test_a_search_goes_on_where_the_last_page_ended(app: App) -> None:
     assert (beyond.results, beyond.truncated, beyond.next_offset) == ((), False, None)
 
 
+def test_a_search_ends_where_the_rest_of_many_records_does_not_bear_on_it(app: App) -> None:
+    """R5: the last page promises no further one, though each source found as much as it was asked for."""
+    others = [NewRecord(text=f"The service of hall {n} was painted in {1900 + n}.") for n in range(80)]
+    app.remember([NewRecord(text="The mail service listens on port 2525."), *others], app.caller())
+    answer = recall(app, "On which port does the mail service listen?")
+    assert texts(answer)[0] == "The mail service listens on port 2525."
+    assert (answer.truncated, answer.next_offset) == (False, None)
+
+
 def test_filters_hold_for_search_and_list(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R5, B1.4: kind, tag, time, task, session, entity."""
     outside = remember("The port was 4321.", kind="decision", session_id="old talk", occurred_at=clock.now - 9 * DAY)

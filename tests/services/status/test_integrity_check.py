@@ -84,7 +84,7 @@ def test_a_sound_memory_has_nothing_to_repair(app: App, remember: RememberOne) -
     assert [each.part for each in findings] == ["database", "keywords", "vectors", "graph", "index"]
     assert f"at change {revision}, in SQLite 3." in findings[0].says
     assert {each.state for each in findings} == {"ok"}
-    assert "2 records (1 mentions) and 2 tasks" in findings[3].says
+    assert "2 records (1 mention) and 2 tasks" in findings[3].says
     assert app.records.revision() == revision
 
 

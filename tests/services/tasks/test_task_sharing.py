@@ -22,7 +22,7 @@ def test_each_agent_has_its_own_place_in_a_shared_tree(app: App, open_memory: Ca
     assert goals(push(bob, "review", parent_id=root.id)) == ["ship", "review"]
     assert goals(app.tasks.stack(app.caller())) == ["ship"]
     assert [child.goal for child in app.tasks.stack(app.caller()).children] == ["review"]
-    with pytest.raises(Conflict, match="1 unfinished subtasks: t000"):
+    with pytest.raises(Conflict, match="1 unfinished subtask: t000"):
         pop(app)
     assert goals(pop(bob, "looks good").stack) == ["ship"]
     assert pop(app).popped.goal == "ship"

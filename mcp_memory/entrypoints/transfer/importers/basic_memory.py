@@ -69,7 +69,7 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
         except UnicodeDecodeError:
             left_out["files that cannot be read as text in UTF-8"] += 1
         except OSError as error:
-            left_out[f"files that cannot be read ({error.strerror})"] += 1
+            left_out[f"files that cannot be read: {error.strerror}"] += 1
         else:
             plain = visible(text.replace("\r\n", "\n").replace("\r", "\n"))
             yield from _read_note(plain, file, file.relative_to(root), left_out)
@@ -88,7 +88,7 @@ def files_below(root: Path, left_out: Counter[str]) -> Iterator[Path]:
             continue
         for entry in reversed(_entries(here, left_out)):
             if entry.is_symlink():
-                left_out["links (never followed)"] += 1
+                left_out["links, which are never followed"] += 1
             else:
                 waiting.append((here / entry.name, entry.is_dir(follow_symlinks=False)))
 
@@ -99,7 +99,7 @@ def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return sorted((entry for entry in found if not entry.name.startswith(".")), key=attrgetter("name"))
     except OSError as error:
-        left_out[f"folders that cannot be read ({error.strerror})"] += 1
+        left_out[f"folders that cannot be read: {error.strerror}"] += 1
         return []
 
 

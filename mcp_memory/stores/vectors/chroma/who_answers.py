@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
+from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.stores.vectors.chroma.location import IndexPlace, Mode
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
@@ -38,7 +39,7 @@ def account(
     construction holds.
     """
     sizes = {scope: exact.size(scope) for scope in dict.fromkeys(scopes)}
-    exactly = f"exact search over {_counted(sum(sizes.values()))}"
+    exactly = f"exact search over {counted(sum(sizes.values()), 'vector')}"
     if place.mode == "off":
         return f"{exactly}, as {'Chroma is not installed' if place.lacks_chroma else 'the settings say'}"
     if place.lacks_chroma:
@@ -75,9 +76,5 @@ def _indexed(exact: ExactVectorStore, sizes: Mapping[str, int], large: Sequence[
     waiting = sum(len(vectors) for scope in large for vectors in exact.live_vectors(scope, pending).values())
     indexed, total = sum(sizes[scope] for scope in large) - waiting, sum(sizes.values())
     if indexed == total:
-        return f"all {_counted(total)} indexed"
+        return f"all {counted(total, 'vector')} indexed"
     return f"{indexed:,} of {total:,} indexed; the rest is searched exactly"
-
-
-def _counted(vectors: int) -> str:
-    return f"{vectors:,} vector{'' if vectors == 1 else 's'}"

@@ -145,7 +145,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     for folder in (notes, tmp_path / "alias"):
         items, left_out = read(folder)
         assert [item.text for item in items] == ["note: inside"]
-        assert left_out == {"links (never followed)": 4}
+        assert left_out == {"links, which are never followed": 4}
 
 
 def test_what_is_no_note_is_counted_and_the_next_is_read(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_what_is_no_note_is_counted_and_the_next_is_read(tmp_path: Path) -> None
     items, left_out = read(tmp_path)
     assert [item.text for item in items] == ["d: here", "d: there"]
     assert left_out == {
-        "files that cannot be read (not an ordinary file)": 1,
-        "files that cannot be read (larger than 16 MB)": 1,
+        "files that cannot be read: not an ordinary file": 1,
+        "files that cannot be read: larger than 16 MB": 1,
     }
 
 
