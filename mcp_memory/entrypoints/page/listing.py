@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from mcp_memory.domain.model.kind_words import kinds_named
 from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Status
@@ -71,7 +71,7 @@ def _statuses(name: str) -> tuple[Status, ...]:
     """Return the chosen status as a filter has it. Raises InvalidRequest for one that there is not."""
     if name and name not in STATUSES:
         raise InvalidRequest("There is no such status; choose one of the list.")
-    return (cast("Status", name),) if name else ()
+    return (name,) if name else ()
 
 
 def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:
