@@ -26,8 +26,14 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = (sys.executable, "-m", "mcp_memory")
 _LIBRARIES = (
     "anyio._backends._asyncio",
+    "chromadb.api.fastapi",
+    "chromadb.api.rust",
     "dateparser.data.date_translation_data.en",
     "dateparser.date",
+    "encodings.idna",
+    "httpcore",
+    "httpcore2",
+    "markdown_it",
     "networkx",
     "numpy",
     "onnxruntime",
@@ -35,6 +41,8 @@ _LIBRARIES = (
     "rich.logging",
     "tokenizers",
     "uvicorn",
+    "uvicorn.protocols.http.auto",
+    "uvloop",
 )
 _context: Any = multiprocessing.get_context("forkserver") if sys.platform != "win32" else None
 

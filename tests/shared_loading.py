@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -26,6 +27,7 @@ _find_exact = exact_values.exact_in
 _measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
 _packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
 _get_command = cache(typer.main.get_command)
+_tls_settings = cache(ssl.create_default_context)
 
 
 def _once_a_field(name: str) -> Callable[..., Any]:
@@ -58,6 +60,8 @@ def share(set_attribute: Callable[[Any, str, Any], None]) -> None:
     set_attribute(prepare_record, "measured", _measured)
     set_attribute(transaction, "packed_terms", _packed_terms)
     set_attribute(typer.testing, "_get_command", _get_command)
+    # Each HTTP client reads the certificates of all authorities; of ours none speaks TLS.
+    set_attribute(ssl, "create_default_context", _tls_settings)
     for name, derive_once in _OF_FIELDS.items():
         set_attribute(EnvSettingsSource, name, derive_once)
 
