@@ -11,6 +11,7 @@ from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord, Outcome, Record, Visibility
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import iso_day, last_day
+from mcp_memory.entrypoints.page.kind_fields import KIND_FIELDS, may_say_fields, read_fields, shown_fields
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
@@ -26,12 +27,15 @@ def show_edit(visit: Visit) -> Response:
 
 
 def _edit_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
+    may_say = may_say_fields(visit, record)
     return visit.page(
         "edit.html",
         status,
         here=NAME,
         record=record,
         given=_form_of(record) | values.pop("given", {}),
+        kind_fields=KIND_FIELDS.get(record.kind, ()) if may_say else (),
+        may_say_fields=may_say,
         outcomes=get_args(Outcome),
         visibilities=get_args(Visibility),
         **{"said": "", "differs": {}, "diff": (), "is_mine": False, **values},
@@ -49,6 +53,7 @@ def _form_of(record: Record) -> dict[str, str]:
         "visibility": record.visibility,
         "valid_from": "" if record.valid_from is None else iso_day(record.valid_from),
         "valid_until": "" if record.valid_until is None else last_day(record.valid_until),  # its last day
+        **shown_fields(record.details, record.kind),
     }
 
 
@@ -57,13 +62,14 @@ def edit(visit: Visit) -> Response:
     version = visit.number("version")
     record, base, _ = visit.app.inspect.since(visit.record_id(), version, visit.caller)
     given = _form_of(base)
-    said = {name: value for name in given if (value := visit.given(name)) is not None}
+    fixed = () if may_say_fields(visit, record) else shown_fields(record.details, record.kind)
+    said = {name: value for name in given if name not in fixed and (value := visit.given(name)) is not None}
     changed = {name: value for name, value in said.items() if value != _as_sent(given[name])}
     if not changed:
         return visit.see(f"/record/{record.id}", done="unchanged")
     reason = (visit.given("reason") or "").strip()
     try:
-        revision = _revision(visit, record.id, changed, reason=reason, version=version)
+        revision = _revision(visit, record, changed, reason=reason, version=version)
         revised = visit.app.revise.advised(revision, visit.caller)
     except (InvalidRequest, Conflict) as error:  # The form keeps what the person wrote.
         now, base, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
@@ -92,9 +98,9 @@ def _conflict(visit: Visit, now: Record, base: Record, changed: Mapping[str, str
     return _edit_page(visit, now, 409, given=changed, said=why, diff=diff, is_mine=mine is not None, differs=differs)
 
 
-def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
+def _revision(visit: Visit, record: Record, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
     """Return the revision that fields of the form ask for, checked as an agent's are. Raises InvalidRequest."""
-    asked: dict[str, object] = {"id": record_id, "version": version}
+    asked: dict[str, object] = {"id": record.id, "version": version}
     if reason:
         asked["reason"] = reason
     if "text" in changed:
@@ -112,7 +118,8 @@ def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reaso
     if any(changed.get(name) == "" for name in ("valid_from", "valid_until")):
         raise InvalidRequest("A beginning or an end cannot be taken away once it is given; give another one.")
     valid = visit.app.searcher.validity(changed.get("valid_from", ""), changed.get("valid_until", ""))
-    return request_of(Revision, read_arguments(ReviseArguments, asked), **valid)
+    details = read_fields(changed, record.kind) or None
+    return request_of(Revision, read_arguments(ReviseArguments, asked), details=details, **valid)
 
 
 def _decimal(text: str) -> float:

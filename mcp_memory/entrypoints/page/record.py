@@ -14,6 +14,7 @@ from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
+from mcp_memory.entrypoints.page.kind_fields import effect_of
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import TITLES
@@ -69,6 +70,7 @@ def show_record(visit: Visit) -> Response:
         facts=_facts(record, visit.now),
         has_log=has_log,
         details=_details(record.details),
+        effect=effect_of(record),
         result_of=_result_of(record, tasks),
         around=around,
         footing=footing,
