@@ -39,6 +39,7 @@ class Command:
 
 COMMANDS: Final = (
     Command(title="Add a memory", path="/add", right="write"),
+    Command(title="Topics, and the path between two things", path="/topics"),
     Command(title="Pinned memories", path="/?pinned=yes"),
     Command(title="Memories that were retired", path="/?status=retired"),
     Command(title="Memories that were wrong", path="/?status=inactive"),
