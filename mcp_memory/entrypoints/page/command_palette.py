@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from mcp_memory.domain.model.kind_words import kind_in_words
-from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.records import KINDS, Instant
 from mcp_memory.domain.model.scopes import Right
 from mcp_memory.entrypoints.page.listing import MAX_FIELD
 from mcp_memory.entrypoints.page.visits import Screen, Visit
@@ -35,6 +35,17 @@ class Command:
     title: str
     path: str
     right: Right = "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownProject:
+    """A project to choose; its folder, records and last change are known to who has the memory's files alone."""
+
+    namespace: str
+    folder: str
+    is_gone: bool
+    records: int | None
+    changed_at: Instant | None
 
 
 COMMANDS: Final = (
@@ -79,7 +90,22 @@ def _place_of(wanted: str, commands: Sequence[Command]) -> str:
 
 
 def show_projects(visit: Visit) -> Response:
-    return visit.page("projects.html", here="", names=_projects(visit))
+    """Show the projects by the names that people know, with what the owner of the files may know of each."""
+    known = visit.app.projects if visit.visitor.is_owner else None
+    folders, records = (known.folders(), known.live_records()) if known else ({}, {})
+    changes = known.last_changes() if known else {}
+    projects = [
+        ShownProject(
+            namespace=name,
+            folder=folders[name][0] if name in folders else "",
+            is_gone=name in folders and not folders[name][1],
+            records=records.get(name, 0) if known else None,
+            changed_at=changes.get(name),
+        )
+        for name in _projects(visit)
+    ]
+    projects.sort(key=lambda each: (each.namespace != visit.caller.namespace, -(each.changed_at or 0)))
+    return visit.page("projects.html", here="", projects=projects)
 
 
 def _projects(visit: Visit) -> Sequence[str]:

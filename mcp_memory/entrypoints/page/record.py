@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from markupsafe import Markup
@@ -34,6 +34,7 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
+    from mcp_memory.domain.model.versions import Version
 
 SHOWN_CHARACTERS: Final = MOST_DRAWN
 """Characters of a record's text that its page shows before it is asked for all."""
@@ -71,6 +72,7 @@ def show_record(visit: Visit) -> Response:
         has_log=has_log,
         details=_details(record.details),
         effect=effect_of(record),
+        edited_by=_editor(visit, record, versions),
         result_of=_result_of(record, tasks),
         around=around,
         footing=footing,
@@ -86,6 +88,12 @@ def show_record(visit: Visit) -> Response:
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
+
+
+def _editor(visit: Visit, record: Record, versions: Sequence[Version]) -> str:
+    """Return who wrote the text as it is now, where that is not who stored it."""
+    last = next((each for each in versions if "normal_hash" in each.before), None)
+    return visit.name_of(record.rewritten_by, last.client if last else "") if record.rewritten_by else ""
 
 
 def _text(record: Record, *, whole: bool) -> dict[str, Any]:

@@ -118,6 +118,11 @@ class Visit:
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
+    def name_of(self, agent: str, client: str) -> str:
+        """Return the name of whoever wrote something by that client: "you" for what the memory's owner did here."""
+        is_mine = self.visitor.is_owner and client == CLIENT and agent == self.caller.agent
+        return "you" if is_mine else agent
+
     def has_log(self, session_id: str, agent: str) -> bool:
         """Return True where the session has a log, and the visitor may look at it."""
         if not session_id or not (agent == self.caller.agent or self.visitor.is_owner):

@@ -489,7 +489,7 @@ def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> N
     insisted(memory.waiting_tasks.reopen, task.id, ann)
     insisted(memory.waiting_tasks.hand_over, task.id, "cara", bob)
     assert history(task.id) == ["handed over to cara by bob just now", "reopened by ann just now", ended]
-    assert "waits for cara" in line()
+    assert "next for cara" in line()
     cara = replace(ann, agent="cara")
     memory.tasks.push(PushRequest(task_id=task.id), cara)
     memory.tasks.pop(PopRequest(result="It sings.", task_id=task.id), cara)
