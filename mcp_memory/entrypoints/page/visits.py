@@ -119,7 +119,7 @@ class Visit:
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
     def name_of(self, agent: str, client: str) -> str:
-        """Return the name of whoever wrote something by that client: "you" for what the memory's owner did here."""
+        """Return the name of the agent that wrote something by a client; "you" for what the memory's owner did here."""
         is_mine = self.visitor.is_owner and client == CLIENT and agent == self.caller.agent
         return "you" if is_mine else agent
 

@@ -114,6 +114,14 @@ def test_the_palette_goes_to_screens_records_and_searches_by_the_keyboard(page: 
     page.wait("document.querySelector('#palette [role=option]')?.textContent == 'Pin'")
     page.press("Escape")
     page.wait("!document.getElementById('palette').open")
+    page.press("k", control=True)
+    page.type("print server")
+    page.wait("document.getElementById('palette-record-0')?.textContent.includes('631')")
+    assert page.value(f"{chosen}.id") == "palette-other", "what Enter does stays while records come"
+    assert not page.barriers()
+    page.press("ArrowUp")
+    page.press("Enter")
+    ready(page, "location.pathname.startsWith('/ui/record/')")
     page.click("a", "Go to…")
     page.wait("document.getElementById('palette').open")
     page.type("who pays late")
@@ -188,6 +196,7 @@ def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, fi
         "/review",
         "/new",
         "/projects",
+        f"/topics?from={hostile}&to=Customer",
         "/go",
         "/access",
         *(f"/record/{hostile}{each}" for each in ("", "/edit", "/supersede", "/erase")),

@@ -17,11 +17,12 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.entrypoints.page.bulk import ask, make
-from mcp_memory.entrypoints.page.command_palette import show_projects
+from mcp_memory.entrypoints.page.command_palette import show_found, show_projects
 from mcp_memory.entrypoints.page.edit import edit
 from mcp_memory.entrypoints.page.memories import show_memories
 from mcp_memory.entrypoints.page.new import READ_AT_ONCE, show_new
 from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.merge import Merger
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -138,3 +139,13 @@ def test_what_the_owner_wrote_here_is_by_you(memory: App) -> None:
     reader = Grant(agent="ann", person="ann", namespaces=(memory.caller().namespace,), right="read")
     page = words_of(asked(memory, show_record, grant=reader, parts={"id": theirs.id}))
     assert "by bob, edited by ann" in page
+
+
+def test_the_palette_is_told_the_first_five_of_a_search(memory: App) -> None:
+    """U1.1: no more, and nothing for a letter or two, which begin a command."""
+    items = [NewRecord(text=f"The gauge number {number} stands at pier {number * 7}.") for number in range(9)]
+    memory.remember(items, memory.caller(), advise=False)
+    page = asked(memory, show_found, query={"q": "gauge"})
+    assert page.count("<li>") == page.count('href="/ui/record/') == 5
+    with pytest.raises(InvalidRequest, match="Write more"):
+        asked(memory, show_found, query={"q": "ga"})
