@@ -210,6 +210,8 @@ def undo(visit: Visit) -> Response:
     if made and not _withdrawn(visit, made):
         return visit.see(f"/record/{made}", done="kept")
     back = visit.back()
+    if made and back.partition("?")[0] == f"/record/{made}":  # It is gone; what it had replaced holds again.
+        back = next((f"/record/{each.id}" for each in taken.records if each.id != made), "/")
     if taken.groups and back.startswith("/review"):  # It waits there again.
         return visit.see(f"{back.partition('#')[0]}#{taken.groups[0]}", done="waits_again")
     return visit.see(back, done="undone")

@@ -52,7 +52,7 @@ DONE: Final[Mapping[str, str]] = {
     "promoted": "Promoted.",
     "restored": "Restored.",
     "retired": "Retired: ordinary searches no longer find it.",
-    "superseded": "Superseded: it ranks below the record that replaces it.",
+    "superseded": "Superseded: this record has the place of the other one, which ranks below it.",
     "undone": "Undone.",
     "waits_again": "Undone. The group is waiting again.",
     "uncompacted": "Undone: the log is as it was before this compaction, plus what was said since.",
