@@ -59,7 +59,7 @@ def show_record(visit: Visit) -> Response:
     has_log = record.namespace == caller.namespace and visit.has_log(record.session_id, record.agent)
     visit.reading.close()
     text = str(newer.before.get("text", "")) if newer else record.text
-    shown, text_before = shown_versions(versions, text, record, caller)
+    shown, text_before = shown_versions(versions, text, record, caller, is_older=bool(until))
     older = f"before={versions[-1].change}&text_in={text_before or text_in or ''}" if is_more else ""
     return visit.page(
         "record.html",

@@ -468,7 +468,7 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert "The clock in the hall is slow." in page
     assert "ann (ann)" not in page
     beside.person.send("/seen")
-    assert "Nothing new since you last looked" in words_of(beside.person.page)
+    assert "Nothing new: you have seen everything" in words_of(beside.person.page)
     stored(beside, "The clock in the cellar has stopped.")
     page = words_of(beside.person.get("/new"))
     assert "cellar" in page

@@ -345,7 +345,7 @@ def test_the_tree_says_who_is_where_and_folds_what_led_nowhere(beside: Beside) -
     note = stored(beside, "The foundation needs 3 m³ of concrete.")
     page = beside.person.get("/work")
     words = words_of(page)
-    assert words.index("Pour the foundation") < words.index("Tasks Last change")
+    assert words.index("Pour the foundation") < words.index("Tasks All")
     assert re.search(r"Pour the foundation active ann just now", words)
     assert "<summary>What came of it</summary>" in page.text
     assert "The wood warps." in words
@@ -447,7 +447,7 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
         assert "Hand it over anyway" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/handed")
     assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in words_of(page)
-    assert "planned bob begun" in words_of(page)
+    assert "planned bob planned" in words_of(page)
     assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
     for wrong in ("", "a/b", "x" * 201, "a\nb"):
         page = beside.person.post(f"/task/{task.id}/handed", {"csrf": beside.person.csrf, "agent": wrong})
