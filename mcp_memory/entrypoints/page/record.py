@@ -48,6 +48,7 @@ def show_record(visit: Visit) -> Response:
     footing = app.inspect.footing(record_id, caller)
     given = contexts_naming(visit, record_id)
     reads = reads_of(visit, record_id)
+    beside_it = app.inspect.seen_of([*around.supersedes, *filter(None, [record.superseded_by])], caller)
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
     needs_tasks = excluded or record.kind == "result"
@@ -75,6 +76,8 @@ def show_record(visit: Visit) -> Response:
         edited_by=_editor(visit, record, versions),
         result_of=_result_of(record, tasks),
         around=around,
+        replaced=[beside_it[each] for each in around.supersedes if each in beside_it],
+        successor=beside_it.get(record.superseded_by or ""),
         footing=footing,
         given=given,
         reads=reads,

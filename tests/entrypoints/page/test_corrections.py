@@ -177,6 +177,9 @@ def test_a_record_that_exists_takes_the_place_of_another(beside: Beside) -> None
     answer = beside.person.send(f"/record/{old}/superseded", near=new)
     assert answer.url.path == f"/ui/record/{new}"
     assert record(beside, old).superseded_by == new
+    assert "Supersedes The lift takes four people." in words_of(answer)
+    assert "Superseded by The lift takes six people since June." in words_of(beside.person.get(f"/record/{old}"))
+    beside.person.page = answer
     beside.person.send("/undo")
     assert beside.exported() == before
 
@@ -455,7 +458,7 @@ def test_supersession_validity_and_dependents_are_told(beside: Beside) -> None:
     stored(beside, "Rent the hall for two more years.", depends_on=(newer,))
     assert "What depends on it The contract ends in 2033." in page
     assert "What depends on these Rent the hall for two more years." in words_of(beside.person.get(f"/record/{base}"))
-    assert f"Supersedes {base}" in words_of(beside.person.get(f"/record/{newer}"))
+    assert f"Supersedes The contract ends in 2031. {base}" in words_of(beside.person.get(f"/record/{newer}"))
 
 
 def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> None:

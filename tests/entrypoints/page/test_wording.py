@@ -119,8 +119,13 @@ def test_a_change_of_a_record_is_told_as_what_it_came_to(memory: App) -> None:
     details: Details = {"pattern": ["rm -rf build"], "action": "warn"}
     [rule] = memory.remember([NewRecord(text="Keep the build.", kind="censor", details=details, tags=("a",))], caller)
     person = replace(caller, is_admin=True)
-    for change in ({"pinned": True}, {"pinned": False}, {"tags": ("a", "b")}, {"details": {"action": "block"}}):
-        memory.revise(Revision(id=rule.id, **change), person)
+    for change in (
+        Revision(id=rule.id, pinned=True),
+        Revision(id=rule.id, pinned=False),
+        Revision(id=rule.id, tags=("a", "b")),
+        Revision(id=rule.id, details={"action": "block"}),
+    ):
+        memory.revise(change, person)
     [newer] = memory.remember([NewRecord(text="Keep all of the build.", kind="censor", supersedes=(rule.id,))], caller)
     said = words_of(asked(memory, show_record, parts={"id": rule.id})).partition("Versions")[2]
     told = (f"created → superseded by {newer.id}", "action warn → block", "tags a → a · b", "Unpinned", "Pinned")
