@@ -121,6 +121,10 @@ class ProjectStore(Protocol):
         """
         ...
 
+    def last_changes(self) -> Mapping[str, Instant]:
+        """Return when a record of each namespace that has any was changed last, of all its agents."""
+        ...
+
     def private_of_others(self, namespace: str, own: str) -> int:
         """Count the live private records of a namespace beyond those in the scope `own`."""
         ...

@@ -203,6 +203,17 @@ class VectorStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphTopic:
+    """A group of entities that records mention together, by keys, the most linked first.
+
+    `together` has the number of records that mention two of them, for each pair that enough records mention.
+    """
+
+    keys: Sequence[str]
+    together: Mapping[tuple[str, str], int]
+
+
 GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
 """A kind and a key: an entity's `domain.mentions.entity_key`, a record's or a task's id."""
 
@@ -327,11 +338,8 @@ class GraphStore(Protocol):
         """Return the strongest path from one thing to another, as `tie` does, also through a single record."""
         ...
 
-    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
-        """Return at most `most` groups of entities that records mention together, by keys, the largest first.
-
-        In each the most linked come first.
-        """
+    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[GraphTopic]:
+        """Return at most `most` topics, the largest first."""
         ...
 
     def named_beside(

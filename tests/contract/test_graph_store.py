@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -699,9 +699,12 @@ def test_topics_are_entities_that_records_mention_together(graph: GraphStore, ad
         add(f"2 {number}", entities=entities("Acme", "Invoice"))
         add(f"3 {number}", entities=entities("Secret", "Plan"), branch_id="t1")
     add("4", entities=entities("Redis", "Acme"))
-    assert graph.topics(HERE, 5, ["t1"]) == [["redis", "kafka", "zookeeper"], ["acme", "invoice"]]
-    assert graph.topics(HERE, 1, ["t1"]) == [["redis", "kafka", "zookeeper"]]
-    assert ["plan", "secret"] in graph.topics(HERE, 5)
+    first, second = graph.topics(HERE, 5, ["t1"])
+    assert (first.keys, second.keys) == (["redis", "kafka", "zookeeper"], ["acme", "invoice"])
+    pairs = combinations(sorted(first.keys), 2)
+    assert first.together == dict.fromkeys(pairs, TOPIC_RECORDS)
+    assert graph.topics(HERE, 1, ["t1"]) == [first]
+    assert ["plan", "secret"] in [each.keys for each in graph.topics(HERE, 5)]
 
 
 def test_nothing_is_known_by_the_word_of_what_is_left_out(graph: GraphStore, store: RecordStore, add: Add) -> None:

@@ -73,6 +73,9 @@ def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> N
     for word in (*SECRETS[::8], "oak"):
         for said in ({"q": [f"payment service {word}"]}, {"tag": [f"tag{word}"]}, {"session_id": [word]}):
             seen += ask(pair, SCREENS[0], {}, **said)
+    [tied] = [screen for screen in SCREENS if screen.path == "/topics"]
+    for thing in (ENTITY, SECRETS[0], *some[::8]):
+        seen += ask(pair, tied, {}, **{"from": [own_ids(pair.full)[0]], "to": [thing]})
     assert SUBJECT in seen, "what is the asker's own is shown"
 
 

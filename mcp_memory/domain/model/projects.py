@@ -30,6 +30,9 @@ _SCP = re.compile(r"(?:[^:/]*@)?(\[[^\]/]*\]|[^:/@]*):(?!:)(.*)")
 _ELSEWHERE = re.compile(r"[\\/]{2}")
 """`\\\\server\\share`, `//server/share`: resolving it would reveal us to another machine."""
 
+# e.g. "shop" in "shop-mfrggzdfmztwq2lk", the own namespace of a folder
+OWN_NAMESPACE = re.compile(r"(?P<name>.+)-[a-z2-7]{16}")
+
 State = Literal["named", "own", "inside", "joined", "free", "refused"]
 NOTICE = (
     "This is not the project's shared memory: the folder says that it belongs to a project, but was not given that"
@@ -141,6 +144,13 @@ def own_namespace(folder: str, *, is_bare: bool = False) -> str:
     name = re.split(r"[\\/]", folder.rstrip("\\/"))[-1]
     shown = "".join(c if c.isprintable() and not c.isspace() and c != ":" else "-" for c in normalize("NFC", name))
     return f"{shown[:_NAME_CHARACTERS] or 'root'}-{base64.b32encode(digest).decode().lower()}"
+
+
+def short_name(namespace: str) -> str:
+    """Return the name by which people know a project: "shop" of `shop-4f2k…` and of `github.com/acme/shop`."""
+    last = namespace.rpartition("/")[2] or namespace
+    own = OWN_NAMESPACE.fullmatch(last)
+    return own["name"] if own else unquote(last)
 
 
 def remote_namespace(address: str, real_path: Callable[[str], str]) -> str:

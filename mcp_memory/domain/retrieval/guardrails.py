@@ -95,7 +95,7 @@ def meeting(guardrail: Record, call: ToolCall) -> Meeting | None:
     Where it gives patterns, they alone count. Else all words of its trigger have to be in one command, or in one name;
     without a trigger the call has to be of a form that the text forbids.
     """
-    if patterns := _patterns(guardrail.details):
+    if patterns := patterns_of(guardrail.details):
         return "pattern" if any(is_met(pattern, call) for pattern in patterns) else None
     trigger = guardrail.details.get("trigger")
     if not isinstance(trigger, str) or not trigger.strip():
@@ -110,14 +110,15 @@ def meeting(guardrail: Record, call: ToolCall) -> Meeting | None:
 def has_form(text: str, details: Details) -> bool:
     """Return True for a guardrail that some call can meet; any other is only told, and acts on none."""
     trigger = details.get("trigger")
-    if _patterns(details):
+    if patterns_of(details):
         return True
     if isinstance(trigger, str) and trigger.strip():
         return bool(_trigger_terms(trigger))
     return bool(forbidden_in(text))
 
 
-def _patterns(details: Details) -> Sequence[str]:
+def patterns_of(details: Details) -> Sequence[str]:
+    """Return the patterns that a guardrail gives; none where it is met otherwise."""
     given = details.get("pattern")
     return [each for each in ([given] if isinstance(given, str) else _listed(given)) if isinstance(each, str)]
 
@@ -222,7 +223,8 @@ def _is_of(command: tuple[str, ...], wanted: Sequence[str]) -> bool:
     """Return True for the wanted program with all wanted flags, and the wanted words in their order among its own."""
     if not wanted or not fnmatchcase(command[0], wanted[0].rsplit("/", 1)[-1]):
         return False
-    if not _flags(wanted[1:]) <= _flags(command[1:]):
+    given = _flags(command[1:])
+    if not all(any(fnmatchcase(flag, each) for flag in given) for each in _flags(wanted[1:])):
         return False
     own = iter([word for word in command[1:] if not word.startswith("-")])
     return all(any(_lies_in(word, each) for word in own) for each in wanted[1:] if not each.startswith("-"))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from starlette.responses import Response
 
 from mcp_memory.domain.model.records import LOG_KINDS, GivenKind, NewRecord, Visibility
+from mcp_memory.entrypoints.page.kind_fields import KIND_FIELDS, read_fields
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ItemArgument
 from mcp_memory.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.records import Kind
+
 NAME: Final = "Memories"
 _REASON: Final = "added on the page"
 KINDS_TO_ADD: Final = tuple(kind for kind in get_args(GivenKind) if kind not in LOG_KINDS)
-_FIELDS: Final = ("text", "kind", "tags", "importance", "visibility", "pinned", "reasons", "trigger")
+_FIELDS: Final = (
+    *("text", "kind", "tags", "importance", "visibility", "pinned"),
+    *(field.name for fields in KIND_FIELDS.values() for field in fields),
+)
 
 
 def show_add(visit: Visit) -> Response:
@@ -29,6 +36,7 @@ def _add_page(visit: Visit, status: int = 200, said: str = "") -> Response:
         status,
         here=NAME,
         kinds=KINDS_TO_ADD,
+        kind_fields=KIND_FIELDS,
         visibilities=get_args(Visibility),
         given={name: visit.given(name) or "" for name in _FIELDS},
         said=said,
@@ -66,10 +74,9 @@ def _asked(visit: Visit) -> dict[str, Any]:
             raise InvalidRequest(f"{said['importance'][:40]!r} is no number; importance is 0 to 10.") from None
     if said["pinned"]:
         asked["pinned"] = True
-    if said["kind"] == "decision" and said["reasons"]:
-        asked["details"] = {"reasons": [line.strip() for line in said["reasons"].split("\n") if line.strip()]}
-    if said["kind"] == "censor" and said["trigger"]:
-        asked["details"] = {"trigger": said["trigger"], "action": "warn"}
+    details = {name: value for name, value in read_fields(said, cast("Kind", said["kind"])).items() if value}
+    if details:
+        asked["details"] = details
     return asked
 
 

@@ -1,4 +1,4 @@
-"""Changes of many records at once, selected or all that a filter lists: shown first, then made in one write.
+"""Changes of many records at once, in one write: of a selection, or of all that a filter lists, which is shown first.
 
 One undo takes a change back as a whole. A selection also leaves as a file.
 """
@@ -32,12 +32,13 @@ LISTED_AT_MOST: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """A change of many records: the words of its button, what it does, which records it concerns, and the change.
+    """A change of many records: its button, its question, what it does, which records it concerns, and the change.
 
     `done` is the word of what was done (`visits.DONE`). `make` returns the number of the write, for an undo.
     """
 
     button: str
+    asks: str
     does: str
     done: str
     concerns: Callable[[Record], bool]
@@ -62,20 +63,23 @@ def _revising(change: Callable[[Record], Revision]) -> Callable[[Visit, Sequence
 BULK: Final[Mapping[str, Bulk]] = {
     "retire": Bulk(
         button="Retire",
-        does="No search finds them now.",
+        asks="Retire {}?",
+        does="Searches will no longer find them.",
         done="retired_all",
         concerns=lambda record: record.status != "retired",
         make=_forgetting("retire"),
     ),
     "restore": Bulk(
         button="Restore",
-        does="Searches find them again.",
+        asks="Restore {}?",
+        does="Searches will find them again.",
         done="restored_all",
         concerns=lambda record: not record.is_live,
         make=_forgetting("restore"),
     ),
     "pin": Bulk(
         button="Pin",
+        asks="Pin {}?",
         does="They become part of every context.",
         done="pinned_all",
         concerns=lambda record: not record.pinned,
@@ -83,6 +87,7 @@ BULK: Final[Mapping[str, Bulk]] = {
     ),
     "unpin": Bulk(
         button="Unpin",
+        asks="Unpin {}?",
         does="They are part of a context only where they bear on it.",
         done="unpinned_all",
         concerns=lambda record: record.pinned,
@@ -90,13 +95,15 @@ BULK: Final[Mapping[str, Bulk]] = {
     ),
     "wrong": Bulk(
         button="Mark as wrong",
-        does="No search finds them now, and what they had replaced holds again.",
+        asks="Mark {} as wrong?",
+        does="Searches will no longer find them, and what they had replaced will hold again.",
         done="wrong_all",
         concerns=lambda record: record.status not in OUT_OF_SEARCH,
         make=_revising(lambda record: Revision(id=record.id, feedback="wrong")),
     ),
     "promote": Bulk(
         button="Promote",
+        asks="Promote {}?",
         does="What was only noted counts from now on, and facts become core, which contexts weigh more than others.",
         done="promoted_all",
         concerns=lambda record: promotion_of(record) is not None,
@@ -128,11 +135,11 @@ def ask(visit: Visit) -> Response:
 
 
 def make(visit: Visit) -> Response:
-    """Make the change that was shown, in one write, which one undo takes back."""
+    """Make a change of records that were selected or shown, in one write, which one undo takes back."""
     bulk = _asked(visit)
     records = [each for each in _there(visit, _selected(visit, MOST_AT_ONCE)) if bulk.concerns(each)]
-    change = bulk.make(visit, records, visit.number("seen"))
-    return visit.see(visit.back(), done=bulk.done if change else "unchanged", change=change)
+    change = bulk.make(visit, records, visit.number("seen")) if records else 0
+    return visit.see(visit.back(), done=bulk.done if change else "unchanged", change=change, number=len(records))
 
 
 def export(visit: Visit) -> Response:

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from mcp_memory.domain.model.kind_words import kind_in_words
-from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.model.records import KINDS, Instant
 from mcp_memory.domain.model.scopes import Right
-from mcp_memory.entrypoints.page.listing import MAX_FIELD
+from mcp_memory.entrypoints.page.listing import MAX_FIELD, list_request
 from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.errors import InvalidRequest
 
 PROJECTS_SHOWN: Final = 200
+FOUND_SHOWN: Final = 5
+"""Records that the palette lists."""
+FOUND_TOKENS: Final = 1_000
+LEAST_CHARACTERS: Final = 3
+"""Characters from which on the palette searches: a letter or two begin a command."""
 _IDS: Final[Mapping[str, re.Pattern[str]]] = {
     "record": re.compile(r"r0[0-9a-z]{5}"),
     "task": re.compile(r"t0[0-9a-z]{5}"),
@@ -37,8 +43,20 @@ class Command:
     right: Right = "read"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownProject:
+    """A project to choose; its folder, records and last change are known to who has the memory's files alone."""
+
+    namespace: str
+    folder: str
+    is_gone: bool
+    records: int | None
+    changed_at: Instant | None
+
+
 COMMANDS: Final = (
     Command(title="Add a memory", path="/add", right="write"),
+    Command(title="Topics, and the path between two things", path="/topics"),
     Command(title="Pinned memories", path="/?pinned=yes"),
     Command(title="Memories that were retired", path="/?status=retired"),
     Command(title="Memories that were wrong", path="/?status=inactive"),
@@ -68,6 +86,14 @@ def _commands(visit: Visit) -> Sequence[Command]:
     return [command for command in (*screens, *COMMANDS, *elsewhere) if visit.may(command.right)]
 
 
+def show_found(visit: Visit) -> Response:
+    """Answer with the records, and the open work, that a search finds first: a part of a page, for the palette."""
+    if len(visit.asked("q")) < LEAST_CHARACTERS:
+        raise InvalidRequest("Write more of what is looked for.")
+    request = replace(list_request(visit), limit=FOUND_SHOWN, max_tokens=FOUND_TOKENS, detail="micro")
+    return visit.page("found.html", found=[each.data for each in visit.app.recall(request, visit.caller).shown])
+
+
 def _place_of(wanted: str, commands: Sequence[Command]) -> str:
     """Return where a text leads: to what has that id, to the screen or command of that name, else to a search."""
     for kind, pattern in _IDS.items():
@@ -78,7 +104,22 @@ def _place_of(wanted: str, commands: Sequence[Command]) -> str:
 
 
 def show_projects(visit: Visit) -> Response:
-    return visit.page("projects.html", here="", names=_projects(visit))
+    """Show the projects by the names that people know, with what the owner of the files may know of each."""
+    known = visit.app.projects if visit.visitor.is_owner else None
+    folders, records = (known.folders(), known.live_records()) if known else ({}, {})
+    changes = known.last_changes() if known else {}
+    projects = [
+        ShownProject(
+            namespace=name,
+            folder=folders[name][0] if name in folders else "",
+            is_gone=name in folders and not folders[name][1],
+            records=records.get(name, 0) if known else None,
+            changed_at=changes.get(name),
+        )
+        for name in _projects(visit)
+    ]
+    projects.sort(key=lambda each: (each.namespace != visit.caller.namespace, -(each.changed_at or 0)))
+    return visit.page("projects.html", here="", projects=projects)
 
 
 def _projects(visit: Visit) -> Sequence[str]:
@@ -90,5 +131,6 @@ def _projects(visit: Visit) -> Sequence[str]:
 
 SCREENS: Final = (
     Screen(path="/go", answer=show_commands),
+    Screen(path="/go/found", answer=show_found),
     Screen(path="/projects", answer=show_projects),
 )

@@ -9,8 +9,10 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord, Outcome, Record, Visibility
-from mcp_memory.domain.model.requests import Revision
+from mcp_memory.domain.model.requests import RecallRequest, Revision
 from mcp_memory.domain.text.times import iso_day, last_day
+from mcp_memory.entrypoints.page.kind_fields import KIND_FIELDS, may_say_fields, read_fields, shown_fields
+from mcp_memory.entrypoints.page.listing import LASTING, MAX_FIELD
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
@@ -19,6 +21,8 @@ from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments
 from mcp_memory.errors import Conflict, InvalidRequest
 
 NAME: Final = "Memories"
+NEAREST_SHOWN: Final = 5
+"""Records that may take the place of one, shown for a choice."""
 
 
 def show_edit(visit: Visit) -> Response:
@@ -26,12 +30,15 @@ def show_edit(visit: Visit) -> Response:
 
 
 def _edit_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
+    may_say = may_say_fields(visit, record)
     return visit.page(
         "edit.html",
         status,
         here=NAME,
         record=record,
         given=_form_of(record) | values.pop("given", {}),
+        kind_fields=KIND_FIELDS.get(record.kind, ()) if may_say else (),
+        may_say_fields=may_say,
         outcomes=get_args(Outcome),
         visibilities=get_args(Visibility),
         **{"said": "", "differs": {}, "diff": (), "is_mine": False, **values},
@@ -49,6 +56,7 @@ def _form_of(record: Record) -> dict[str, str]:
         "visibility": record.visibility,
         "valid_from": "" if record.valid_from is None else iso_day(record.valid_from),
         "valid_until": "" if record.valid_until is None else last_day(record.valid_until),  # its last day
+        **shown_fields(record.details, record.kind),
     }
 
 
@@ -57,13 +65,14 @@ def edit(visit: Visit) -> Response:
     version = visit.number("version")
     record, base, _ = visit.app.inspect.since(visit.record_id(), version, visit.caller)
     given = _form_of(base)
-    said = {name: value for name in given if (value := visit.given(name)) is not None}
+    fixed = () if may_say_fields(visit, record) else shown_fields(record.details, record.kind)
+    said = {name: value for name in given if name not in fixed and (value := visit.given(name)) is not None}
     changed = {name: value for name, value in said.items() if value != _as_sent(given[name])}
     if not changed:
         return visit.see(f"/record/{record.id}", done="unchanged")
     reason = (visit.given("reason") or "").strip()
     try:
-        revision = _revision(visit, record.id, changed, reason=reason, version=version)
+        revision = _revision(visit, record, changed, reason=reason, version=version)
         revised = visit.app.revise.advised(revision, visit.caller)
     except (InvalidRequest, Conflict) as error:  # The form keeps what the person wrote.
         now, base, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
@@ -92,9 +101,9 @@ def _conflict(visit: Visit, now: Record, base: Record, changed: Mapping[str, str
     return _edit_page(visit, now, 409, given=changed, said=why, diff=diff, is_mine=mine is not None, differs=differs)
 
 
-def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
+def _revision(visit: Visit, record: Record, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
     """Return the revision that fields of the form ask for, checked as an agent's are. Raises InvalidRequest."""
-    asked: dict[str, object] = {"id": record_id, "version": version}
+    asked: dict[str, object] = {"id": record.id, "version": version}
     if reason:
         asked["reason"] = reason
     if "text" in changed:
@@ -112,7 +121,8 @@ def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reaso
     if any(changed.get(name) == "" for name in ("valid_from", "valid_until")):
         raise InvalidRequest("A beginning or an end cannot be taken away once it is given; give another one.")
     valid = visit.app.searcher.validity(changed.get("valid_from", ""), changed.get("valid_until", ""))
-    return request_of(Revision, read_arguments(ReviseArguments, asked), **valid)
+    details = read_fields(changed, record.kind) or None
+    return request_of(Revision, read_arguments(ReviseArguments, asked), details=details, **valid)
 
 
 def _decimal(text: str) -> float:
@@ -124,26 +134,42 @@ def _decimal(text: str) -> float:
 
 def show_supersede(visit: Visit) -> Response:
     record = visit.app.inspect.visible(visit.record_id(), visit.caller)
-    return visit.page("supersede.html", here=NAME, record=record, theirs=None, mine="")
+    return _supersede_page(visit, record, mine=record.text)
+
+
+def _supersede_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
+    """Show the form, with the records nearest to this one, one of which may say already what holds now."""
+    query = record.text[:MAX_FIELD]
+    asked = RecallRequest(query=query, kinds=LASTING, limit=NEAREST_SHOWN + 1, detail="micro", only_looks=True)
+    near = [each.data for each in visit.app.recall(asked, visit.caller).shown if each.data["kind"] != "task"]
+    return visit.page(
+        "supersede.html",
+        status,
+        here=NAME,
+        record=record,
+        near=[each for each in near if each["id"] != record.id][:NEAREST_SHOWN],
+        **{"theirs": None, **values},
+    )
 
 
 def supersede(visit: Visit) -> Response:
     """Put a record in its place: one that is there already, or one with the text of the form."""
     app, caller = visit.app, visit.caller
-    version, text, other = visit.number("version"), visit.given("text") or "", (visit.given("by") or "").strip()
-    old, _, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
-    if bool(text.strip()) == bool(other):
-        raise InvalidRequest("Write what holds now, or give the id of the record that says it.")
+    version, text = visit.number("version"), visit.given("text") or ""
+    other = (visit.given("by") or visit.given("near") or "").strip()
+    old, base, is_changed = visit.app.inspect.since(visit.record_id(), version, visit.caller)
+    is_new = bool(text.strip()) and text.strip() != _as_sent(base.text).strip()
+    if is_new == bool(other):
+        raise InvalidRequest("Write what holds now in place of the text, or choose the record that says it; not both.")
     if is_changed:
-        page = {"record": old, "mine": text, "theirs": WordDiff()(text, old.text)}
-        return visit.page("supersede.html", 409, here=NAME, **page)
+        return _supersede_page(visit, old, 409, mine=text, theirs=WordDiff()(text, old.text))
     app.saw([old.id], version, caller)
     if other:
         newer = app.inspect.visible(checked_id(other, RECORD), caller)
         if newer.id == old.id:
             raise InvalidRequest("A record does not take its own place; give the id of another one.")
         change = app.revise.advised(Revision(id=newer.id, supersedes=(old.id,), version=newer.version), caller).change
-        return visit.see(f"/record/{old.id}", done="superseded", change=change)
+        return visit.see(f"/record/{newer.id}", done="superseded", change=change)
     checked = given(read_arguments(ItemArgument, {"text": text, "kind": old.kind, "visibility": old.visibility}))
     item = NewRecord(
         text=checked["text"], kind=old.kind, visibility=old.visibility, supersedes=(old.id,), tags=old.tags,
@@ -155,7 +181,7 @@ def supersede(visit: Visit) -> Response:
         raise Conflict(f"Record {remembered.id} says this already, and nothing was changed; look at it first.")
     latest = next(app.inspect.versions(old.id))
     is_made = remembered.id == make_id(RECORD, latest.write)
-    return visit.see(f"/record/{old.id}", done="superseded", change=latest.write, made=int(is_made))
+    return visit.see(f"/record/{remembered.id}", done="superseded", change=latest.write, made=int(is_made))
 
 
 SCREENS: Final = (

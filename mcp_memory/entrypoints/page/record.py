@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from markupsafe import Markup
@@ -14,6 +14,7 @@ from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
 from mcp_memory.domain.text.times import validity
 from mcp_memory.entrypoints.page.edit import NAME
+from mcp_memory.entrypoints.page.kind_fields import effect_of
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import title_of
@@ -33,6 +34,7 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
+    from mcp_memory.domain.model.versions import Version
 
 SHOWN_CHARACTERS: Final = MOST_DRAWN
 """Characters of a record's text that its page shows before it is asked for all."""
@@ -46,6 +48,7 @@ def show_record(visit: Visit) -> Response:
     footing = app.inspect.footing(record_id, caller)
     given = contexts_naming(visit, record_id)
     reads = reads_of(visit, record_id)
+    beside_it = app.inspect.seen_of([*around.supersedes, *filter(None, [record.superseded_by])], caller)
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
     needs_tasks = excluded or record.kind == "result"
@@ -57,7 +60,7 @@ def show_record(visit: Visit) -> Response:
     has_log = record.namespace == caller.namespace and visit.has_log(record.session_id, record.agent)
     visit.reading.close()
     text = str(newer.before.get("text", "")) if newer else record.text
-    shown, text_before = shown_versions(versions, text, record, caller)
+    shown, text_before = shown_versions(versions, text, record, caller, is_older=bool(until))
     older = f"before={versions[-1].change}&text_in={text_before or text_in or ''}" if is_more else ""
     return visit.page(
         "record.html",
@@ -69,8 +72,12 @@ def show_record(visit: Visit) -> Response:
         facts=_facts(record, visit.now),
         has_log=has_log,
         details=_details(record.details),
+        effect=effect_of(record),
+        edited_by=_editor(visit, record, versions),
         result_of=_result_of(record, tasks),
         around=around,
+        replaced=[beside_it[each] for each in around.supersedes if each in beside_it],
+        successor=beside_it.get(record.superseded_by or ""),
         footing=footing,
         given=given,
         reads=reads,
@@ -84,6 +91,12 @@ def show_record(visit: Visit) -> Response:
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
+
+
+def _editor(visit: Visit, record: Record, versions: Sequence[Version]) -> str:
+    """Return who wrote the text as it is now, where that is not who stored it."""
+    last = next((each for each in versions if "normal_hash" in each.before), None)
+    return visit.name_of(record.rewritten_by, last.client if last else "") if record.rewritten_by else ""
 
 
 def _text(record: Record, *, whole: bool) -> dict[str, Any]:
@@ -200,6 +213,8 @@ def undo(visit: Visit) -> Response:
     if made and not _withdrawn(visit, made):
         return visit.see(f"/record/{made}", done="kept")
     back = visit.back()
+    if made and back.partition("?")[0] == f"/record/{made}":  # It is gone; what it had replaced holds again.
+        back = next((f"/record/{each.id}" for each in taken.records if each.id != made), "/")
     if taken.groups and back.startswith("/review"):  # It waits there again.
         return visit.see(f"{back.partition('#')[0]}#{taken.groups[0]}", done="waits_again")
     return visit.see(back, done="undone")

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from mcp_memory.domain.context.rendering import said
 from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.kind_words import kind_in_words
+from mcp_memory.domain.model.projects import short_name
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.text.prompt_safety import spelled_out
 from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
@@ -370,6 +371,7 @@ def environment() -> Environment:
         promotion=promotion_in_words,
         why=why_in_words,
         way=way_in_words,
+        project=short_name,
     )
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

@@ -31,6 +31,7 @@ from mcp_memory.entrypoints.page import (
     record,
     review,
     sessions,
+    topics,
     work,
 )
 from mcp_memory.entrypoints.page.live import Feed, Standing
@@ -63,6 +64,7 @@ logger = logging.getLogger(__name__)
 SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
     *add.SCREENS,
+    *topics.SCREENS,
     *new.SCREENS,
     *kept_by_browser.SCREENS,
     *bulk.SCREENS,

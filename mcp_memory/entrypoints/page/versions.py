@@ -12,10 +12,11 @@ from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.versions import TOLD, Version, is_storing
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff, status_in_words
 from mcp_memory.entrypoints.page.sign_in import CLIENT
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.records import Details
     from mcp_memory.domain.model.scopes import Caller
 
 VERSIONS_SHOWN: Final = 50
@@ -27,11 +28,11 @@ MOST_CHARACTERS: Final = 3_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownVersion:
-    """A version for a person: when, by whom, why; what it was before, by field; and its text against the next one."""
+    """A version for a person: when, by whom, why; what changed beside the text; and its text against the next one."""
 
     version: Version
     by: str
-    before: Mapping[str, str]
+    changes: Sequence[str]
     diff: Sequence[DiffPart] = ()
     is_gone: bool = False
     has_made: bool = False
@@ -56,24 +57,53 @@ def reason_of_status(versions: Iterator[Version]) -> str:
 
 
 def shown_versions(
-    versions: Sequence[Version], text: str, record: Record, caller: Caller
+    versions: Sequence[Version], text: str, record: Record, caller: Caller, *, is_older: bool
 ) -> tuple[list[ShownVersion], int]:
-    """Return versions for a person, newest first; and the change of the last one that says an earlier text."""
+    """Return versions for a person, newest first; and the change of the last one that says an earlier text.
+
+    Of older ones than the latest it is not known what they came to, but by those that are shown.
+    """
     compare, text_before = WordDiff(), 0
+    known = {} if is_older else {name: getattr(record, name) for name in TOLD}
     shown: list[ShownVersion] = []
     for each in versions:
         diff: Sequence[DiffPart] = ()
         if "text" in each.before:
             earlier = str(each.before["text"])
             diff, text, text_before = compare(earlier, text), earlier, each.change
-        fields = {name: value_in_words(value) for name, value in each.before.items() if name in TOLD}
-        if is_storing(each, record.id):
-            fields = {}
+        fields = {name: value for name, value in each.before.items() if name in TOLD}
+        changes = [] if is_storing(each, record.id) else [*_changes(fields, known)]
+        known |= fields
         is_gone = "normal_hash" in each.before and "text" not in each.before
         by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
         has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
-        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
+        shown.append(ShownVersion(version=each, by=by, changes=changes, diff=diff, is_gone=is_gone, has_made=has_made))
     return shown, text_before
+
+
+def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
+    """Yield the changes of fields in words: "new → superseded by r00001a", "Pinned", "importance 1 → 4"."""
+    for name, old in before.items():
+        new = after.get(name)
+        if name == "superseded_by" and "status" in before:  # It is told with the status.
+            continue
+        if name not in after:
+            yield f"{name.replace('_', ' ')} {'were' if name == 'tags' else 'was'} {_value(name, old)}"
+        elif name == "pinned":
+            yield "Pinned" if new else "Unpinned"
+        elif name == "status":
+            by = f" by {after['superseded_by']}" if new == "superseded" and after.get("superseded_by") else ""
+            yield f"{_value(name, old)} → {_value(name, new)}{by}"
+        elif name == "details" and isinstance(old, Mapping) and isinstance(new, Mapping):
+            was, now = cast("Details", old), cast("Details", new)
+            keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+            yield from (f"{key} {value_in_words(was.get(key))} → {value_in_words(now.get(key))}" for key in keys)
+        else:
+            yield f"{name.replace('_', ' ')} {_value(name, old)} → {_value(name, new)}"
+
+
+def _value(name: str, value: object) -> str:
+    return status_in_words(str(value)) if name == "status" else value_in_words(value)
 
 
 def value_in_words(value: object) -> str:

@@ -52,19 +52,19 @@ DONE: Final[Mapping[str, str]] = {
     "promoted": "Promoted.",
     "restored": "Restored.",
     "retired": "Retired: ordinary searches no longer find it.",
-    "superseded": "Superseded: it ranks below the record that replaces it.",
+    "superseded": "Superseded: this record has the place of the other one, which ranks below it.",
     "undone": "Undone.",
     "waits_again": "Undone. The group is waiting again.",
     "uncompacted": "Undone: the log is as it was before this compaction, plus what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: it was like that already.",
     "wrong": "Marked as wrong: no search finds it now.",
-    "retired_all": "All of them are retired: ordinary searches no longer find them.",
-    "restored_all": "All of them are restored.",
-    "pinned_all": "All of them are pinned.",
-    "unpinned_all": "All of them are unpinned.",
-    "wrong_all": "All of them are marked as wrong: no search finds them now.",
-    "promoted_all": "All of them are promoted.",
+    "retired_all": "Retired {}: ordinary searches no longer find them.",
+    "restored_all": "Restored {}.",
+    "pinned_all": "Pinned {}.",
+    "unpinned_all": "Unpinned {}.",
+    "wrong_all": "Marked {} as wrong: no search finds them now.",
+    "promoted_all": "Promoted {}.",
     "seen": "Marked as seen.",
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
@@ -74,9 +74,9 @@ DONE: Final[Mapping[str, str]] = {
     "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",
 }
-"""Sentences that tell what was done, by the word that an address carries."""
+"""Sentences that tell what was done, by the word that an address carries; `{}` gets the number of records."""
 _TIME: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
-_TOLD: Final = frozenset({"done", "change", "made", "at", "earlier", "retired"})
+_TOLD: Final = frozenset({"done", "change", "made", "at", "earlier", "retired", "number"})
 """Fields of an address that tell what was done, and at which line of the page."""
 _LINE: Final = re.compile(r"[a-z][0-9a-z]{0,40}")  # "r00001a"
 
@@ -117,6 +117,11 @@ class Visit:
         """The agent whose blocks and logs are looked at: the visitor's, or any for who has the memory's files."""
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
+
+    def name_of(self, agent: str, client: str) -> str:
+        """Return the name of the agent that wrote something by a client; "you" for what the memory's owner did here."""
+        is_mine = self.visitor.is_owner and client == CLIENT and agent == self.caller.agent
+        return "you" if is_mine else agent
 
     def has_log(self, session_id: str, agent: str) -> bool:
         """Return True where the session has a log, and the visitor may look at it."""
@@ -190,7 +195,7 @@ class Visit:
         counts = self.counts(self)
         standing = self.told(counts)
         self.reading.close()
-        done, change = self.asked("done"), self.asked("change")
+        done, change, number = self.asked("done"), self.asked("change"), self.asked_number("number", 0)
         shown = (
             environment()
             .get_template(template)
@@ -199,7 +204,7 @@ class Visit:
                     "visit": self,
                     "now": self.now,
                     "nav": [screen for screen in self.nav if screen.title and self.may(screen.takes)],
-                    "notice": DONE.get(done, ""),
+                    "notice": DONE.get(done, "").format("1 record" if number == 1 else f"{number:,} records"),
                     "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
                     "undoes_all": done.endswith("_all"),
                     "made": done == "superseded" and self.asked("made") == "1",

@@ -78,9 +78,9 @@ _NOTES: Final[Mapping[str, str]] = {
 """Lines without a record, by the beginning of their id; their words are not kept."""
 _DETAILS: Final[Mapping[str, str]] = {"micro": "in a few words", "summary": "as a summary", "passage": "in part"}
 PROMOTES: Final[Mapping[Status, str]] = {
-    "core": "Core is the highest stage of a fact: contexts weigh it more, as one that was confirmed thrice.",
+    "core": "Make it a core fact, which weighs more in contexts.",
 }
-_PROMOTED: Final = "It was read out of a session, which alone sees it. Promoted, it counts, and everybody finds it."
+_PROMOTED: Final = "Make it count beyond its session, which alone sees it now."
 
 
 def reason_in_words(reason: str) -> str:

@@ -58,7 +58,9 @@ class Tree:
 def show_work(visit: Visit) -> Response:
     before = visit.position(_TASK_ID)
     tasks = visit.app.tasks.tree(visit.caller)
+    of_open = visit.asked("open") == "1"
     trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
+    trees = [each for each in trees if not of_open or _is_open(each[1])]
     rest = [each for each in trees if before is None or _place(*each) < before]
     shown = rest[:PAGE_TREES]
     enders = ended_by_others([task for _, those in shown for task in those], visit)
@@ -70,6 +72,9 @@ def show_work(visit: Visit) -> Response:
         trees=[_tree(top, those) for top, those in shown],
         enders=enders,
         is_first=before is None,
+        of_open=of_open,
+        open_tasks=sum(not task.is_finished for task in tasks),
+        all_tasks=len(tasks),
         live=LIVE_SECONDS + len(tasks) // TASKS_A_SECOND,
         next_page=visit.further(at, last) if last else "",
     )
@@ -103,8 +108,12 @@ def _tree(top: str, tasks: Sequence[Task]) -> Tree:
         top=nodes[top],
         omitted=len(tasks) - len(shown),
         changed_at=_place(top, tasks)[0],
-        is_open=any(not task.is_finished for task in tasks),
+        is_open=_is_open(tasks),
     )
+
+
+def _is_open(tasks: Sequence[Task]) -> bool:
+    return any(not task.is_finished for task in tasks)
 
 
 def show_task(visit: Visit) -> Response:

@@ -11,13 +11,14 @@ from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.projects import (
     LOCAL,
     MAX_NAMESPACE,
+    OWN_NAMESPACE,
     Membership,
     MovedProject,
     Project,
     ProjectFolder,
     own_namespace,
 )
-from mcp_memory.domain.model.records import LASTING_KINDS
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.text.control_characters import whole_characters
 from mcp_memory.domain.text.prompt_safety import one_line
@@ -25,10 +26,6 @@ from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.ports.access import ProjectStore
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
-
-# e.g. "shop" in "shop-mfrggzdfmztwq2lk", the own namespace of a folder
-_OWN = re.compile(r"(?P<name>.+)-[a-z2-7]{16}")
-
 
 NEAR_NAMED = 3
 """Projects that an error names for one that is not there."""
@@ -62,6 +59,10 @@ class Projects:
     def live_records(self) -> Mapping[str, int]:
         """Count the live records of each project that holds some, of all its agents; in order of the names."""
         return self._projects.live_records()
+
+    def last_changes(self) -> Mapping[str, Instant]:
+        """Return when a record of each project was changed last, of all its agents."""
+        return self._projects.last_changes()
 
     def private_of_others(self, caller: Caller) -> int:
         """Count the live records of the caller's project that are private to other agents."""
@@ -180,9 +181,9 @@ class Projects:
 
     def _of_the_same_name(self, project: Project, known: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield the memories of folders of the same name that were never seen here, as after an import."""
-        mine = _OWN.fullmatch(project.own)
+        mine = OWN_NAMESPACE.fullmatch(project.own)
         for namespace in self._records.shared_namespaces() if mine else ():
-            other = _OWN.fullmatch(namespace)
+            other = OWN_NAMESPACE.fullmatch(namespace)
             if mine and other and namespace not in known and other["name"] == mine["name"]:
                 yield namespace, "there is the memory of a folder of the same name"
 

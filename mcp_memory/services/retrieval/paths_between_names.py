@@ -25,13 +25,21 @@ Held = Callable[[str, Collection[str]], Collection[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tie:
-    """A path between two things: its records from one end to the other, and the path in words.
+    """A path between two things, with its records from one end to the other, and in words.
 
     `Acme → r00000c → tide-api → r000018 → outage INC-7`
     """
 
-    records: tuple[str, ...]
-    line: str
+    nodes: tuple[GraphNode, ...]
+    """From one end to the other, entities by their names as records spell them."""
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        return tuple(name for kind, name in self.nodes if kind == "record")
+
+    @property
+    def line(self) -> str:
+        return " → ".join(name for _, name in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +163,7 @@ def in_words(path: Sequence[GraphNode], records: MemoryReader) -> Tie:
     """Return a path of the graph with its entities as its records spell them."""
     through = tuple(key for kind, key in path if kind == "record")
     spelled = {entity_key(each.name): each.name for record_id in through for each in records.links(record_id)[0]}
-    names = (one_line(spelled.get(key, key)) if kind == "entity" else key for kind, key in path)
-    return Tie(records=through, line=" → ".join(names))
+    return Tie(nodes=tuple((kind, one_line(spelled.get(key, key)) if kind == "entity" else key) for kind, key in path))
 
 
 def with_tie(bearing: Sequence[Fused], hits: Sequence[Fused], records: Sequence[str]) -> tuple[Fused, ...]:

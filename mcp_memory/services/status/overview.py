@@ -23,7 +23,7 @@ from mcp_memory.ports.indexes import IndexState
 from mcp_memory.ports.records import RecordStore, StoreSummary
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.retrieval.paths_between_names import in_words
+from mcp_memory.services.retrieval.paths_between_names import Tie, in_words
 from mcp_memory.services.review.reviews import Reviews
 from mcp_memory.services.sessions.fullness import LogStanding, PassTotals
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
@@ -55,6 +55,18 @@ class MemoryStatus:
     topics: Sequence[Sequence[str]]
     contexts: Assembled
     figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """Names that records mention together, the most linked first, and how many `more` there are.
+
+    `together` has pairs of the names, each with the number of records that mention both.
+    """
+
+    names: Sequence[str]
+    more: int
+    together: Sequence[tuple[str, str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,17 +186,30 @@ class Overview:
             waiting=len(groups),
             asked=sum(1 for each in groups if each.review.question),
             graph=self._graph.summarize(caller.scopes, hidden),
-            topics=self._topics(caller, hidden),
+            topics=[each.names for each in self.topics(caller, TOPICS_SHOWN, TOPIC_NAMES)],
             contexts=contexts,
             figures=figures(contexts, tally, self._records.judged_confidences(where)),
         )
 
-    def _topics(self, caller: Caller, hidden: frozenset[str]) -> Sequence[Sequence[str]]:
-        """Return what the memory is about: for each topic the most linked of its entities."""
-        found = [keys[:TOPIC_NAMES] for keys in self._graph.topics(caller.scopes, TOPICS_SHOWN, hidden)]
-        entities = self._graph.entities([key for keys in found for key in keys], caller.scopes, 0, hidden)
+    def topics(self, caller: Caller, most: int, most_names: int) -> Sequence[Topic]:
+        """Return what the memory is about, the largest topic first, each by the most linked of its entities."""
+        hidden = hidden_branches(self._records, caller)
+        found = self._graph.topics(caller.scopes, most, hidden)
+        keys = [key for topic in found for key in topic.keys[:most_names]]
+        entities = self._graph.entities(keys, caller.scopes, 0, hidden)
         names = {key: entity.name for entity in entities for key in entity.keys}
-        return [[names[key] for key in keys if key in names] for keys in found]
+        return [
+            Topic(
+                names=[names[key] for key in topic.keys[:most_names] if key in names],
+                more=len(topic.keys[most_names:]),
+                together=[
+                    (names[one], names[other], count)
+                    for (one, other), count in topic.together.items()
+                    if {one, other} <= {*topic.keys[:most_names]} & names.keys()
+                ],
+            )
+            for topic in found
+        ]
 
     def visible(self, record_id: str, caller: Caller) -> Record:
         """Return the record. Raises NotFound where the caller does not see one of that id."""
@@ -335,17 +360,21 @@ class Overview:
         )
 
     def tie(self, one: str, other: str, caller: Caller) -> tuple[str, Sequence[Record]]:
-        """Return the strongest path between two things, each given as for `connections`, in words, and its records.
+        """Return the strongest path between two things, in words, and its records. Raises as `path` does."""
+        tie, records = self.path(one, other, caller)
+        return tie.line, [records[each] for each in tie.records if each in records]
 
-        Raises NotFound where the caller sees no such thing, or none.
+    def path(self, one: str, other: str, caller: Caller) -> tuple[Tie, Mapping[str, Record]]:
+        """Return the strongest path between two things, each given as for `connections`, and its records by their ids.
+
+        Raises NotFound where the caller sees no such thing, or no path.
         """
         start, end = self._node(one, caller), self._node(other, caller)
         path = self._graph.path(start, end, caller.scopes, hidden_branches(self._records, caller))
         if not path:
             raise NotFound(f"Nothing that is stored ties {one!r} to {other!r}.")
         tie = in_words(path, self._records)
-        records = self.seen_of(tie.records, caller)
-        return tie.line, [records[each] for each in tie.records if each in records]
+        return tie, self.seen_of(tie.records, caller)
 
     def _node(self, thing: str, caller: Caller) -> GraphNode:
         """Return the node of a record by its id, or of an entity by one of its names. Raises NotFound."""

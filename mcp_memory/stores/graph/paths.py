@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 from math import log
 from typing import TYPE_CHECKING
 
-from mcp_memory.ports.retrieval import GraphNode, Holders
+from mcp_memory.ports.retrieval import GraphNode, GraphTopic, Holders
 from mcp_memory.stores.graph.lookup import known_things
 from mcp_memory.stores.graph.view import GraphView
 
@@ -101,8 +101,8 @@ def all_names(view: GraphView, node: GraphNode) -> Sequence[GraphNode]:
     return [("entity", name) for name in view.names_of(node[1])] if node[0] == "entity" else [node]
 
 
-def topics(view: GraphView, most: int) -> Sequence[Sequence[str]]:
-    """Return at most `most` topics, the largest first: keys of entities that records mention together, by their links.
+def topics(view: GraphView, most: int) -> Sequence[GraphTopic]:
+    """Return at most `most` topics, the largest first: entities that records mention together, by their links.
 
     What nearly everything mentions is of no topic.
     """
@@ -123,7 +123,11 @@ def topics(view: GraphView, most: int) -> Sequence[Sequence[str]]:
     graph.add_weighted_edges_from(shared)
     found: Sequence[Collection[str]] = nx.community.louvain_communities(graph, seed=0)
     ranked = [sorted(keys, key=lambda key: (-links[key], key)) for keys in found]
-    return sorted(ranked, key=lambda keys: (-len(keys), keys))[:most]
+    largest = sorted(ranked, key=lambda keys: (-len(keys), keys))[:most]
+    return [
+        GraphTopic(keys=keys, together={(one, other): count for one, other, count in shared if {one, other} <= {*keys}})
+        for keys in largest
+    ]
 
 
 def _rarest(view: GraphView, keys: Sequence[str]) -> Sequence[Sequence[GraphNode]]:

@@ -16,7 +16,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, spread
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import RecordFilter, partition_of
 from mcp_memory.ports.changes import ChangeFeed
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary, Holders
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary, GraphTopic, Holders
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.links import LoadedLinks, NodeNumbers
 from mcp_memory.stores.graph.lookup import described, known_things, related
@@ -138,7 +138,7 @@ class LinkGraphStore:
             narrow = view.narrowed(None, ())
             return strongest_path(narrow, all_names(narrow, one), all_names(narrow, other))
 
-    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[Sequence[str]]:
+    def topics(self, scopes: Sequence[str], most: int, hidden: Collection[str] = ()) -> Sequence[GraphTopic]:
         with self._view(scopes, hidden) as view:
             return topics(view.narrowed(None, ()), most)
 

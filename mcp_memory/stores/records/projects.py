@@ -59,6 +59,9 @@ class SqlProjects:
     def live_records(self) -> Mapping[str, int]:
         return {row["namespace"]: row["live"] for row in self._database.rows("count_live")}
 
+    def last_changes(self) -> Mapping[str, Instant]:
+        return {row["namespace"]: row["at"] for row in self._database.rows("last_changes")}
+
     def private_of_others(self, namespace: str, own: str) -> int:
         return self._database.rows("count_private_of_others", {"namespace": namespace, "own": own})[0][0]
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.projects import MAX_NAMESPACE, Membership, own_namespace, remote_namespace
+from mcp_memory.domain.model.projects import (
+    LOCAL,
+    MAX_NAMESPACE,
+    Membership,
+    own_namespace,
+    remote_namespace,
+    short_name,
+)
 
 OWN = re.compile(r"[^/\\\s:]+-[a-z2-7]{16}")
 
@@ -147,3 +154,19 @@ def test_only_a_refused_folder_is_refused() -> None:
 def test_parameters_and_letters_that_only_become_ascii_are_left_out(address: str, name: str) -> None:
     """X2.3: the Kelvin sign is a k in lower case."""
     assert remote_namespace(address, lambda path: path) == name
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        (own_namespace("/work/my shop"), "my-shop"),
+        ("github.com/acme/shop", "shop"),
+        (f"{LOCAL}/{own_namespace('/work/shop')}", "shop"),
+        ("host/a%20b", "a b"),
+        ("billing-2025", "billing-2025"),
+        ("odd/", "odd/"),
+    ],
+)
+def test_people_know_a_project_by_the_name_of_its_folder(namespace: str, name: str) -> None:
+    """U1.1: the digest that keeps two of one name apart is no part of it."""
+    assert short_name(namespace) == name

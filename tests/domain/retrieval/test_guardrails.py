@@ -93,6 +93,7 @@ def test_what_speaks_of_a_command_does_not_run_it(command: str) -> None:
     [
         ("git push --force", "git push origin main --force", "git push --force-with-lease"),
         ("git push --force", "git push --force=yes", "git push; tar --force"),
+        ("pnpm db:migrate --prod*", "pnpm db:migrate --production", "pnpm db:migrate --dry-run"),
         ("git add .", "git add .", "git add ./src"),
         ("npm *", "npm ci", "pnpm ci"),
     ],

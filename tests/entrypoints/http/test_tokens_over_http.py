@@ -129,7 +129,7 @@ def test_a_project_is_called_as_often_as_its_quota_says(team: Team) -> None:
     """M3.3: a call beyond it is told so, with the time to wait; other projects go on."""
     quiet = make_token(team.server.data_dir, "quiet", "quiet")
     told = command_line(team.server.data_dir, "projects", "quota", "quiet", "--calls", "1", "--records", "5")
-    assert told.stdout.strip() == "namespace/quiet: 0 of 5 records, 1 calls a minute"
+    assert told.stdout.strip() == "namespace/quiet: 0 of 5 records, 1 call a minute"
     assert post(team.url, "tools/call", RECALL, headers_of(quiet)).status_code != 429
     refused = post(team.url, "tools/call", RECALL, headers_of(quiet))
     assert refused.status_code == 429

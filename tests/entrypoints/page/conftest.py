@@ -51,7 +51,8 @@ class _Page(HTMLParser):
         if not self.forms:
             return
         fields = self.forms[-1][1]
-        if tag == "input" and said.get("type") != "checkbox" and "name" in said:
+        is_chosen = said.get("type") not in ("checkbox", "radio") or (said["type"] == "radio" and "checked" in said)
+        if tag == "input" and is_chosen and "name" in said:
             fields.setdefault(said["name"], []).append(said.get("value", ""))
         elif tag == "textarea":
             self._filling = said["name"]

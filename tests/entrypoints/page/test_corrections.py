@@ -177,9 +177,15 @@ def test_a_retired_record_comes_back_and_is_unpinned(beside: Beside) -> None:
 def test_a_record_that_exists_takes_the_place_of_another(beside: Beside) -> None:
     old, new = stored(beside, "The lift takes four people.", "The lift takes six people since June.")
     before = beside.exported()
-    beside.person.get(f"/record/{old}/supersede")
-    beside.person.send(f"/record/{old}/superseded", by=new)
+    page = beside.person.get(f"/record/{old}/supersede").text
+    assert f'name="near" value="{new}"' in page, "the nearest are there to choose from"
+    assert f'name="near" value="{old}"' not in page
+    answer = beside.person.send(f"/record/{old}/superseded", near=new)
+    assert answer.url.path == f"/ui/record/{new}"
     assert record(beside, old).superseded_by == new
+    assert "Supersedes The lift takes four people." in words_of(answer)
+    assert "Superseded by The lift takes six people since June." in words_of(beside.person.get(f"/record/{old}"))
+    beside.person.page = answer
     beside.person.send("/undo")
     assert beside.exported() == before
 
@@ -218,6 +224,16 @@ def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None
     assert "Edit Pin" in words_of(beside.person.get(f"/record/{result.id}"))
     [fact] = stored(beside, "The fence is green.")
     assert "Edit Supersede Pin" in words_of(beside.person.get(f"/record/{fact}"))
+
+
+def test_the_text_of_a_successor_begins_as_the_old_one_and_an_undo_leads_back(beside: Beside) -> None:
+    [record_id] = stored(beside, "The cellar holds 40 barrels.")
+    beside.person.get(f"/record/{record_id}/supersede")
+    assert beside.person.send(f"/record/{record_id}/superseded").status_code == 400, "nothing was changed"
+    beside.person.get(f"/record/{record_id}/supersede")
+    answer = beside.person.send(f"/record/{record_id}/superseded", text="The cellar holds 50 barrels.")
+    assert answer.url.path == f"/ui/record/{record(beside, record_id).superseded_by}"
+    assert beside.person.send("/undo").url.path == f"/ui/record/{record_id}"
 
 
 def test_a_record_does_not_take_its_own_place(beside: Beside) -> None:
@@ -448,7 +464,7 @@ def test_supersession_validity_and_dependents_are_told(beside: Beside) -> None:
     stored(beside, "Rent the hall for two more years.", depends_on=(newer,))
     assert "What depends on it The contract ends in 2033." in page
     assert "What depends on these Rent the hall for two more years." in words_of(beside.person.get(f"/record/{base}"))
-    assert f"Supersedes {base}" in words_of(beside.person.get(f"/record/{newer}"))
+    assert f"Supersedes The contract ends in 2031. {base}" in words_of(beside.person.get(f"/record/{newer}"))
 
 
 def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> None:
@@ -461,7 +477,7 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert "The clock in the hall is slow." in page
     assert "ann (ann)" not in page
     beside.person.send("/seen")
-    assert "Nothing new since you last looked" in words_of(beside.person.page)
+    assert "Nothing new: you have seen everything" in words_of(beside.person.page)
     stored(beside, "The clock in the cellar has stopped.")
     page = words_of(beside.person.get("/new"))
     assert "cellar" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -11,11 +12,17 @@ from urllib.parse import parse_qsl
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.projects import own_namespace
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.text.times import iso_exact
 from mcp_memory.entrypoints.page.bulk import ask, make
+from mcp_memory.entrypoints.page.command_palette import show_found, show_projects
+from mcp_memory.entrypoints.page.edit import edit
 from mcp_memory.entrypoints.page.memories import show_memories
 from mcp_memory.entrypoints.page.new import READ_AT_ONCE, show_new
+from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.merge import Merger
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
@@ -105,3 +112,40 @@ def test_what_was_another_servers_is_a_source_too(memory: App) -> None:
     imported = NewRecord(text="Babbage likes tea.", session_id="import-reference", occurred_at=1_000_000_000.0)
     memory.remember([imported, NewRecord(text="Ada likes coffee.")], memory.caller())
     assert "Imported from reference by ann 1 record" in words_of(asked(memory, show_new))
+
+
+def test_projects_have_the_names_of_their_folders_and_what_the_owner_may_know_of_them(memory: App) -> None:
+    """U1.1: the suffix that tells two of one name apart stands last; who has a token is told names alone."""
+    harbour = own_namespace("/work/harbour")
+    memory.remember([NewRecord(text="The gate opens at six.")], replace(memory.caller(), namespace=harbour))
+    page = asked(memory, show_projects)
+    assert re.search(rf"harbour 1 record last change just now {harbour}", words_of(page))
+    grant = Grant(agent="bob", person="bob", namespaces=(harbour, "toys"), right="read")
+    page = words_of(asked(memory, show_projects, grant=grant))
+    assert f"harbour you look at it now {harbour}" in page
+    assert " record" not in page
+
+
+def test_what_the_owner_wrote_here_is_by_you(memory: App) -> None:
+    """U1.1: and who edited another's text, stands beside its author."""
+    bob = memory_of(memory.settings.data_dir, "bob")
+    [theirs] = bob.remember([NewRecord(text="The oven takes an hour.")], bob.caller())
+    bob.close()
+    mine = memory.remember([NewRecord(text="The bell rings at six.")], replace(memory.caller(), client="page"))[0].id
+    version = str(memory.inspect.visible(theirs.id, memory.caller()).version)
+    asked(memory, edit, parts={"id": theirs.id}, form={"version": version, "text": "The oven takes two hours."})
+    assert "by you" in words_of(asked(memory, show_record, parts={"id": mine}))
+    assert "by bob, edited by you" in words_of(asked(memory, show_record, parts={"id": theirs.id}))
+    reader = Grant(agent="ann", person="ann", namespaces=(memory.caller().namespace,), right="read")
+    page = words_of(asked(memory, show_record, grant=reader, parts={"id": theirs.id}))
+    assert "by bob, edited by ann" in page
+
+
+def test_the_palette_is_told_the_first_five_of_a_search(memory: App) -> None:
+    """U1.1: no more, and nothing for a letter or two, which begin a command."""
+    items = [NewRecord(text=f"The gauge number {number} stands at pier {number * 7}.") for number in range(9)]
+    memory.remember(items, memory.caller(), advise=False)
+    page = asked(memory, show_found, query={"q": "gauge"})
+    assert page.count("<li>") == page.count('href="/ui/record/') == 5
+    with pytest.raises(InvalidRequest, match="Write more"):
+        asked(memory, show_found, query={"q": "ga"})

@@ -373,7 +373,7 @@ def test_the_tree_says_who_is_where_and_folds_what_led_nowhere(beside: Beside) -
     note = stored(beside, "The foundation needs 3 m³ of concrete.")
     page = beside.person.get("/work")
     words = words_of(page)
-    assert words.index("Pour the foundation") < words.index("Tasks Last change")
+    assert words.index("Pour the foundation") < words.index("Tasks All")
     assert re.search(r"Pour the foundation active ann just now", words)
     assert "<summary>What came of it</summary>" in page.text
     assert "The wood warps." in words
@@ -475,7 +475,7 @@ def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
         assert "Hand it over anyway" in words_of(page)
         page = beside.person.send(f"/task/{task.id}/handed")
     assert "It waits for bob, who is told at the next move. Handed back, it waits for ann" in words_of(page)
-    assert "planned bob begun" in words_of(page)
+    assert "planned bob planned" in words_of(page)
     assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
     for wrong in ("", "a/b", "x" * 201, "a\nb"):
         page = beside.person.post(f"/task/{task.id}/handed", {"csrf": beside.person.csrf, "agent": wrong})
@@ -517,7 +517,7 @@ def test_a_task_tells_who_ended_reopened_and_handed_it_over(beside: Beside) -> N
     insisted(memory.waiting_tasks.reopen, task.id, ann)
     insisted(memory.waiting_tasks.hand_over, task.id, "cara", bob)
     assert history(task.id) == ["handed over to cara by bob just now", "reopened by ann just now", ended]
-    assert "waits for cara" in line()
+    assert "next for cara" in line()
     cara = replace(ann, agent="cara")
     memory.tasks.push(PushRequest(task_id=task.id), cara)
     memory.tasks.pop(PopRequest(result="It sings.", task_id=task.id), cara)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.contexts import Component
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import Details, NewRecord
 from mcp_memory.entrypoints.page.contexts import show_context, show_contexts, show_what_would_be_given
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.wording import (
@@ -20,8 +21,10 @@ from mcp_memory.entrypoints.page.wording import (
     source_in_words,
     why_in_words,
 )
+from mcp_memory.entrypoints.page.work import show_work
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.tasks.task_stack import PushRequest
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.entrypoints.page.conftest import asked, memory_of, words_of
 
 
@@ -129,10 +132,44 @@ def test_a_promotion_is_explained_beside_its_button(memory: App) -> None:
         memory.caller(),
     )
     page = asked(memory, show_record, parts={"id": fact.id})
-    assert 'aria-describedby="about-promote">Promote</button>' in page
-    assert "Make it core" not in page
-    assert "Core is the highest stage of a fact" in page.partition('id="about-promote"')[2].partition("</p>")[0]
-    assert "about-promote" not in asked(memory, show_record, parts={"id": rule.id})
+    assert 'title="Make it a core fact, which weighs more in contexts.">Promote</button>' in page
+    assert ">Promote</button>" not in asked(memory, show_record, parts={"id": rule.id})
+
+
+def test_a_change_of_a_record_is_told_as_what_it_came_to(memory: App) -> None:
+    """U1.1: by the words of its fields; of an older page's first change only what was before is known."""
+    caller = memory.caller()
+    details: Details = {"pattern": ["rm -rf build"], "action": "warn"}
+    [rule] = memory.remember([NewRecord(text="Keep the build.", kind="censor", details=details, tags=("a",))], caller)
+    person = replace(caller, is_admin=True)
+    for change in (
+        Revision(id=rule.id, pinned=True),
+        Revision(id=rule.id, pinned=False),
+        Revision(id=rule.id, tags=("a", "b")),
+        Revision(id=rule.id, details={"action": "block"}),
+    ):
+        memory.revise(change, person)
+    [newer] = memory.remember([NewRecord(text="Keep all of the build.", kind="censor", supersedes=(rule.id,))], caller)
+    said = words_of(asked(memory, show_record, parts={"id": rule.id})).partition("Versions")[2]
+    told = (f"created → superseded by {newer.id}", "action warn → block", "tags a → a · b", "Unpinned", "Pinned")
+    assert sorted(map(said.index, told)) == [*map(said.index, told)]
+    middle = next(each.change for each in memory.inspect.versions(rule.id) if "details" in each.before)
+    older = words_of(asked(memory, show_record, parts={"id": rule.id}, query={"before": str(middle)}))
+    assert "tags were a" in older.partition("Versions")[2]
+
+
+def test_open_work_is_counted_and_shown_alone(memory: App) -> None:
+    """U1.1: a tree is there as long as something in it is open."""
+    memory.tasks.push(PushRequest(goal="Polish the lens"), memory.caller())
+    assert "No task is open." not in words_of(asked(memory, show_work, query={"open": "1"}))
+    memory.tasks.pop(PopRequest(result="It shines."), memory.caller())
+    memory.tasks.push(PushRequest(goal="Chart the moon"), memory.caller())
+    page = words_of(asked(memory, show_work, query={"open": "1"}))
+    assert "All 2 Open 1" in page
+    assert "Chart the moon" in page
+    assert "Polish the lens" not in page
+    memory.tasks.pop(PopRequest(result="Done."), memory.caller())
+    assert "No task is open." in words_of(asked(memory, show_work, query={"open": "1"}))
 
 
 def test_the_keys_are_told_of_where_there_are_any(memory: App) -> None:

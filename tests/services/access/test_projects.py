@@ -232,6 +232,7 @@ def test_a_renamed_project_keeps_everything_and_nothing_keeps_the_old_name(open_
     moved = other.projects.rename("old-name", "new/name")
     assert app.projects.names() == ["new/name"]
     assert app.projects.live_records() == {"new/name": shared}
+    assert app.projects.last_changes() == {"new/name": app.now()}
     assert moved.tokens == ("phone",)
     assert set(rows_with(tmp_path / "data", "old-name")) == {*KEPT}
     assert not app.records.defects()

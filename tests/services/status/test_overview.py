@@ -261,6 +261,10 @@ def test_status_names_topics(app: App, remember: RememberOne) -> None:
         remember(f"Kafka feeds Redis on host {number}.")
     remember("And Redis is slow.")
     assert app.inspect.status(app.caller()).topics == [["Redis", "Kafka"]]
+    [topic] = app.inspect.topics(app.caller(), 3, 2)
+    assert (topic.names, topic.together, topic.more) == (["Redis", "Kafka"], [("Kafka", "Redis", 4)], 0)
+    [topic] = app.inspect.topics(app.caller(), 3, 1)
+    assert (topic.names, topic.together, topic.more) == (["Redis"], [], 1)
 
 
 def test_records_are_listed_in_both_orders_and_counted_by_period(app: App, remember: RememberOne, clock: Clock) -> None:

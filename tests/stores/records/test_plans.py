@@ -48,7 +48,7 @@ OF_ALL: Mapping[str, str] = {
         "terms_after count_orphans drop_orphans every_tombstone"
     ),
     "a person looks at all projects, or says which folders they have": (
-        "shared_namespaces count_live count_private_of_others list_folders list_project_folders"
+        "shared_namespaces count_live last_changes count_private_of_others list_folders list_project_folders"
         " revoke_folder folders_of private_scopes"
     ),
     "a person exports a project": "leaving_reviews leaving_tombstones leaving_sessions leaving_undone_summaries",

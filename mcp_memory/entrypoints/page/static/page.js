@@ -52,6 +52,30 @@ async function known() {
   return [...here, ...there];
 }
 
+// Records that a search finds, once somebody stops typing for a moment; an earlier search is given up.
+let found = { words: "", records: [] };
+let looking = null;
+
+function look() {
+  clearTimeout(looking?.timer);
+  looking?.abort.abort();
+  const words = palette.querySelector("input").value.trim();
+  if (words.length < 3 || found.words === words) return;
+  const abort = new AbortController();
+  const timer = setTimeout(async () => {
+    const asked = { credentials: "same-origin", signal: abort.signal };
+    const answer = await fetch(`/ui/go/found?q=${encodeURIComponent(words)}`, asked).catch(() => null);
+    if (!answer || !answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (abort.signal.aborted) return;
+    found = { words, records: [...page.querySelectorAll("li")] };
+    const chosen = palette.querySelector("[aria-selected=true]")?.id;
+    list();
+    choose([...palette.querySelectorAll("[role=option]")].findIndex((each) => each.id === chosen));
+  }, 250);
+  looking = { abort, timer };
+}
+
 function choose(at) {
   const options = [...palette.querySelectorAll("[role=option]")];
   const input = palette.querySelector("input");
@@ -75,6 +99,17 @@ function list() {
     option.addEventListener("click", () => { palette.close(); go(); });
     return option;
   });
+  if (found.words && found.words === input.value.trim()) {
+    found.records.forEach((each, place) => {
+      const option = document.importNode(each, true);
+      const link = option.querySelector("a");
+      option.setAttribute("role", "option");
+      option.id = `palette-record-${place}`;
+      option.addEventListener("click", () => { location.href = link.href; });
+      link.replaceWith(link.textContent);
+      options.push(option);
+    });
+  }
   if (input.value.trim()) {
     const other = document.createElement("li");
     other.setAttribute("role", "option");
@@ -99,7 +134,7 @@ async function openPalette() {
 
 if (palette) {
   const input = palette.querySelector("input");
-  input.addEventListener("input", list);
+  input.addEventListener("input", () => { list(); look(); });
   palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
   document.getElementById("go").addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;

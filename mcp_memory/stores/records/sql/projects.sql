@@ -51,6 +51,10 @@ SELECT id, status NOT IN ('inactive', 'retired', 'noted') AS is_live FROM record
 SELECT namespace, count(*) AS live FROM records WHERE status NOT IN ('inactive', 'retired', 'noted')
 GROUP BY namespace ORDER BY namespace;
 
+-- name: last_changes
+-- Of any record: taking one out is a change, too.
+SELECT namespace, max(updated_at) AS at FROM records GROUP BY namespace ORDER BY namespace;
+
 -- name: count_private_of_others
 -- Live ones, as above.
 SELECT count(*) FROM records
