@@ -19,8 +19,9 @@ from tests.scopes.test_unleakable import OpenPair, foreign_rows, own_ids
 from tests.scopes.worlds import Pair, World
 
 OWNER = RequestSender(grant=None, namespace="here", session="day")
-_OF_THE_FILE = re.compile(r"/[\w/.-]*(?:full|bare)[\w/.-]*|[\d.,]+ (?:k|M|G)?i?B\b")
-"""Paths and sizes of the file: "/tmp/x/full/memory.db", "1.2 MB"."""
+_OF_THE_FILE = re.compile(r'/[\w/.-]*(?:full|bare)[\w/.-]*|[\d.,]+ (?:k|M|G)?i?B\b|"accessed": ?\d+')
+"""Paths and sizes of the file: "/tmp/x/full/memory.db", "1.2 MB". And how often a record was opened, which is no secret
+to those who share it: in an export `"accessed": 2`."""
 _PART = re.compile(r"\{(\w+)(?::path)?\}")  # "{id}", "{id:path}"
 
 
