@@ -66,7 +66,8 @@ vocabularies:
 
 # Take the pictures of the page in docs/ again, from the running program
 pictures *args:
-    {{ run }} --with pillow==12.1.1 python -m tools.page_pictures {{ args }}
+    {{ uv }} pip install --quiet --target build/pillow pillow==12.1.1
+    PYTHONPATH=build/pillow {{ run }} python -m tools.page_pictures {{ args }}
 
 # Train the classifier by which `auto` picks a strategy again, byte for byte, from tools/data/intent; `--cross-validate` prints its figures
 intent *args:
