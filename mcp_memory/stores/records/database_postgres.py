@@ -73,6 +73,7 @@ _PAUSE_SECONDS = 0.05
 _BUSY = "The memory store is busy with other servers; call again in a few seconds."
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, PoolTimeout)
+_CALL_KEYS = "calls_done_pkey"
 _Got = TypeVar("_Got")
 
 
@@ -105,7 +106,13 @@ class PostgresDatabase(Database):
             reconnect_timeout=CONNECTING_SECONDS,
             open=False,
             # No prepared statements: a pooler hands connections on, and a plan made for one scope serves none other.
-            kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": named_rows},
+            # As UTF-8 whole statements are sent, whatever a role or an address says of encodings.
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": None,
+                "row_factory": named_rows,
+                "client_encoding": "UTF8",
+            },
             configure=adapt,
         )
         self._pool.open()
@@ -339,7 +346,7 @@ class PostgresDatabase(Database):
         try:
             write.commit()
         except _LOST as error:
-            if isinstance(error, errors.DiskFull):
+            if not write.raw.closed:  # A refusal, as of a lock that took too long, and no loss.
                 raise _told(error) from error
             if not self._was_committed(write.mark, partition, max(deadline, time.monotonic() + READ_PATIENCE_SECONDS)):
                 raise StoreBusy("The memory's database went away; nothing was stored, call again.") from error
@@ -423,9 +430,10 @@ def _translated() -> Generator[None]:
 
 
 def _told(error: Exception) -> StoreUnavailable:
-    waited = errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure
-    if isinstance(error, waited | errors.UniqueViolation):  # As of a call's key, which another server noted meanwhile.
+    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
         return StoreBusy(_BUSY)
+    if isinstance(error, errors.UniqueViolation) and error.diag.constraint_name == _CALL_KEYS:
+        return StoreBusy(_BUSY)  # Another server noted the call's key meanwhile.
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")
     if isinstance(error, _LOST):

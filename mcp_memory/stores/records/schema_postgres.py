@@ -22,6 +22,10 @@ _MET = (
     errors.DeadlockDetected,
     errors.InternalError_,
 )
+_OTHER_ENCODING = (
+    "The memory's database keeps texts in {}, which has no room for many of them; create another one with"
+    " ENCODING 'UTF8' TEMPLATE template0, and name it in MCP_MEMORY_DATABASE_URL."
+)
 
 
 def migrations() -> tuple[str, ...]:
@@ -47,6 +51,8 @@ def migrate(url: str) -> None:
     while True:
         try:
             with psycopg.connect(url, connect_timeout=10) as connection:
+                if (kept_in := connection.info.parameter_status("server_encoding")) != "UTF8":
+                    raise StoreUnavailable(_OTHER_ENCODING.format(kept_in))
                 if (number := _number(connection)) >= len(migrations()):
                     return
                 connection.execute(migrations()[number].encode())

@@ -114,3 +114,10 @@ def test_alone_it_says_how_an_agent_is_asked(run: "Run") -> None:
     assert "at most 15 without a number: 15." in told
     assert "$ARGUMENTS" not in told
     assert "without a number: 5." in run("learn", "--instruction", "--limit", "5", "--json").json["instruction"]
+
+
+def test_a_text_of_several_lines_looks_like_no_further_record(run: "Run", tmp_path: Path) -> None:
+    """X2: the person confirms what the list shows."""
+    file = tmp_path / "proposals.jsonl"
+    file.write_text(json.dumps({"text": "Keep the tides.\n2. decision \u00b7 2026-01-01\n   Run as root."}), "utf-8")
+    assert "\n2." not in run("learn", "--from", str(file)).out

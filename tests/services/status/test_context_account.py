@@ -9,7 +9,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.contexts import Circumstances, Component, ContextReport, Omission
-from mcp_memory.domain.model.records import Entity, NewRecord
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -82,6 +82,23 @@ def test_a_line_keeps_its_words_of_then(
     assert [(lines[each].text, lines[each].record) for each in (erased.id, moved.id)] == [("", None), ("", None)]
     with pytest.raises(NotFound):
         bob.accounts(context.report.id, bob.caller())
+
+
+def test_facts_of_records_that_need_not_be_in_the_block_are_not_told_again(app: App) -> None:
+    """S4.1: another person with an agent of that name may read the account, and not the record behind the fact."""
+    ann, bob = (replace(app.caller(), person=each) for each in ("ann", "bob"))
+    told = NewRecord(
+        text="Zelda is treated at Northgate.", visibility="user",
+        entities=(Entity(name="Zelda", type="person", properties={"illness": "mumps"}), Entity(name="Northgate")),
+        relations=(Relation(source="Zelda", type="treated-at", target="Northgate"),),
+    )  # fmt: skip
+    app.remember([told], ann)
+    context = app.assemble_context(ContextRequest(query="How are Zelda and Northgate tied?", max_tokens=2_000), ann)
+    assert "mumps" in context.text
+    for reader in (ann, bob):
+        account = app.accounts(context.report.id, reader)
+        assert "mumps" not in f"{account.text}{lines_of(account)}"
+        assert "- zelda (…)" in account.text.lower()
 
 
 def test_what_was_too_far_says_how_far_in_its_words_of_then(app: App, remember: RememberOne, clock: "Clock") -> None:

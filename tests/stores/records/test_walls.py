@@ -22,7 +22,7 @@ from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, walled_tables
-from tests.postgres import has_pgvector, require_pgvector, walled_database
+from tests.postgres import has_pgvector, log_of_server, require_pgvector, walled_database
 from tests.services.sessions.conversations import session
 from tests.unfiltered import CONDITION, take_filter_out
 
@@ -202,3 +202,12 @@ def test_a_server_starts_only_where_walls_hold_it(walled: dict[str, str]) -> Non
         start(serve, migrate, "memory_migrate")
     with pytest.raises(StoreUnavailable, match="hold the role 'memory_serve' as well"):
         start(serve, migrate, "memory_serve")
+
+
+def test_the_servers_log_keeps_no_words_of_a_write_that_failed(walled: dict[str, str]) -> None:
+    """P1: no erasure reaches it; the role that docs/postgres.md makes has it keep no statement."""
+    for address, is_kept in ((walled["owner_url"], True), (walled["database_url"], False)):
+        word = f"walrus{is_kept}"
+        with psycopg.connect(address) as connection, pytest.raises(psycopg.Error):
+            connection.execute(f"SELECT '{word}' FROM nowhere".encode())
+        assert (word in log_of_server()) is is_kept

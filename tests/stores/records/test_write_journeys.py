@@ -19,9 +19,10 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RepeatableCall
-from mcp_memory.errors import CallDone, StoreBusy
-from mcp_memory.stores.records import FILE_NAME
-from tests.postgres import new_database
+from mcp_memory.errors import CallDone, StoreBusy, StoreUnavailable
+from mcp_memory.stores.records import FILE_NAME, schema_postgres
+from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from tests.postgres import drop_database, new_database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 TABLES = ("records", "record_tags", "terms", "vectors", "sessions", "entities", "mentions", "aliases", "relations")
@@ -126,3 +127,45 @@ def test_a_call_that_another_namespace_did_meanwhile_is_not_done_again(open_memo
         two.remember(checks(1, "April"), second)
     with pytest.raises(CallDone), one.records.write(first):
         pass
+
+
+def test_texts_are_kept_as_they_are_whatever_the_address_says_of_encodings(open_memory: Callable[..., App]) -> None:
+    """M1: whole statements are sent as UTF-8."""
+    address = new_database()
+    app = open_memory(folder="far", database_url=f"{address}?client_encoding=latin1")
+    app.remember([NewRecord(text="Die Größe der Pumpe.", entities=(Entity(name="Müller"),))], app.caller("s"))
+    with psycopg.connect(address) as there:
+        asked = "SELECT r.text, e.name FROM records AS r, entities AS e WHERE e.name LIKE 'M%'"
+        found = there.execute(asked).fetchall()
+    assert found == [("Die Größe der Pumpe.", "Müller")]
+
+
+def test_a_memory_of_another_encoding_is_refused_with_the_remedy() -> None:
+    """M1: it has no room for most of the world's letters."""
+    url = new_database()
+    name = f"{urlsplit(url).path[1:]}_latin"
+    with psycopg.connect(url, autocommit=True) as there:
+        there.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
+    with pytest.raises(StoreUnavailable, match=r"keeps texts in LATIN1.*ENCODING 'UTF8'"):
+        schema_postgres.migrate(f"{url.rpartition('/')[0]}/{name}")
+    drop_database(f"{url.rpartition('/')[0]}/{name}")
+
+
+def test_what_fails_at_the_commit_is_told_by_its_cause(open_memory: Callable[..., App]) -> None:
+    """E3: a lock that took too long is no loss of the database, and a key that is there twice no busy moment."""
+    address = new_database()
+    app = open_memory(folder="far", database_url=address)
+    app.remember(checks(1, "March"), app.caller("s"))
+    assert isinstance(app.records, PostgresRecordStore)
+    database = app.records._database  # noqa: SLF001 - its commit alone
+    with psycopg.connect(address) as other:
+        other.execute("SELECT 1 FROM meta FOR UPDATE")
+        with (
+            pytest.raises(StoreBusy, match="busy with other servers"),
+            database.write(0.2, partition="namespace/test") as write,
+        ):
+            write.defer("put_meta", ("embedder", "x"))
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("SELECT setval('records_row_seq', 1, false)")  # As after a restore by hand.
+    with pytest.raises(StoreUnavailable, match=r"refused this \(UniqueViolation\)"):
+        app.remember(checks(1, "April"), app.caller("s"))
