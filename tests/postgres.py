@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
+import psutil
 import psycopg
 import pytest
 
@@ -54,6 +55,7 @@ END $$
 @cache
 def _server() -> str:
     """Start a server and return the address of its first database; `stop` ends it."""
+    _remove_what_was_left()
     folder = Path(mkdtemp(prefix="postgres-", dir=_folder_in_memory()))
     folder.chmod(0o755)
     cluster = Cluster(folder, _SETTINGS)
@@ -74,6 +76,13 @@ def _folder_in_memory() -> Path | None:
     except OSError:
         return None
     return _IN_MEMORY if has_room else None
+
+
+def _remove_what_was_left() -> None:
+    """Delete what servers of killed tests left in memory, where no restart of the machine may come for weeks."""
+    for noted in _IN_MEMORY.glob("postgres-*/data/postmaster.pid"):
+        if not psutil.pid_exists(int(noted.read_text("utf-8").split("\n", 1)[0])):
+            shutil.rmtree(noted.parents[1], ignore_errors=True)
 
 
 def _address(url: str, name: str) -> str:
