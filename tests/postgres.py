@@ -142,7 +142,8 @@ def walled_database(of: Mapping[str, str] | None = None) -> dict[str, str]:
     It is empty, or a copy of another one.
     """
     _make_roles()
-    url, name = _server(), _new_name()
+    # One that others may be copies of is kept to the end.
+    url, name = _server(), _new_name() if of else f"memory_{next(_numbers)}"
     template = urlsplit(of["owner_url"]).path[1:] if of else "template0"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} OWNER memory_migrate TEMPLATE {template} {_COPIED}".encode())
