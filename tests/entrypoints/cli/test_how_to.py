@@ -27,7 +27,7 @@ PAGES = [
     "first-hour.md", "importing.md", "learning.md", "new-computer.md", "several-machines.md", "sharing.md",
     "team-server.md", "wrong-memory.md",
 ]  # fmt: skip
-OF_CLONE = ("python3 ", ".venv/", "export PATH", '"$CLONE/', "mcp-memory stop")
+OF_CLONE = ("git clone ", "python3 ", ".venv/", "export PATH", '"$CLONE/', "mcp-memory stop")
 """Beginnings of the tutorial's lines that install the command, and play its agent and end its server."""
 OBSERVED = '{"type":"entity","name":"tide gauge","entityType":"device","observations":["%s","%s"]}\n'
 RELATED = '{"type":"relation","from":"tide gauge","to":"pier","relationType":"stands on"}\n'
