@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure
+from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure, conclusion
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.model.requests import RecallRequest
@@ -215,7 +215,10 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         index=status.index,
         days=USAGE_DAYS,
         listed=listed,
-        conclusion=_conclusion(sentences, len(failed) + bool(status.memory.waiting)),
+        conclusion=conclusion(
+            sum(each.is_off for each in sentences) + len(failed) + bool(status.memory.waiting),
+            is_judged=any(each.verdict for each in status.memory.figures),
+        ),
         sentences=sentences,
         unknown=[
             reading.asks
@@ -249,17 +252,6 @@ def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
             )
         )
     return sorted(told, key=lambda each: (not each.is_off, each.is_early))
-
-
-def _conclusion(sentences: Sequence[Sentence], others: int) -> str:
-    """Return the line above all: how many things need attention, `others` among them, or that it is too early."""
-    count = sum(each.is_off for each in sentences) + others
-    if count:
-        return "One thing needs your attention." if count == 1 else f"{count} things need your attention."
-    judged = any(each.target and not each.is_early for each in sentences)
-    return "Nothing needs your attention." + (
-        "" if judged else " There is too little use yet to judge how well it works."
-    )
 
 
 def _target(name: str, unit: Callable[[float], str]) -> str:
