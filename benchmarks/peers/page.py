@@ -261,26 +261,49 @@ def comparison(figures: Figures) -> str:
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
 
-def block(figures: Figures) -> str:
-    """The table between the marks in README.md: a task, its data, this server's figure and the best one of the others.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A row of the README's table; `is_ahead` where no other figure is better."""
 
-    The first rows are those of docs/benchmarks.md that have a figure of somebody else's.
-    """
-    rows = [("task", "data", "here", "best other"), *rows_of_benchmarks(BENCHMARKS.read_text("utf-8"))]
-    for name, measure in IN_README.items():
+    what: str
+    here: str
+    others: str
+    is_ahead: bool
+
+
+def block(figures: Figures) -> str:
+    """The two tables between the marks in README.md: where no other is better, then where one is."""
+    rows = [*rows_of_peers(figures), *rows_of_benchmarks(BENCHMARKS.read_text("utf-8"))]
+    lines = list[str]()
+    for title, is_ahead in (("ahead, or level with the best", True), ("behind", False)):
+        shown = [f"|{row.what}|{row.here}|{row.others}|" for row in rows if row.is_ahead is is_ahead]
+        lines += ["", f"|{title}|here|others|", "|---|---|---|", *shown] if shown else []
+    return "\n".join(lines[1:])
+
+
+def rows_of_peers(figures: Figures) -> Iterable[Compared]:
+    """A row for each of IN_README that this server and another have, with the best of the others."""
+    for what, measure in IN_README.items():
         shown = {
             server: each
             for server in figures["servers"]
             if (each := figures_of(figures, measure, server)) and measure.value(each) is not None
         }
         own = shown.pop(OURS.name, None)
-        if own is not None and shown:
-            best = min(shown.values(), key=lambda each: _rank(measure, each))
-            named = [server for server, each in shown.items() if _short(measure, each) == _short(measure, best)]
-            whose = named[0] if len(named) == 1 else f"{len(named)} servers"
-            rows.append((name, data_of(figures, measure), _short(measure, own), f"{_short(measure, best)} ({whose})"))
-    head, *below = [f"|{'|'.join(row)}|" for row in rows]
-    return "\n".join([head, "|---|---|---|---|", *below])
+        if own is None or not shown:
+            continue
+        best, worst = (choose(shown.values(), key=lambda each: _rank(measure, each)) for choose in (min, max))
+        others = _whose(measure, best, shown)
+        if measure is LOST and measure.value(worst):
+            others += f" to {_whose(measure, worst, shown)}"
+        yield Compared(what, _short(measure, own), others, _rank(measure, own)[0] <= _rank(measure, best)[0])
+
+
+def _whose(measure: Measure, figure: Figures, shown: Mapping[str, Figures]) -> str:
+    """A figure with the server that has it, or the number of those: "1 ms (2 servers)"."""
+    told = _short(measure, figure)
+    named = [server for server, each in shown.items() if _short(measure, each) == told]
+    return f"{told} ({named[0] if len(named) == 1 else f'{len(named)} servers'})"
 
 
 def _rank(measure: Measure, server: Figures) -> tuple[float, float]:
@@ -296,18 +319,6 @@ def _short(measure: Measure, server: Figures) -> str:
     return f"{float(number):.0f} {unit}" if measure.part == "cost" else told
 
 
-def data_of(figures: Figures, measure: Measure) -> str:
-    """What a measure was taken with: "200 of their texts", "300 texts of LoCoMo, PrefEval, CoSQA"."""
-    conditions = figures["parts"][measure.part]["conditions"]
-    if measure.part == "cost":
-        return f"{conditions['records']} texts"
-    if measure.part == "writers":
-        return f"{conditions['clients']} writers, one killed"
-    texts = sum(each["records"] for each in conditions.values())
-    return f"{texts} of their texts" if measure.part == "answers" else f"{texts} texts of {', '.join(_SETS)}"
-
-
-_SETS = ("LoCoMo", "PrefEval", "CoSQA")
 _LOCOMO = re.compile(r"^([\d.]+), where the best retriever of the paper \(DRAGON\) has ([\d.]+)\.", re.MULTILINE)
 _HISTORIES = re.compile(
     r"^\| (?:`recall`; `assemble_context`|fusion) \|(?:[^|]*\|){3} (\d+), (\d+) \| (\d+), (\d+) \|", re.MULTILINE
@@ -315,23 +326,24 @@ _HISTORIES = re.compile(
 """Two rows of docs/benchmarks.md: the answered questions of both histories in 300 tokens, then in 1,000."""
 
 
-def rows_of_benchmarks(text: str) -> list[tuple[str, str, str, str]]:
+def rows_of_benchmarks(text: str) -> Iterable[Compared]:
     """The rows of the README's table that docs/benchmarks.md has. Raises ValueError where it has them no more."""
     [(ours, theirs)] = _LOCOMO.findall(text)
     mine, fusion = ([int(number) for number in row] for row in _HISTORIES.findall(text))
     shares = f"{float(ours):.0f} %", f"{float(theirs):.0f} % (DRAGON)"
-    rows = [("evidence among ten results", "LoCoMo, all of it", *shares)]
-    for place, budget in ((0, "300"), (2, "1,000")):
-        here, there = (f"{sum(each[place : place + 2])} of 59" for each in (mine, fusion))
-        rows.append((f"answered in {budget} tokens", "two whole histories", here, f"{there} (BM25 and MiniLM)"))
-    return rows
+    yield Compared("evidence among ten results; all LoCoMo", *shares, float(ours) >= float(theirs))
+    for place, budget in ((2, "1,000"), (0, "300")):
+        here, there = (sum(each[place : place + 2]) for each in (mine, fusion))
+        what = f"59 questions answered in {budget} tokens; two projects' whole histories"
+        yield Compared(what, f"{here} of 59", f"{there} of 59 (BM25 with MiniLM)", here >= there)
 
 
 IN_README = {
-    "answered in 1,000 tokens": SHOWS[-1],
-    "found among five": FOUND,
-    "acknowledged, then lost": LOST,
-    "CPU of a search": COSTS[-1],
+    "acknowledged writes lost; one of four writers killed": LOST,
+    "60 questions answered among five results; 300 texts": FOUND,
+    "59 questions answered in 1,000 tokens; 200 of two projects' texts": SHOWS[-1],
+    "until another client finds what was stored": SHARING[2],
+    "CPU of a search among 50 texts": COSTS[-1],
 }
 
 

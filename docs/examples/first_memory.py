@@ -14,6 +14,7 @@ from mcp_memory.bridge.door import owner_of
 from mcp_memory.locations import data_dir
 
 SERVER = StdioServerParameters(command=sys.executable, args=["-I", "-m", "mcp_memory"])
+SERVER.env = {"MCP_MEMORY_DATA_DIR": data_dir({})}  # that of this shell
 
 
 async def work() -> None:

@@ -26,8 +26,10 @@ def test_every_command_of_the_tutorial_prints_what_it_shows(tmp_path: Path) -> N
     commands: list[str] = re.findall(r"```sh\n(.*?)```", steps, re.DOTALL)
     shown = re.findall(r"```text\n(.*?)```", steps, re.DOTALL)
     programs = Path(sys.executable).parent
-    stop = "mcp-memory stop"  # The agent's own process gives the owner that it starts no environment of ours.
-    script = "\n".join([*commands, stop]).replace('"$CLONE/.venv/bin/python"', f'"{sys.executable}"')
+    stop = next(each for each in commands if "mcp-memory stop" in each)
+    looked = commands.index(stop)  # What it deletes next is looked at first.
+    commands[looked:looked] = ["ls ~/first-memory/data"]
+    script = "\n".join(commands).replace('"$CLONE/.venv/bin/python"', f'"{sys.executable}"')
     environment = {"HOME": str(tmp_path), "CLONE": str(ROOT), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], env=environment, capture_output=True, text=True, check=False
@@ -36,6 +38,7 @@ def test_every_command_of_the_tutorial_prints_what_it_shows(tmp_path: Path) -> N
     assert len(shown) == 3
     for block in shown:
         assert VARIES.sub("…", block) in VARIES.sub("…", ran.stdout)
-    assert (tmp_path / "harbour").is_dir()
+    assert "\nmemory.db\n" in ran.stdout
+    assert [*tmp_path.rglob("memory.db"), *tmp_path.glob("first-memory")] == [], "a person's own memory is not touched"
     assert "The tide gauge is read every five minutes." in ran.stdout
     assert not (tmp_path / ".claude.json").exists(), "a dry run writes nothing"

@@ -156,6 +156,14 @@ class Figure:
         return None if self.value is None or self.band is None or self.is_early else self.band.verdict(self.value)
 
 
+def conclusion(count: int, *, is_judged: bool) -> str:
+    """Return how many things need attention, in a line. It `is_judged` where at least one figure has a verdict."""
+    if count:
+        return "One thing needs your attention." if count == 1 else f"{count} things need your attention."
+    early = "" if is_judged else " There is too little use yet to judge how well it works."
+    return f"Nothing needs your attention.{early}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
     """Counts of the contexts that one agent received, or all of a namespace. Every answer counts, also a repeat.

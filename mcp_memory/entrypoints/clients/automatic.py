@@ -55,6 +55,11 @@ def plan_hooks(client: Client, wanted: Wanted, places: Places, beside: Change) -
     """
     if client.hooks is None:
         instead = "; use --instructions" if client.instructions else ""
+        if client.plugins:
+            raise InvalidRequest(
+                f"{client.title} gets its hooks by the plugin, which brings the server too. In a clone:"
+                " `claude plugin marketplace add ./ && claude plugin install memory@mcp-memory`."
+            )
         raise InvalidRequest(f"{client.title} documents no hooks that can give it its memory{instead}.")
     is_windows = places.platform == "windows"
     hooks = {

@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mcp_memory.domain.model.counted_nouns import counted
+from mcp_memory.domain.model.health_figures import conclusion
 from mcp_memory.domain.model.kind_words import counted_in_words, kind_in_words
 from mcp_memory.domain.model.lifecycle import LIFECYCLES, first_status
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
@@ -127,8 +128,11 @@ def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
 
 
 def health_screen(status: Mapping[str, Any]) -> Table:
-    """Return each figure with its target range, and whether it is inside."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    """Return what needs attention, then each figure with its target range, and whether it is inside."""
+    verdicts = [figure["verdict"] for figure in status["health"].values() if figure["verdict"]]
+    count = sum(verdict != "inside" for verdict in verdicts) + bool(status["reviews"]["waiting"])
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", title_justify="left", title_style="")
+    table.title = conclusion(count, is_judged=bool(verdicts))
     for title in ("Measure", "Value", "Target", ""):
         table.add_column(title, style="dim" if title == "Measure" else "")
     for name, figure in status["health"].items():

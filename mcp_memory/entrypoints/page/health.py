@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure
+from mcp_memory.domain.model.health_figures import HEALTHY, USAGE_DAYS, Figure, conclusion
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import OUT_OF_SEARCH
 from mcp_memory.domain.model.requests import RecallRequest
@@ -80,14 +80,14 @@ def _number(value: float) -> str:
 
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
-        says="On average, the lines of a context are {} relevant.",
+        says="What a context shows is {} relevant on average.",
         asks="how relevant contexts are",
         unit=_percent,
         below="Look at some contexts, and retire what is useless there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
-        says="Contexts use {} of their budget on average.",
+        says="Contexts fill {} of their budget on average.",
         asks="how full they are",
         unit=_percent,
         below="There is more room than there is to show: a smaller budget would cost agents less.",
@@ -95,36 +95,36 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         path="/contexts",
     ),
     "refresh_rate": _Reading(
-        says="{} of follow-ups had to be rebuilt completely.",
-        asks="how often follow-ups are rebuilt",
+        says="{} of follow-up questions needed a whole new context.",
+        asks="how often a follow-up question needs a new context",
         unit=_percent,
         above="Agents change the question or the strategy within a conversation; each context says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
-        says="{} of the records that agents judged were useful.",
+        says="Agents used {} of the memories that they judged.",
         asks="how useful agents find what they are given",
         unit=_percent,
         below="Retire what agents keep ignoring: it takes the place of something better.",
         path="/",
     ),
     "cold_build_ms": _Reading(
-        says="The median time to build a context is {}.",
+        says="A context is typically ready in {}.",
         asks="how long a context takes to build",
         unit=_milliseconds,
         above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are intact.",
     ),
-    "growth_7_days": _Reading(says="In the last seven days, {} records were stored.", asks="growth", unit=_number),
+    "growth_7_days": _Reading(says="{} memories were stored in the last seven days.", asks="growth", unit=_number),
     "fact_confirmation_rate": _Reading(
-        says="{} of all facts came up again.",
-        asks="how many facts come up again",
+        says="{} of the facts were met again after they were stored.",
+        asks="how many facts are met again",
         unit=_percent,
         below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(
-        says="The stated confidence of decisions misses their outcomes by {}; 0 is perfect, 0.25 is guessing.",
-        asks="how well decisions’ confidence fits their outcomes",
+        says="How sure agents were of decisions misses how these turned out by {}; 0 is perfect, 0.25 is guessing.",
+        asks="whether agents are as sure of decisions as they should be",
         unit=_score,
         above="Agents are too sure of their decisions, or not sure enough.",
         path="/?kind=decision",
@@ -204,6 +204,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     status = visit.app.status(visit.caller, of_all=visit.visitor.is_owner)
     waiting = visit.app.reindex.queued() if visit.visitor.is_owner else 0
     weeks, cost, listed = growth(visit), _cost(visit), _listed(visit)
+    sentences = _sentences(status.memory.figures)
     failed: Mapping[str, int] = {}
     if visit.visitor.is_owner:  # They are counted for the whole machine.
         failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)
@@ -214,7 +215,11 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         index=status.index,
         days=USAGE_DAYS,
         listed=listed,
-        sentences=_sentences(status.memory.figures),
+        conclusion=conclusion(
+            sum(each.is_off for each in sentences) + len(failed) + bool(status.memory.waiting),
+            is_judged=any(each.verdict for each in status.memory.figures),
+        ),
+        sentences=sentences,
         unknown=[
             reading.asks
             for each in status.memory.figures
@@ -229,7 +234,7 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
 
 
 def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
-    """Return what the figures say, those first that are outside of their targets, without those not known yet."""
+    """Return what the figures say, without those not known yet: those off their targets first, early ones last."""
     told: list[Sentence] = []
     for figure in figures:
         reading = _READINGS.get(figure.name)
@@ -246,7 +251,7 @@ def _sentences(figures: Sequence[Figure]) -> Sequence[Sentence]:
                 path=reading.path,
             )
         )
-    return sorted(told, key=lambda each: not each.is_off)
+    return sorted(told, key=lambda each: (not each.is_off, each.is_early))
 
 
 def _target(name: str, unit: Callable[[float], str]) -> str:

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.health_figures import LEAST_FACTS, Assembled, Band, Figure, Judged, Tally, figures
+from mcp_memory.domain.model.health_figures import (
+    LEAST_FACTS,
+    Assembled,
+    Band,
+    Figure,
+    Judged,
+    Tally,
+    conclusion,
+    figures,
+)
 
 NOTHING = Assembled(
     contexts=0, strategies={}, picked={}, relevance=None, utilisation=None, follow_ups=0, rebuilt=0, cold_build_ms=None
@@ -52,6 +61,13 @@ def test_few_cases_alarm_nobody() -> None:
     assert {figure.verdict for figure in known} == {None}
     assert None not in {figure.value for figure in known}
     assert [figure.name for figure in known if not figure.is_early] == ["growth_7_days"]
+
+
+def test_one_line_says_what_needs_attention() -> None:
+    told = [conclusion(count, is_judged=count != 0) for count in (2, 1, 0)]
+    assert [each.partition(" ")[0] for each in told] == ["2", "One", "Nothing"]
+    assert told[2].endswith("There is too little use yet to judge how well it works.")
+    assert conclusion(0, is_judged=True) == "Nothing needs your attention."
 
 
 def test_what_is_not_known_yet_is_neither_good_nor_bad() -> None:

@@ -6,9 +6,9 @@ A block marked `sh` is run. One marked `bash` needs another machine, or stays: a
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,8 @@ PAGES = [
     "first-hour.md", "importing.md", "learning.md", "new-computer.md", "several-machines.md", "sharing.md",
     "team-server.md", "wrong-memory.md",
 ]  # fmt: skip
-OF_CLONE = ("python3 ", ".venv/", "export ", '"$CLONE/')
-"""Beginnings of the tutorial's lines that install the command and play its agent."""
+OF_CLONE = ("git clone ", "python3 ", ".venv/", "export PATH", '"$CLONE/', "mcp-memory stop")
+"""Beginnings of the tutorial's lines that install the command, and play its agent and end its server."""
 OBSERVED = '{"type":"entity","name":"tide gauge","entityType":"device","observations":["%s","%s"]}\n'
 RELATED = '{"type":"relation","from":"tide gauge","to":"pier","relationType":"stands on"}\n'
 
@@ -60,16 +60,16 @@ def test_every_command_of_a_how_to_prints_what_the_page_shows(
     home: Path, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """U3.2."""
-    assert _follow(page, home, monkeypatch.chdir), "the page has commands"
+    assert _follow(page, home, monkeypatch), "the page has commands"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the pages are for shells of Linux and macOS")
 def test_how_to_pages_run_one_after_the_other_behind_the_tutorial(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """U3.2: in the order of the index, as a person with one memory reads them."""
     order = [page for pages in navigation().values() for page in pages]
-    assert _follow("tutorial.md", home, monkeypatch.chdir)
+    assert _follow("tutorial.md", home, monkeypatch)
     for page in sorted(PAGES, key=order.index):
-        assert _follow(page, home, monkeypatch.chdir)
+        assert _follow(page, home, monkeypatch)
 
 
 def test_what_the_page_about_loops_shows_stands_in_the_programs_that_it_names() -> None:
@@ -81,24 +81,24 @@ def test_what_the_page_about_loops_shows_stands_in_the_programs_that_it_names() 
     assert [line for line in lines if not any(line.strip() in program for program in programs)] == []
 
 
-def _follow(page: str, home: Path, chdir: Callable[[Path], None]) -> str:
+def _follow(page: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a page's commands, and hold what they print against what it shows; what the last of them printed."""
     printed, variables = "", dict[str, str]()
     for kind, block in BLOCK.findall((ROOT / "docs" / page).read_text("utf-8")):
         if kind == "sh":
             lines = [line for line in block.splitlines() if not line.startswith(OF_CLONE)]
-            printed = "".join(_ran_line(line, variables, home, chdir) for line in lines)
+            printed = "".join(_ran_line(line, variables, home, monkeypatch) for line in lines)
         elif page != "tutorial.md":  # Another test plays it whole.
             assert VARIES.sub("…", block).rstrip() in VARIES.sub("…", printed), page
     return printed
 
 
-def _ran_line(line: str, variables: dict[str, str], home: Path, chdir: Callable[[Path], None]) -> str:
+def _ran_line(line: str, variables: dict[str, str], home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in variables.items():
         line = line.replace(f'"${name}"', value)
     kept = KEPT.match(line)
     printed = "".join(
-        _ran(shlex.split(each, comments=True), home, chdir) for each in (kept[2] if kept else line).split(" && ")
+        _ran(shlex.split(each, comments=True), home, monkeypatch) for each in (kept[2] if kept else line).split(" && ")
     )
     if kept is None:
         return printed
@@ -106,16 +106,25 @@ def _ran_line(line: str, variables: dict[str, str], home: Path, chdir: Callable[
     return printed if kept[3] else ""
 
 
-def _ran(command: list[str], home: Path, chdir: Callable[[Path], None]) -> str:
-    """What a command printed; a page has no others than these three."""
-    program, *arguments = (str(home) + part[1:] if part.startswith("~/") else part for part in command)
-    if program == "mkdir":
-        Path(arguments[-1]).mkdir(parents=True, exist_ok=True)
-    elif program == "cd":
-        chdir(Path(arguments[0]))
-    else:
-        assert program == "mcp-memory", command
-        ran = CliRunner().invoke(command_line, arguments)
-        assert ran.exit_code == 0, (command, ran.output)
-        return ran.stdout
+def _ran(command: list[str], home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a command printed; a page has no others than these seven."""
+    program, *arguments = (re.sub(r"^~(?=/|$)|\$HOME\b", str(home), part) for part in command)
+    match program:
+        case "mkdir":
+            Path(arguments[-1]).mkdir(parents=True, exist_ok="-p" in arguments)
+        case "cd":
+            monkeypatch.chdir(arguments[0])
+        case "rm":
+            shutil.rmtree(arguments[-1])
+        case "rmdir":
+            Path(arguments[0]).rmdir()
+        case "export":
+            monkeypatch.setenv(*arguments[0].split("=", 1))
+        case "unset":
+            monkeypatch.delenv(arguments[0])
+        case _:
+            assert program == "mcp-memory", command
+            ran = CliRunner().invoke(command_line, arguments)
+            assert ran.exit_code == 0, (command, ran.output)
+            return ran.stdout
     return ""

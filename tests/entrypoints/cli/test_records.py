@@ -60,6 +60,7 @@ def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> N
             memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
             screen = run("status").out
             assert "Used share 0.5 > 0.4 of too few cases yet" in " ".join(screen.split())
+            assert "Nothing needs your attention. There is too little use yet" in " ".join(screen.split())
     screen = run("status").out
     lines = [" ".join(line.split()) for line in screen.splitlines()]
     assert "Contexts given 1 in 14 days: 1 recent" in lines

@@ -118,6 +118,9 @@ def test_hooks_that_cannot_be_edited_are_left_alone(run: "Run", home: Path) -> N
     ran = run("install", "windsurf", "--hooks")
     assert ran.err.startswith("mcp-memory: Windsurf documents no hooks that can give it its memory; use --instructions")
     assert not (home / ".codeium").exists()
+    ran = run("install", "claude-code", "--hooks")
+    assert "gets its hooks by the plugin" in ran.err
+    assert not (home / ".claude.json").exists()
 
 
 @SCOPES

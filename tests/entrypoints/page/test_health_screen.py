@@ -39,15 +39,26 @@ def test_a_figure_and_its_aim_have_one_unit(memory: App) -> None:
     memory.remember([NewRecord(text=f"The bank number {n} is closed.") for n in range(10)], caller)
     words = words_of(asked(memory, show_health))
     for figure in (
-        r"relevant\. Aim: above 60 %", r"use \d+ % of their budget on average\. Aim: 50 % to 90 %",
-        r"build a context is \d+ ms\. Aim: below 500 ms", r"0 % of all facts came up again\. Aim: above 20 %",
-        r"outcomes by 0\.81; .*?guessing\. Aim: below 0\.25", r"rebuilt completely\. Aim: below 30 %",
+        r"relevant on average\. Aim: above 60 %", r"fill \d+ % of their budget on average\. Aim: 50 % to 90 %",
+        r"ready in \d+ ms\. Aim: below 500 ms", r"0 % of the facts were met again after .*? Aim: above 20 %",
+        r"turned out by 0\.81; .*?guessing\. Aim: below 0\.25", r"needed a whole new context\. Aim: below 30 %",
     ):  # fmt: skip
         assert re.search(figure, words), figure
     assert not re.search(r"Aim: [<>]", words)
-    assert words.count("Not enough use yet to judge") == 6
-    assert "Nothing needs your attention." in words
+    early = words.partition("Of too few cases yet to judge:")[2].partition("Not known yet:")[0]
+    assert early.count("Aim: ") == 6
+    assert "Health Nothing needs your attention. There is too little use yet to judge" in words
     assert "Not known yet: how useful agents find what they are given." in words
+
+
+def test_what_waits_for_a_decision_needs_attention(memory: App) -> None:
+    """U1.1: the first line counts it."""
+    caller = memory.caller()
+    said = memory.remember([NewRecord(text=f"Lane {n}: the skittles are put up by hand.") for n in range(4)], caller)
+    memory.reviews.queue([("duplicates", [each.id for each in said], "They say the same.")], caller)
+    words = words_of(asked(memory, show_health))
+    assert "1 group is waiting for a decision" in words
+    assert "Health One thing needs your attention." in words
 
 
 def test_topics_are_named(memory: App) -> None:
