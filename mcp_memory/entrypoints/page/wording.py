@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _REASONS: Final[Mapping[str, str]] = {
     "below the relevance floor": "too far from the question",
     "no room in the budget": "no room left in the budget",
+    "pinned, but no room in the budget": "pinned, but no room left in the budget",
     "no room in its part of the budget": "no room in its section’s part of the budget",
     "less likely to help than so small a block asks for": "too unlikely to help, for so small a budget",
     "more of its kind than are looked at": "too many of this kind to look at all of them",
