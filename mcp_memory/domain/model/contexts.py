@@ -72,8 +72,9 @@ class ContextReport:
     """The account of one context, kept under its id: ids, numbers, reasons, and the block until something is erased.
 
     `metadata` is kept as JSON and shown as it was written; what the program itself reads of it are `circumstances`.
-    `block` is what the agent read, part by part, each a line below the one before; empty in accounts of earlier
-    versions, and once anything in the memory was erased.
+    `block` is what the agent read, part by part, each a line below the one before. It is empty in accounts of earlier
+    versions, where a record changed while the block was made, and, with `is_erased`, once anything in the memory was
+    erased.
     """
 
     id: str
@@ -86,6 +87,7 @@ class ContextReport:
     block: tuple[BlockPart, ...] = ()
 
     @property
+    is_erased: bool = False
     def circumstances(self) -> Circumstances:
         told: Mapping[str, Any] = self.metadata
         return Circumstances(**{each.name: told[each.name] for each in fields(Circumstances) if each.name in told})

@@ -364,7 +364,11 @@ def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) 
 def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
     [record_id] = stored(beside, "The spare key is under the third pot.")
     beside.person.get(f"/record/{record_id}/erase")
-    assert beside.person.send(f"/record/{record_id}/erased", typed="yes").status_code == 400
+    assert "the text of every context" in words_of(beside.person.page)
+    answer = beside.person.send(f"/record/{record_id}/erased", typed="yes")
+    assert answer.status_code == 400
+    assert f"Nothing was erased: this is not {record_id}." in words_of(answer)
+    assert 'value="yes" aria-invalid="true" aria-describedby="problem"' in answer.text
     assert record(beside, record_id).status == "new"
     beside.person.get(f"/record/{record_id}/erase")
     beside.person.send(f"/record/{record_id}/erased", typed=record_id)

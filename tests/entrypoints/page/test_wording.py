@@ -83,7 +83,7 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     memory.forget([stored.id], "erase", memory.caller())
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "That the memory holds nothing about this" in page
-    assert "The text that the agent read is not kept" in page
+    assert "The text that the agent read went with something that was erased since" in page
 
     def said(component_id: str, kind: str, text: str = "") -> str:
         made = Component(source=kind, kind=kind, id=component_id, tokens=1, score=0.0, detail="full", text=text)
