@@ -73,8 +73,8 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     can_gain = any(item.share != KNOWN for item in tried.left_out)  # Of what nobody asked for there is half at most.
     if can_gain and tried.estimated - tried.most >= draft.budget * SPARE_SHARE:
         again = _tried(draft, measure, draft.budget + tried.estimated - tried.most)
-        if _answers(tried) <= _answers(again):  # None of them gives way to what their leftover was for.
-            tried = max(tried, again, key=lambda each: each.most)
+        there = _answers(tried)  # None of them gives way to what their leftover was for.
+        tried = max(tried, again, key=lambda each: (there <= _answers(each), each.most))
     omitted = _omitted(draft, tried.left_out, draft.budget - tried.estimated)
     report = ContextReport(
         id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
