@@ -45,7 +45,8 @@ class Omission:
 class Circumstances:
     """The time, reader and task of a block, and how it came about, as its report's metadata has them.
 
-    `budget` is in the client's tokens. A report that is not kept, or is of an earlier version, lacks some.
+    `budget` is in the client's tokens. `asked` says whether there was a question. A report that is not kept, or is of
+    an earlier version, lacks some.
     """
 
     at: Instant | None = None
@@ -54,6 +55,7 @@ class Circumstances:
     session: str = ""
     client: str = ""
     budget: int = 0
+    asked: bool | None = None
     task: str = ""
     as_of: Instant | None = None
     picked: str = ""
@@ -85,9 +87,9 @@ class ContextReport:
     omitted: tuple[Omission, ...]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     block: tuple[BlockPart, ...] = ()
+    is_erased: bool = False
 
     @property
-    is_erased: bool = False
     def circumstances(self) -> Circumstances:
         told: Mapping[str, Any] = self.metadata
         return Circumstances(**{each.name: told[each.name] for each in fields(Circumstances) if each.name in told})

@@ -146,7 +146,11 @@ class AssembleContext:
             self._shown_texts.note(caller, ((each.id, each.text) for each in report.components), newest_of(places))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
-        account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
+        account = replace(
+            report,
+            metadata=kept
+            | circumstances(caller, request.occasion, built.draft.budget, now, asked=bool(request.query.strip())),
+        )
         self._records.keep_context(account, caller, now, anew=not followed.is_short)
         return Context(text=text, report=report)
 
@@ -297,10 +301,10 @@ class AssembleContext:
         }
 
 
-def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
+def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant, *, asked: bool) -> dict[str, Json]:
     """Return `Circumstances` of a block as the metadata of its report keep them; `budget` is in the client's tokens."""
     who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
-    return {"at": at, "occasion": occasion, **who, "budget": budget}
+    return {"at": at, "occasion": occasion, **who, "budget": budget, "asked": asked}
 
 
 def told_place(stack: Stack) -> dict[str, Json]:

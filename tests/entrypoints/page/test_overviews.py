@@ -81,10 +81,10 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     assert re.search(r"The gateway .*?, \d\d:\d\d .*? To ann, at a session’s start", words)
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
-    assert "Context given at a session’s start" in words
+    assert re.search(r"The gateway .*?, \d\d:\d\d .*? To \S+, at a session’s start", words)
     for part in (
         f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
-        "Headings and fence",
+        "Headings and markup",
     ):  # fmt: skip
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
