@@ -307,7 +307,7 @@ def test_the_owner_sees_the_blocks_of_all_agents_and_a_token_its_own(beside: Bes
         listed = owner.get("/contexts").text
         assert f'href="/ui/context/{context}?of=bob"' in listed
         words = words_of(owner.get(f"/context/{context}?of=bob"))
-        assert "to bob" in words
+        assert "To bob" in words
         assert "The lighthouse was painted in May." in words
         again = owner.get(f"/context/{context}/again?of=bob&goal=the+lighthouse&budget=500&strategy=")
         assert f'href="/ui/context/{context}?of=bob"' in again.text
