@@ -32,6 +32,8 @@ noted, what changed since. They add up to more than there is: a small context ho
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
+CHOSEN, MOST_CHOSEN = "chosen", Fraction(1, 3)
+"""The share of records pinned or handed down by hand, and the part of the whole budget that they have before others."""
 KNOWN, MOST_KNOWN = "known", Fraction(1, 2)
 """The share of what was learnt where nobody asked, and the largest part of the whole budget for it."""
 LEARNT, REST = "learnt", "rest"
@@ -40,6 +42,8 @@ DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
 FOUND = "recall"
 """The source of what the query found."""
+PINNED = "pinned"
+"""The source of what a person pinned."""
 FAIR_PART = 4
 """The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
 
@@ -145,11 +149,12 @@ def place(
 ) -> tuple[list[Placed], list[Item]]:
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
-    Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
-    what remains, at most `flexible` tokens), then all items. An item too large for the space left takes a shorter form
-    or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two sorts hold at least
-    their first item at its shortest: in a small context a constraint matters more than one more record. What was learnt
-    takes at most half where nobody asked. The rest of a share flows to the others, and the leftover deepens the best.
+    Shares that are always present are filled first, then what was chosen by hand, then where things stood and the
+    strategy's `shares` (fractions of what remains, at most `flexible` tokens), then all items. An item too large for
+    the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded down, but
+    the first three sorts hold at least their first item at its shortest: in a small context a constraint matters more
+    than one more record. What was chosen comes before others again behind where things stood. What was learnt takes at
+    most half where nobody asked. The rest of a share flows to the others, and the leftover deepens the best.
     Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
@@ -168,10 +173,13 @@ def place(
     if others := sharing.get(OTHERS):
         unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - allotment.spent_on(GUIDANCE)
         allotment.fill(others, max(unspent, allotment.least(others)), cheapest_first)
+    chosen = sharing.get(CHOSEN, ())
+    allotment.fill(chosen, max(int(budget * MOST_CHOSEN), allotment.least(chosen)), cheapest_first)
     remaining = allotment.limit_to(flexible)
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())
         allotment.fill(waiting, max(int(remaining * fraction), allotment.least(waiting)), cheapest_first, 2)
+    allotment.fill([each for each in chosen if each.id not in allotment.placed], budget, cheapest_first)
     for share, part in shares.items():
         limit = max(int(remaining * part) - allotment.spent_on((share,)), 0)
         allotment.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)

@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from mcp_memory.domain.context.budget import ALWAYS, GUIDANCE, OTHERS, REST, Allotment, Item, Placed
+from mcp_memory.domain.context.budget import ALWAYS, CHOSEN, MOST_CHOSEN, OTHERS, REST, Allotment, Item, Placed
 from mcp_memory.domain.model.records import LOG_KINDS
 
 UNKNOWN = "unknown"
 """The share of what is not known here."""
 ANSWERS = "answers"
 """The share of what the question found: all that the others leave."""
-CHOSEN = "chosen"
-"""The share of records pinned or handed down by hand."""
 NEAREST = "nearest"
 """The share of kinds of which a strategy always wants some, and its source: they do not bear on the question."""
 REQUIRED: Mapping[str, Fraction] = {
@@ -19,7 +17,7 @@ REQUIRED: Mapping[str, Fraction] = {
     **{share: ALWAYS[share] for share in ("identity", "root", "censor")},
     OTHERS: ALWAYS["identity"] + ALWAYS["censor"],
     **{share: ALWAYS[share] for share in ("ancestors", "finished")},
-    CHOSEN: Fraction(1, 3),
+    CHOSEN: MOST_CHOSEN,
     REST: Fraction(1, 4),
 }
 """The largest part of the whole budget for each share that comes before the answers, in this order."""
@@ -33,8 +31,15 @@ BESIDE: Mapping[str, Fraction] = {
 }
 """The same for what helps to read them, behind the best answers."""
 OF_CONSTRAINTS = 300
-"""Tokens that constraints may take of any budget, as far as that is a quarter of it, and of what the answers leave:
-those that bear on the question must be there."""
+"""Tokens that constraints may take of any budget, as far as that is a quarter of it: those that bear on the question
+must be there."""
+OF_WHAT_IS_LEFT: Mapping[str, int | None] = {
+    **dict.fromkeys(("identity", "root", "censor", OTHERS, "ancestors", "finished"), OF_CONSTRAINTS),
+    CHOSEN: None,
+    "focus": OF_CONSTRAINTS,
+}
+"""The tokens that each share may have where the answers leave some, in this order; None for all that they leave. Of the
+focus the plan alone: what was said last is shown to nobody who asked for something else."""
 SMALL_BUDGET, SMALL_PART = 1_000, 3
 """Below this budget at most a third of it goes to what comes before the answers."""
 LEAST_BUDGET: Mapping[str, int] = {"approach": SMALL_BUDGET, "focus": 2_000}
@@ -66,10 +71,9 @@ def fill(
     """Choose forms for items, answers given best first, so that the estimates stay within the budget.
 
     First what must be there, each share up to its part; then the passages of the best answers, and what helps to read
-    them; then the passages of the others, best first; then what had to be there and was beyond its part. What is left
-    deepens the best. Nothing is added to use a budget
-    up. The answers take at most `flexible` tokens, where given; where none is likely, they are short. Returns the
-    placed items in the order given, and those left out.
+    them; then the passages of the others, best first; then what had to be there and was beyond its part, and the plan.
+    What is left deepens the best. Nothing is added to use a budget up. The answers take at most `flexible` tokens,
+    where given; where none is likely, they are short. Returns the placed items in the order given, and those left out.
     """
     allotment = Allotment(budget, title_tokens)
     allotment.require([item for item in items if item.required])
@@ -97,7 +101,7 @@ def fill(
     for item in answers[BEST:]:
         if item.id not in allotment.placed:
             _answer(allotment, item, most)
-    _guidance_again(allotment, sharing)
+    _fill_with_the_rest(allotment, sharing)
     if not is_doubtful:
         deep = [item for item in answers if item.relevance >= DEEP_RELEVANCE]
         allotment.deepen([allotment.placed[item.id] for item in deep if item.id in allotment.placed])
@@ -105,11 +109,14 @@ def fill(
     return placed, [item for item in items if item.id not in allotment.placed]
 
 
-def _guidance_again(allotment: Allotment, sharing: Mapping[str, Sequence[Item]]) -> None:
-    """Give identity and constraints what the answers leave: those that bear on the question must be there."""
-    for share in (*GUIDANCE, OTHERS):
+def _fill_with_the_rest(allotment: Allotment, sharing: Mapping[str, Sequence[Item]]) -> None:
+    """Give what the answers leave to what must be there, and then to the plan."""
+    for share, most in OF_WHAT_IS_LEFT.items():
         waiting = [item for item in sharing.get(share, ()) if item.id not in allotment.placed]
-        allotment.fill(waiting, max(OF_CONSTRAINTS - allotment.spent_on((share,)), 0), cheapest_first=False)
+        if share == "focus":
+            waiting = [item for item in waiting if item.kind == "task"]
+        limit = allotment.left if most is None else max(most - allotment.spent_on((share,)), 0)
+        allotment.fill(waiting, limit, cheapest_first=False)
 
 
 def least_chance(budget: int) -> float:

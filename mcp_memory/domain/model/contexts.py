@@ -45,7 +45,8 @@ class Omission:
 class Circumstances:
     """The time, reader and task of a block, and how it came about, as its report's metadata has them.
 
-    `budget` is in the client's tokens. A report that is not kept, or is of an earlier version, lacks some.
+    `budget` is in the client's tokens. `asked` says whether there was a question. A report that is not kept, or is of
+    an earlier version, lacks some.
     """
 
     at: Instant | None = None
@@ -54,6 +55,7 @@ class Circumstances:
     session: str = ""
     client: str = ""
     budget: int = 0
+    asked: bool | None = None
     task: str = ""
     as_of: Instant | None = None
     picked: str = ""
@@ -72,8 +74,9 @@ class ContextReport:
     """The account of one context, kept under its id: ids, numbers, reasons, and the block until something is erased.
 
     `metadata` is kept as JSON and shown as it was written; what the program itself reads of it are `circumstances`.
-    `block` is what the agent read, part by part, each a line below the one before; empty in accounts of earlier
-    versions, and once anything in the memory was erased.
+    `block` is what the agent read, part by part, each a line below the one before. It is empty in accounts of earlier
+    versions, where a record changed while the block was made, and, with `is_erased`, once anything in the memory was
+    erased.
     """
 
     id: str
@@ -84,6 +87,7 @@ class ContextReport:
     omitted: tuple[Omission, ...]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     block: tuple[BlockPart, ...] = ()
+    is_erased: bool = False
 
     @property
     def circumstances(self) -> Circumstances:

@@ -129,7 +129,7 @@ class NewRecord:
     occurred_at: Instant | None = None
     valid_from: Instant | None = None
     valid_until: Instant | None = None
-    pinned: Annotated[bool, Described("Always part of contexts")] = False
+    pinned: Annotated[bool, Described("First in contexts")] = False
     visibility: Annotated[
         Visibility, Described("private: this agent; shared: this project; user: this person, in every project")
     ] = "shared"

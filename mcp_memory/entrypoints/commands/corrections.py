@@ -70,7 +70,7 @@ def pin(
     off: Annotated[bool, typer.Option("--off", help="Pin it no longer.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a record part of every context."""
+    """Let contexts take a record first, while it fits."""
     account = show_account_of(memory, record_id)
     if bool(account.get("pinned")) != off:
         output(as_json, account, f"{record_id} is {'not ' * off}pinned already.")

@@ -80,7 +80,7 @@ BULK: Final[Mapping[str, Bulk]] = {
     "pin": Bulk(
         button="Pin",
         asks="Pin {}?",
-        does="They become part of every context.",
+        does="Contexts take them first, while they fit.",
         done="pinned_all",
         concerns=lambda record: not record.pinned,
         make=_revising(lambda record: Revision(id=record.id, pinned=True)),

@@ -38,7 +38,7 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
 TASKS_SHOWN: Final = 50
-FRAME: Final = "Headings and fence"
+FRAME: Final = "Headings and markup"
 TONES: Final[Mapping[str, int]] = {title: tone for tone, title in enumerate((*CONTEXT_TITLES, FRAME))}
 """The colour of each section, the same in every context."""
 NO_TASK: Final = "none"
@@ -155,10 +155,12 @@ def show_context(visit: Visit) -> Response:
     context_id, first = _context_id(visit), visit.asked_number("from", 0)
     account = visit.app.accounts(context_id, visit.reader, first)
     after = first + OMITTED_SHOWN
+    [listed] = _listed(visit, [(account.report.circumstances.at or 0.0, account.report)])
     return visit.page(
         "context.html",
         here=NAME,
         account=account,
+        listed=listed,
         bar=_bar(account),
         top=_top(account),
         next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
@@ -176,7 +178,8 @@ def show_what_would_be_given(visit: Visit) -> Response:
     """
     reader, request = visit.reader, _request(visit)
     context = _assembled(visit, request)
-    told = {**context.report.metadata, "agent": reader.agent, "budget": request.max_tokens}
+    asked = bool(request.query.strip())
+    told = {**context.report.metadata, "agent": reader.agent, "budget": request.max_tokens, "asked": asked}
     report = replace(context.report, metadata=told)
     account = visit.app.accounts.told(report, reader)
     shown: dict[str, Any] = {

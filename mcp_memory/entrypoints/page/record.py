@@ -30,7 +30,7 @@ from mcp_memory.entrypoints.page.wording import times
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
-from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
@@ -189,15 +189,19 @@ def _moving(mode: ForgetMode, done: str) -> Callable[[Visit], Response]:
     return act
 
 
-def show_erase(visit: Visit) -> Response:
-    return visit.page("erase.html", here=NAME, record=visit.app.inspect.visible(visit.record_id(), visit.caller))
+def show_erase(visit: Visit, problem: str = "", typed: str = "") -> Response:
+    """Ask for the record's id; after a wrong one with the `problem` beside the field."""
+    record = visit.app.inspect.visible(visit.record_id(), visit.caller)
+    status = 400 if problem else 200
+    return visit.page("erase.html", status, here=NAME, record=record, problem=problem, typed=typed)
 
 
 def erase(visit: Visit) -> Response:
     """Destroy a record, once the person has typed its id."""
     record_id = visit.record_id()
-    if (visit.given("typed") or "").strip() != record_id:
-        raise InvalidRequest(f"Nothing was erased: to erase the record, type its id, {record_id}.")
+    typed = (visit.given("typed") or "").strip()
+    if typed != record_id:
+        return show_erase(visit, f"Nothing was erased: this is not {record_id}.", typed)
     forgotten = visit.app.forget([record_id], "erase", visit.caller, visit.number("version"))
     if not forgotten.done:
         raise NotFound("There is no such record any more.")

@@ -84,7 +84,8 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     if given:
         return NamingContext(at=at, report=report, fate=_GIVEN[given.detail], tokens=given.tokens)
     reason = next((each.reason for each in report.omitted if each.id == record_id), "")
-    return NamingContext(at=at, report=report, fate=f"Left out: {reason_in_words(reason)}") if reason else None
+    why = reason_in_words(reason, report.circumstances.asked)
+    return NamingContext(at=at, report=report, fate=f"Left out: {why}") if reason else None
 
 
 def drawing_of(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:

@@ -47,7 +47,7 @@ DONE: Final[Mapping[str, str]] = {
     "erased": "Erased for good.",
     "erased_copies": "Erased for good; a copy beside the memory that held it was deleted as well.",
     "pending": "Erased: no answer shows it now. Its bytes leave the files once other processes pause.",
-    "pinned": "Pinned: it is part of every context.",
+    "pinned": "Pinned: contexts take it first, while it fits.",
     "unpinned": "Unpinned.",
     "promoted": "Promoted.",
     "restored": "Restored.",

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.contexts import Component
     from mcp_memory.domain.model.records import Status
 
+_TOO_FAR: Final = "below the relevance floor"
+_FOUND: Final = "recall"
 _REASONS: Final[Mapping[str, str]] = {
-    "below the relevance floor": "too far from the question",
+    _TOO_FAR: "too far from the question",
     "no room in the budget": "no room left in the budget",
+    "pinned, but no room in the budget": "pinned, but no room left in the budget",
     "no room in its part of the budget": "no room in its section’s part of the budget",
-    "less likely to help than so small a block asks for": "too unlikely to help, for so small a budget",
+    "less likely to help than so small a block asks for": "too unlikely to help",
     "more of its kind than are looked at": "too many of this kind to look at all of them",
     "does not apply here": "about other work",
     "shown already": "the agent already had it",
@@ -54,7 +57,7 @@ _SIGNALS: Final[Mapping[str, str]] = {
     "past": "not true at present",
 }
 _SOURCES: Final[Mapping[str, str]] = {
-    "recall": "found by the question",
+    _FOUND: "found by the question",
     "recent": "among the newest",
     "balanced": "important or new",
     "importance": "among the most important",
@@ -83,8 +86,13 @@ PROMOTES: Final[Mapping[Status, str]] = {
 _PROMOTED: Final = "Make it count beyond its session, which alone sees it now."
 
 
-def reason_in_words(reason: str) -> str:
-    """Return why something was left out, as a clause: "too far from the question"."""
+def reason_in_words(reason: str, asked: bool | None = None) -> str:
+    """Return why something was left out, as a clause: "too far from the question".
+
+    `asked` is False where there was no question, and the goal of the task was searched by.
+    """
+    if reason == _TOO_FAR and asked is False:
+        return "too far from the task’s goal"
     if found := _NO_KIND.fullmatch(reason):
         return f"this strategy leaves out every {kind_in_words(found[1])}"
     for pattern, words in _LIKE:
@@ -97,7 +105,10 @@ def signal_in_words(name: str) -> str:
     return _SIGNALS.get(name, name.replace("_", " "))
 
 
-def source_in_words(source: str) -> str:
+def source_in_words(source: str, asked: bool | None = None) -> str:
+    """Return where a line came from; `asked` as in `reason_in_words`."""
+    if source == _FOUND and asked is False:
+        return "found by the task’s goal"
     return _SOURCES.get(source, f"from {source}")
 
 

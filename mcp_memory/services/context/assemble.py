@@ -29,10 +29,10 @@ from mcp_memory.ports.shown import ShownContexts, ShownTexts
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.context.build_items import ItemBuilder
-from mcp_memory.services.context.candidates import CandidateFinder, FoundCandidates
+from mcp_memory.services.context.candidates import BY_HAND, CandidateFinder, FoundCandidates
 from mcp_memory.services.context.choose_strategy import ChosenStrategy, StrategyChooser
 from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
-from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose
+from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose, no_room
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.context.shown_contexts import Built, FollowUps
 from mcp_memory.services.memory.follow_files import FROM_FILE
@@ -146,7 +146,11 @@ class AssembleContext:
             self._shown_texts.note(caller, ((each.id, each.text) for each in report.components), newest_of(places))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
-        account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
+        account = replace(
+            report,
+            metadata=kept
+            | circumstances(caller, request.occasion, built.draft.budget, now, asked=bool(request.query.strip())),
+        )
         self._records.keep_context(account, caller, now, anew=not followed.is_short)
         return Context(text=text, report=report)
 
@@ -297,10 +301,10 @@ class AssembleContext:
         }
 
 
-def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
+def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant, *, asked: bool) -> dict[str, Json]:
     """Return `Circumstances` of a block as the metadata of its report keep them; `budget` is in the client's tokens."""
     who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
-    return {"at": at, "occasion": occasion, **who, "budget": budget}
+    return {"at": at, "occasion": occasion, **who, "budget": budget, "asked": asked}
 
 
 def told_place(stack: Stack) -> dict[str, Json]:
@@ -320,23 +324,23 @@ def _within_limits(ranked: Sequence[Scored], strategy: Strategy) -> list[Scored]
     return within + beyond
 
 
-def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
-    """Put chosen candidates first, then the best, as many as fit if all were short; return the rest's ids too.
+def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[Omission]]:
+    """Put chosen candidates first, then the best, as many as fit if all were short; return the rest as left out.
 
-    The log and the lasting kinds each have this limit, so that neither crowds out the other.
+    What was chosen, the log and the lasting kinds each have this limit, so that none crowds out another.
     """
-    ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
+    ranked.sort(key=lambda each: each.candidate.source not in BY_HAND)  # Stable: these go first.
     most = max(budget // LEAST_FORM_TOKENS, 1)
-    seen: Counter[bool] = Counter()
+    seen: Counter[tuple[bool, bool]] = Counter()
     kept: list[Scored] = []
-    crowded_out: list[str] = []
+    crowded_out: list[Omission] = []
     for each in ranked:
-        is_log = each.candidate.record.kind in LOG_KINDS
-        seen[is_log] += 1
-        if seen[is_log] <= most:
+        sort = (each.candidate.source in BY_HAND, each.candidate.record.kind in LOG_KINDS)
+        seen[sort] += 1
+        if seen[sort] <= most:
             kept.append(each)
         else:
-            crowded_out.append(each.candidate.record.id)
+            crowded_out.append(Omission(id=each.candidate.record.id, reason=no_room(each.candidate.source)))
     return kept, crowded_out
 
 

@@ -5,8 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mcp_memory.domain.context.budget import CARRIED, FOUND, KNOWN, LEARNT, MOST_CARRIED, OTHERS, REST, Item, own_share
-from mcp_memory.domain.context.filling import ANSWERS, CHOSEN, NEAREST, UNKNOWN
+from mcp_memory.domain.context.budget import (
+    CARRIED,
+    CHOSEN,
+    FOUND,
+    KNOWN,
+    LEARNT,
+    MOST_CARRIED,
+    OTHERS,
+    REST,
+    Item,
+    own_share,
+)
+from mcp_memory.domain.context.filling import ANSWERS, NEAREST, UNKNOWN
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
@@ -164,7 +175,7 @@ class ItemBuilder:
         question, since = self._question, self._gathered.since
         for place, candidate in enumerate((*self._gathered.focus, *since.changed)):
             section = "Current Focus"
-            share = CHOSEN if question.is_asked and candidate.source in BY_HAND else "focus"
+            share = CHOSEN if candidate.source in BY_HAND else "focus"
             if question.opens and candidate.source == EXCHANGE:
                 section, share = EXCHANGE_SECTION, EXCHANGE
             elif candidate.source == SINCE:
@@ -228,9 +239,11 @@ class ItemBuilder:
         """Name the candidate's share of the budget; `crowds` is True where the log would crowd out what was learnt."""
         source, strategy = each.candidate.source, self._question.strategy
         is_learnt = each.candidate.record.kind not in LOG_KINDS
+        if source in BY_HAND:
+            return CHOSEN
         if self._question.is_asked:
-            return CHOSEN if source in BY_HAND else NEAREST if source == NEAREST else ANSWERS
-        if is_learnt and self._question.opens and source not in BY_HAND:
+            return NEAREST if source == NEAREST else ANSWERS
+        if is_learnt and self._question.opens:
             share = KNOWN
         elif is_learnt and crowds:
             share = LEARNT

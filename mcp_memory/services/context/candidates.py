@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from mcp_memory.domain.context.budget import FOUND
+from mcp_memory.domain.context.budget import FOUND, PINNED
 from mcp_memory.domain.context.filling import NEAREST
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
@@ -41,7 +41,7 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
-BY_HAND = frozenset({"inherited", "pinned"})
+BY_HAND = frozenset({"inherited", PINNED})
 """The sources of what somebody chose, whatever is asked."""
 BELOW = "below the relevance floor"
 SAME = "says the same as "
@@ -328,8 +328,8 @@ class CandidateFinder:
     def _always(self, question: ContextQuestion) -> tuple[list[Candidate], list[Omission]]:
         """Return identity and the applicable constraints; the caller's own before others', blocks before warnings."""
         identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
-        active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
-        identity.sort(key=lambda record: not is_own(record, question.caller))
+        active = [each for each in censors if each.pinned or is_active(each, question.terms, question.strategy.domains)]
+        identity.sort(key=lambda record: (not record.pinned, not is_own(record, question.caller)))
         evidence = self._evidence(question, active)
         active = _in_order(active, evidence, question.caller)
         here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
@@ -381,7 +381,7 @@ class CandidateFinder:
 
     def _pinned(self, question: ContextQuestion) -> list[Candidate]:
         where = replace(question.where, pinned=True, isolated_tasks=frozenset())
-        return self._chosen(where, "pinned", LOOKED_AT, question)
+        return self._chosen(where, PINNED, LOOKED_AT, question)
 
     def _chosen(self, where: RecordFilter, source: str, limit: int, question: ContextQuestion) -> list[Candidate]:
         """Return records chosen by hand, which are relevant to any query while they are true."""
@@ -390,17 +390,20 @@ class CandidateFinder:
 
 
 def _in_order(censors: Sequence[Record], evidence: Mapping[str, float], caller: Caller) -> list[Record]:
-    """Return the constraints to show: those that bear on the query, best first, then a few that name no trigger.
+    """Return the constraints to show: pinned ones, those that bear on the query, best first, and a few without trigger.
 
     Without evidence all are, blocks before warnings; the caller's own are never crowded out by others'.
     """
     own_first = sorted(censors, key=lambda each: not is_own(each, caller))
+    pinned = [each for each in own_first if each.pinned]
+    others = [each for each in own_first if not each.pinned]
     if not evidence:
-        return [*sorted(own_first[:ALWAYS_LIMIT], key=_only_warns), *own_first[ALWAYS_LIMIT:]]
-    bearing = [each for each in own_first if evidence[each.id]]
-    general = [each for each in own_first if not evidence[each.id] and not each.details.get("trigger")]
+        room = max(ALWAYS_LIMIT - len(pinned), 0)
+        return [*pinned, *sorted(others[:room], key=_only_warns), *others[room:]]
+    bearing = [each for each in others if evidence[each.id]]
+    general = [each for each in others if not evidence[each.id] and not each.details.get("trigger")]
     bearing.sort(key=lambda each: (-round(evidence[each.id], 1), _only_warns(each), -evidence[each.id]))
-    return [*bearing[:BEARING_SHOWN], *sorted(general, key=_only_warns)[:GENERAL_SHOWN]]
+    return [*pinned, *bearing[:BEARING_SHOWN], *sorted(general, key=_only_warns)[:GENERAL_SHOWN]]
 
 
 def _only_warns(censor: Record) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.context.budget import KNOWN, LEARNT, REST, Item, Placed, arranged, place
+from mcp_memory.domain.context.budget import CHOSEN, KNOWN, LEARNT, PINNED, REST, Item, Placed, arranged, place
 from mcp_memory.domain.context.filling import ANSWERS, fill, least_chance
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.rendering import Line, parts_of, render
@@ -20,7 +20,9 @@ EXPLAINED = 5  # ids named for each reason
 NO_ROOM = "no room in the budget"
 NO_SHARE = "no room in its part of the budget"
 """It would fit into what stayed free, but its section had as much as it may have."""
+NO_ROOM_PINNED = "pinned, but no room in the budget"
 UNLIKELY = "less likely to help than so small a block asks for"
+WITHOUT_ROOM = frozenset({NO_ROOM, NO_SHARE, NO_ROOM_PINNED})
 NOTE_TOKENS = 80  # reserved for the note that explains omissions
 SPARE_SHARE = 0.015
 """Estimates err on the safe side; where they leave more than this share unused, one more try aims higher."""
@@ -41,7 +43,7 @@ class BlockDraft:
     digest: str
     strategy: str
     link: str = ""
-    crowded_out: Sequence[str] = ()
+    crowded_out: Sequence[Omission] = ()
     is_cut: bool = False
     answers: bool = False
     order: Order = "best_first"
@@ -71,11 +73,12 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
     can_gain = any(item.share != KNOWN for item in tried.left_out)  # Of what nobody asked for there is half at most.
     if can_gain and tried.estimated - tried.most >= draft.budget * SPARE_SHARE:
         again = _tried(draft, measure, draft.budget + tried.estimated - tried.most)
-        tried = max(tried, again, key=lambda each: each.most)
+        there = _answers(tried)  # None of them gives way to what their leftover was for.
+        tried = max(tried, again, key=lambda each: (there <= _answers(each), each.most))
     omitted = _omitted(draft, tried.left_out, draft.budget - tried.estimated)
     report = ContextReport(
         id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
-        truncated=draft.is_cut or any(each.reason in (NO_ROOM, NO_SHARE) for each in omitted),
+        truncated=draft.is_cut or any(each.reason in WITHOUT_ROOM for each in omitted),
         components=tuple(_component(each) for each in tried.placed), omitted=tuple(omitted),
         block=tried.parts,
     )  # fmt: skip
@@ -126,6 +129,10 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
         left_out = [*left_out, *dropped]
 
 
+def _answers(tried: _Tried) -> frozenset[str]:
+    return frozenset(each.item.id for each in tried.placed if each.item.share == ANSWERS)
+
+
 def _place(draft: BlockDraft, measure: Measure, aimed: int, *, explain: bool) -> tuple[list[Placed], list[Item]]:
     titles = _title_tokens(draft.items, measure)
     fence = _most(render([], "", draft.link), measure)
@@ -152,15 +159,22 @@ def _estimated(placed: Sequence[Placed], draft: BlockDraft, measure: Measure) ->
     return sum(each.form.tokens for each in placed) + sum(titles.values()) + _most(render([], "", draft.link), measure)
 
 
+def no_room(source: str) -> str:
+    """Return the reason why a candidate of that source is left out of a full block."""
+    return NO_ROOM_PINNED if source == PINNED else NO_ROOM
+
+
 def _omitted(draft: BlockDraft, left_out: Sequence[Item], free: int) -> list[Omission]:
     """Return what is not in the block, with reasons, where about so many tokens stayed free."""
     least = least_chance(draft.budget) if draft.answers else 0.0
     omitted = [*draft.omitted]
     for item in left_out:
-        is_bounded = draft.answers and item.share != ANSWERS and (item.least or item.forms[-1].tokens) < free
-        reason = UNLIKELY if item.chance < least else NO_SHARE if is_bounded else NO_ROOM
-        omitted.append(Omission(id=item.id, reason=reason))
-    return [*omitted, *(Omission(id=each, reason=NO_ROOM) for each in draft.crowded_out)]
+        is_bounded = (
+            draft.answers and item.share not in (ANSWERS, CHOSEN) and (item.least or item.forms[-1].tokens) < free
+        )
+        room = NO_SHARE if is_bounded else no_room(item.source)
+        omitted.append(Omission(id=item.id, reason=UNLIKELY if item.chance < least else room))
+    return [*omitted, *draft.crowded_out]
 
 
 def _require_least(draft: BlockDraft, measure: Measure) -> None:

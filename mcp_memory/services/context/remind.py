@@ -160,7 +160,8 @@ class Remind:
         if not shown:
             return Reminder()
         text, context_id = _rendered(shown, asked)
-        told = circumstances(caller, "prompt", max_tokens, lines.now) | told_place(stack) | {"revision": revision}
+        given = circumstances(caller, "prompt", max_tokens, lines.now, asked=True)
+        told = given | told_place(stack) | {"revision": revision}
         there = {each.record.id for each in shown}
         report = ContextReport(
             id=context_id,

@@ -27,7 +27,7 @@ from mcp_memory.ports.changes import Place
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.shown import ShownContext, ShownContexts, ShownItem
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.context.fit_to_budget import NO_ROOM, NO_SHARE, UNLIKELY, Block, BlockDraft, compose, unchanged
+from mcp_memory.services.context.fit_to_budget import UNLIKELY, WITHOUT_ROOM, Block, BlockDraft, compose, unchanged
 from mcp_memory.services.context.question import RAW_CALL
 from mcp_memory.services.tasks.branch_visibility import is_visible
 
@@ -43,7 +43,7 @@ MOVING = frozenset({"task", "text", "strategy", "note"})
 """Kinds of such items whose change makes nothing false: the new line is simply new."""
 PRESSURE = "token pressure"
 UNKNOWN = "the earlier context is not known here"
-CROWDED = frozenset({NO_ROOM, NO_SHARE, UNLIKELY, RAW_CALL})
+CROWDED = WITHOUT_ROOM | {UNLIKELY, RAW_CALL}
 """Reasons for which a block leaves out what bears on its question."""
 TRAFFIC = LOG_KINDS - {"event"}
 """Kinds that the client's own window shows."""
@@ -298,7 +298,7 @@ def _with_errors(draft: BlockDraft, errors: Sequence[Item]) -> BlockDraft:
         draft,
         items=[*errors, *(each for each in draft.items if each.id not in ids)],
         omitted=[each for each in draft.omitted if each.id not in ids],
-        crowded_out=[each for each in draft.crowded_out if each not in ids],
+        crowded_out=[each for each in draft.crowded_out if each.id not in ids],
     )
 
 

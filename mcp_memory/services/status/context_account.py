@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from mcp_memory.domain.context.rendering import record_line, render
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.contexts import BlockPart, Component, ContextReport
-from mcp_memory.domain.model.records import KINDS, Instant, Record
+from mcp_memory.domain.model.records import KINDS, Instant, Record, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import NotFound
@@ -35,6 +35,8 @@ _OTHER = "Note"
 class AccountLine:
     """One line of a block, in its words of then; "" where they were erased. `record` is as it is now.
 
+    It `is_changed` where its text is another now, and `became` its status, where that is another.
+
     It `is_shortened` where it showed passages chosen by a question, and its block is gone: the words are a summary.
     `title` is that of a group which begins there: "### 2026-11-03 message".
     """
@@ -43,6 +45,7 @@ class AccountLine:
     text: str
     record: Record | None = None
     is_changed: bool = False
+    became: Status | None = None
     is_shortened: bool = False
     title: str = ""
 
@@ -68,6 +71,7 @@ class LeftOut:
     text: str
     reason: str
     is_changed: bool = False
+    became: Status | None = None
     score: float | None = None
     needed: float | None = None
 
@@ -195,9 +199,15 @@ def _line(
             section=component.section,
         ),
         record=record,
-        is_changed=(was.text, was.status) != (record.text, record.status),
+        is_changed=was.text != record.text,
+        became=_became(was, record),
         is_shortened=component.detail == "passage",
     )
+
+
+def _became(was: Record, record: Record) -> Status | None:
+    """Return the status that a record has now, where it had another one then."""
+    return None if was.status == record.status else record.status
 
 
 def _as_read(lines: Sequence[AccountLine], block: Sequence[BlockPart]) -> Sequence[AccountLine]:
@@ -268,7 +278,9 @@ def _left_out(
     tasks: Mapping[str, Task],
 ) -> LeftOut:
     if (record := records.get(candidate)) and (was := then.get(candidate)):
-        is_changed = (was.text, was.status) != (record.text, record.status)
-        return LeftOut(id=candidate, kind=record.kind, text=was.summary, reason=reason, is_changed=is_changed)
+        return LeftOut(
+            id=candidate, kind=record.kind, text=was.summary, reason=reason, is_changed=was.text != record.text,
+            became=_became(was, record),
+        )  # fmt: skip
     task = tasks.get(candidate)
     return LeftOut(id=candidate, kind="task" if task else "", text=task.goal if task else "", reason=reason)

@@ -148,7 +148,7 @@ def report_to_json(report: ContextReport) -> str:
     components = [{name: getattr(each, name) for name in _COMPONENT_FIELDS} for each in report.components]
     omitted = [{name: value for name, value in asdict(each).items() if value is not None} for each in report.omitted]
     told = {**shape, "components": components, "omitted": omitted, "metadata": dict(report.metadata)}
-    block = told.pop("block")
+    block, _ = told.pop("block"), told.pop("is_erased")
     return json.dumps(told | ({"block": block} if block else {}))
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.context.budget import OTHERS, Form, Item, LazyForms, Placed
+from mcp_memory.domain.context.budget import CHOSEN, OTHERS, Form, Item, LazyForms, Placed
 from mcp_memory.domain.context.filling import (
     ANSWERS,
     BEST,
-    CHOSEN,
     DOUBTED_TOKENS,
     FIRST_TOKENS,
     NEAREST,

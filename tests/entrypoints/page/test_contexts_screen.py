@@ -95,7 +95,7 @@ def test_the_legend_of_a_budget_adds_up_to_its_tokens(memory: App) -> None:
         ):
             parts = re.findall(r"</svg>([^<]+) <span class=\"aside\">([\d,]+)</span></li>", page)
             [told] = re.findall(rf"<p>([\d,]+) of {budget:,} tokens", page)
-            assert parts[-1][0] == "Headings and fence"
+            assert parts[-1][0] == "Headings and markup"
             assert sum(int(tokens.replace(",", "")) for _, tokens in parts) == int(told.replace(",", ""))
 
 
@@ -118,7 +118,33 @@ def test_the_budget_is_that_of_the_agents_latest_block(memory: App) -> None:
 def test_a_block_says_at_its_top_that_its_question_is_not_kept(memory: App) -> None:
     memory.remember([NewRecord(text="The herring is salted.")], memory.caller())
     page = words_of(asked(memory, show_context, parts={"id": given(memory, memory.caller(), "herring")}))
-    assert page.index("The question it answered is not kept.") < page.index("found by")
+    assert page.index("The question it answered is not kept.") < page.index("found by the question")
+    assert re.search(r"of 600 tokens\. Strategy: [a-z]+ \(chosen automatically\)\.", page)
+
+
+def test_where_no_question_was_asked_nothing_is_measured_by_one(memory: App) -> None:
+    """U1.1: the goal of the task was searched by; the title is that of the list; the superseded are not edited."""
+    caller = working(memory)
+    texts = (
+        "The herring is salted in May.",
+        "Salt the herring before Easter.",
+        *(f"Crane {n} is red." for n in range(9)),
+    )
+    first, *_ = memory.remember([NewRecord(text=each) for each in texts], caller)
+    begun(memory, "When do we salt the herring", caller)
+    context = given(memory, caller)
+    memory.remember([NewRecord(text="The herring is salted in June.", supersedes=(first.id,))], caller)
+    page = words_of(asked(memory, show_context, parts={"id": context}))
+    title = re.search(r"When do we salt the herring, \d\d:\d\d", words_of(asked(memory, show_contexts)))
+    assert title
+    assert title[0] in page
+    assert "No question was asked." in page
+    assert "question it answered" not in page
+    assert "superseded after this" in page
+    assert "edited after this" not in page
+    assert "far from the question" not in page
+    assert "found by the question" not in page
+    assert "too far from the task’s goal" in page
 
 
 def test_the_blocks_of_one_agent_are_listed_apart(memory: App) -> None:
@@ -142,7 +168,7 @@ def test_a_record_says_to_whom_and_in_which_task_it_was_given(memory: App) -> No
     memory.exclusions.exclude(record.id, bob, agent="bob")
     words = words_of(asked(memory, show_record, parts={"id": record.id}))
     looked = words.partition("Contexts that considered it")[2]
-    assert re.search(r"Open the fish stall, \d\d:\d\d Given in full To ann, on a call", looked)
-    assert re.search(r"To bob, on a call, \d\d:\d\d Given in full by the strategy [a-z]+", looked)
+    assert re.search(r"Open the fish stall, \d\d:\d\d Given in full To ann, on request", looked)
+    assert re.search(r"To bob, on request, \d\d:\d\d Given in full Strategy: [a-z]+ \(chosen automatically\)", looked)
     assert "Never given" not in words
     assert "Kept out These contexts do not give it any more; search still finds it. To the agent bob" in words

@@ -364,9 +364,12 @@ def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) 
 def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
     [record_id] = stored(beside, "The spare key is under the third pot.")
     beside.person.get(f"/record/{record_id}/erase")
-    assert beside.person.send(f"/record/{record_id}/erased", typed="yes").status_code == 400
+    assert "the text of every context" in words_of(beside.person.page)
+    answer = beside.person.send(f"/record/{record_id}/erased", typed="yes")
+    assert answer.status_code == 400
+    assert f"Nothing was erased: this is not {record_id}." in words_of(answer)
+    assert 'value="yes" aria-invalid="true" aria-describedby="problem"' in answer.text
     assert record(beside, record_id).status == "new"
-    beside.person.get(f"/record/{record_id}/erase")
     beside.person.send(f"/record/{record_id}/erased", typed=record_id)
     assert "Erased" in words_of(beside.person.page)
     assert beside.person.get(f"/record/{record_id}").status_code == 404
@@ -503,7 +506,7 @@ def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) 
     beside.memory.exclusions.exclude(excluded, caller, agent="ann")
     context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
     page = beside.person.get(f"/record/{given}")
-    assert re.search(r"Contexts that considered it To ann, on a call, \d\d:\d\d Given in full", words_of(page))
+    assert re.search(r"Contexts that considered it To ann, on request, \d\d:\d\d Given in full", words_of(page))
     assert f'href="/ui/context/{context.id}#{given}"' in page.text
     assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
     assert "Left out: " in words_of(beside.person.get(f"/record/{excluded}"))

@@ -81,10 +81,10 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     assert re.search(r"The gateway .*?, \d\d:\d\d .*? To ann, at a session’s start", words)
     assert "of 230 tokens" in words
     words = words_of(beside.person.get(f"/context/{context}"))
-    assert "Context given at a session’s start" in words
+    assert re.search(r"The gateway .*?, \d\d:\d\d .*? To \S+, at a session’s start", words)
     for part in (
         f"[{fact} ", "listens on port 4711.", "Known Information", f"[{censor} ", "relevance", "230 tokens",
-        "Headings and fence",
+        "Headings and markup",
     ):  # fmt: skip
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
@@ -307,7 +307,7 @@ def test_the_owner_sees_the_blocks_of_all_agents_and_a_token_its_own(beside: Bes
         listed = owner.get("/contexts").text
         assert f'href="/ui/context/{context}?of=bob"' in listed
         words = words_of(owner.get(f"/context/{context}?of=bob"))
-        assert "to bob" in words
+        assert "To bob" in words
         assert "The lighthouse was painted in May." in words
         again = owner.get(f"/context/{context}/again?of=bob&goal=the+lighthouse&budget=500&strategy=")
         assert f'href="/ui/context/{context}?of=bob"' in again.text

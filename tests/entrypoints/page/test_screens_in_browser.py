@@ -269,6 +269,14 @@ def test_a_block_says_why_each_line_is_there(chromium: Browser, shop: Shop) -> N
         assert page.has("rect[class^=tone]")
         page.click(f"[id='{record_id}'] summary")
         page.wait_for("relevance")
+        corners = "(({top, right, bottom, left}) => [top, right, bottom, left])"
+        place = f"{corners}(document.querySelector('%s').getBoundingClientRect())"
+        for width in (1_440, 1_024, 390):
+            page.look(width)
+            words, deeds = (page.value(place % f'[id="{record_id}"] > {each}') for each in (".text", ".deeds"))
+            assert deeds[1] > deeds[3]
+            assert words[1] <= deeds[3] or words[2] <= deeds[0], "the buttons cover no word"
+        page.look()
         for action, done in (("pin", "Pinned"), ("excluded", "no longer given here")):
             page.click(f"form[action$='{record_id}/{action}'] button")
             page.wait_for(done)

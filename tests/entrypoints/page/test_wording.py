@@ -83,7 +83,7 @@ def test_a_line_without_a_record_says_what_it_is(memory: App) -> None:
     memory.forget([stored.id], "erase", memory.caller())
     page = words_of(asked(memory, show_context, parts={"id": context.id}))
     assert "That the memory holds nothing about this" in page
-    assert "The text that the agent read is not kept" in page
+    assert "The text that the agent read went with something that was erased since" in page
 
     def said(component_id: str, kind: str, text: str = "") -> str:
         made = Component(source=kind, kind=kind, id=component_id, tokens=1, score=0.0, detail="full", text=text)
@@ -118,9 +118,9 @@ def test_the_list_of_contexts_says_to_whom_each_was_given_and_what_it_is_about(m
     memory.assemble_context(ContextRequest(query="the comet"), caller)
     page = words_of(asked(memory, show_contexts))
     for heading in (
-        r"By the strategy debugging, \d\d:\d\d .*? To ann, on a call",
+        r"By the strategy debugging, \d\d:\d\d .*? To ann, on request",
         r"The comet returns in May\., \d\d:\d\d .*? To ann, at a session’s start",
-        r"Watch the comet, \d\d:\d\d .*? To ann, on a call",
+        r"Watch the comet, \d\d:\d\d .*? To ann, on request",
     ):
         assert re.search(heading, page), heading
 

@@ -24,7 +24,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         costs[tool.name] = counter.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
     assert costs == snapshot(
         {
-            "remember": 597,
+            "remember": 596,
             "recall": 297,
             "assemble_context": 325,
             "push_task": 188,

@@ -22,6 +22,7 @@ from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.server.record_answers import show_report
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import Context, ContextRequest
+from mcp_memory.services.context.fit_to_budget import WITHOUT_ROOM
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
@@ -162,9 +163,7 @@ def check_fates(report: ContextReport) -> None:
     assert len(fates) == len(set(fates))
     assert all(omission.reason for omission in report.omitted)
     reasons = {omission.reason for omission in report.omitted}
-    assert report.truncated == bool(
-        reasons & {"no room in the budget", "no room in its part of the budget", "more of its kind than are looked at"}
-    )
+    assert report.truncated == bool(reasons & {*WITHOUT_ROOM, "more of its kind than are looked at"})
 
 
 @pytest.fixture(params=["no task", "in a task"])

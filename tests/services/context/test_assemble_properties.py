@@ -245,6 +245,7 @@ def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
     cut = {
         "no room in the budget",
         "no room in its part of the budget",
+        "pinned, but no room in the budget",
         "more tasks in memory://tasks",
         *(f"no {kind}s under this strategy" for kind in KINDS),
     }

@@ -208,3 +208,16 @@ def test_looking_at_what_would_be_given_leaves_no_trace(app: App, remember: Reme
     assert app.status(app.caller()).memory.contexts.contexts == 0
     given = app.assemble_context(ContextRequest(query="port"), app.caller())
     assert looked.text == given.text
+
+
+def test_what_was_superseded_since_is_not_taken_for_edited(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """U1.1: its words are those that the agent read; whether a question was asked is kept, its words are not."""
+    old = remember("The port is 5432.")
+    for query in ("", "which port"):
+        assert not app.assemble_context(ContextRequest(query=query), app.caller()).report.metadata.get("asked")
+    clock.advance(hours=1)
+    remember("The port is 6543.", supersedes=(old.id,))
+    (_, asked), (_, unasked) = app.records.contexts(app.caller(), 2)
+    assert (asked.circumstances.asked, unasked.circumstances.asked) == (True, False)
+    line = lines_of(app.accounts(asked.id, app.caller()))[old.id]
+    assert (line.is_changed, line.became) == (False, "superseded")

@@ -11,7 +11,7 @@ ON CONFLICT (namespace, agent, id) DO UPDATE SET created_at = excluded.created_a
 
 -- name: forget_blocks
 -- beyond: whoever was given the words, they go with the record. No stored text has quotes without a backslash.
-UPDATE contexts SET report = substr(report, 1, instr(report, ', "block": [') - 1) || '}'
+UPDATE contexts SET report = substr(report, 1, instr(report, ', "block": [') - 1) || ', "is_erased": true}'
 WHERE instr(report, ', "block": [') > 0;
 
 -- name: get_context
