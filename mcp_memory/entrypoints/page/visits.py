@@ -118,8 +118,11 @@ class Visit:
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
-    def name_of(self, agent: str, client: str) -> str:
-        """Return the name of the agent that wrote something by a client; "you" for what the memory's owner did here."""
+    def name_of(self, agent: str, client: str = CLIENT) -> str:
+        """Return the name of the agent that did something by a client, by default by this page.
+
+        What the memory's owner did here is by "you".
+        """
         is_mine = self.visitor.is_owner and client == CLIENT and agent == self.caller.agent
         return "you" if is_mine else agent
 

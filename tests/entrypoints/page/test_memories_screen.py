@@ -135,7 +135,14 @@ def test_what_the_owner_wrote_here_is_by_you(memory: App) -> None:
     version = str(memory.inspect.visible(theirs.id, memory.caller()).version)
     asked(memory, edit, parts={"id": theirs.id}, form={"version": version, "text": "The oven takes two hours."})
     assert "by you" in words_of(asked(memory, show_record, parts={"id": mine}))
-    assert "by bob, edited by you" in words_of(asked(memory, show_record, parts={"id": theirs.id}))
+    edited = words_of(asked(memory, show_record, parts={"id": theirs.id}))
+    assert "by bob, edited by you" in edited
+    assert "by you (page)" not in edited
+    listed = words_of(asked(memory, show_memories))
+    assert re.search(rf"bob .{{1,20}} {theirs.id}", listed)  # It keeps its first author.
+    new = words_of(asked(memory, show_new))
+    assert "The oven takes two hours." in new
+    assert "The bell rings at six." not in new
     reader = Grant(agent="ann", person="ann", namespaces=(memory.caller().namespace,), right="read")
     page = words_of(asked(memory, show_record, grant=reader, parts={"id": theirs.id}))
     assert "by bob, edited by ann" in page
