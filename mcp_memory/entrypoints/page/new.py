@@ -61,6 +61,7 @@ def show_new(visit: Visit) -> Response:
         here=NAME,
         sources=sources,
         since=since,
+        is_first=not (asked_since or visit.cookies.get(mark_of(visit))),
         newest="" if source else newest,
         is_more=len(fresh) > most,
         revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.

@@ -52,7 +52,7 @@ DONE: Final[Mapping[str, str]] = {
     "promoted": "Promoted.",
     "restored": "Restored.",
     "retired": "Retired: ordinary searches no longer find it.",
-    "superseded": "Superseded: this record has the place of the other one, which ranks below it.",
+    "superseded": "Superseded: this record replaces the other one, which ranks below it.",
     "undone": "Undone.",
     "undone_some": "Undone. As before the change: {}.",
     "undone_one": "Undone. As before the change:",
