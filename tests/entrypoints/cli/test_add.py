@@ -85,9 +85,7 @@ def test_what_was_added_is_the_latest_change(run: "Run") -> None:
     assert undone.endswith(f"`mcp-memory restore {added['id']}` brings it back.\n")
     assert [each["id"] for each in run("list", "--json").json["results"]] == [older]
     assert run("restore", added["id"]).code == 0
-    assert (
-        "An undo cannot be undone: to bring the change back, make it again." in run("undo", str(known[1]["change"])).out
-    )
+    assert "Undo is final: to bring the change back, make it again." in run("undo", str(known[1]["change"])).out
 
 
 def test_a_dash_reads_standard_input(run: "Run") -> None:
