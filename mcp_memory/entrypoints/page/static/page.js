@@ -271,7 +271,9 @@ let failed = 0;
 function standing(isThere) {
   failed = isThere ? 0 : failed + 1;
   liveSign.hidden = !isThere;
-  if (lostSign) lostSign.hidden = failed < 2 || feed?.readyState !== EventSource.CONNECTING;
+  if (!lostSign) return;
+  lostSign.hidden = failed < 2 || feed?.readyState !== EventSource.CONNECTING;
+  if (!lostSign.hidden) lostSign.setAttribute("role", "alert");
 }
 
 function listen() {
