@@ -10,7 +10,7 @@ from functools import lru_cache
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, section_of
 from mcp_memory.domain.model.contexts import BlockPart
 from mcp_memory.domain.model.graph import EntityFacts
-from mcp_memory.domain.model.lifecycle import NOTED
+from mcp_memory.domain.model.lifecycle import NOTED, denies
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     HOLDS,
@@ -27,7 +27,7 @@ from mcp_memory.domain.model.records import (
     output_lines,
 )
 from mcp_memory.domain.text.lexicon import STOP_WORDS
-from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, is_own_by, neutralise, one_line
 from mcp_memory.domain.text.times import is_midnight, iso_day, iso_minute, validity
 from mcp_memory.domain.text.words import split_words
 
@@ -201,7 +201,7 @@ def head(
     is_said = says_role and record.kind == "message"
     role = f"{record.role}: " if is_said and record.role and not record.speaker else ""
     kind = "" if in_group or is_said or _titles_kind(record, section) else f" {record.kind}"
-    return f"- [{record.id}{kind}{_date(record, now, in_group=in_group)}{by(author)}] {_opening(record)}{role}"
+    return f"- [{record.id}{kind}{_date(record, now, in_group=in_group)}{by(author)}] {_opening(record, author)}{role}"
 
 
 def _titles_kind(record: Record, title: str) -> bool:
@@ -385,11 +385,14 @@ def _procedures(lines: Sequence[Line]) -> Iterator[BlockPart]:
     yield line.id, f"{named[1]}{line.text[named.end() :]}" if named else line.text
 
 
-def _opening(record: Record) -> str:
-    """Return the body's prefix: a censor's action, a procedure's name, the speaker, the tool."""
+def _opening(record: Record, author: str) -> str:
+    """Return the body's prefix: what a censor does with its reader's calls, a procedure's name, the speaker, the tool.
+
+    What only warns this reader says so, whatever it does with its author's calls.
+    """
     name = record.details.get("name")
     if record.kind == "censor":
-        opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
+        opening = "**BLOCK:** " if denies(record, own=is_own_by(record, author)) else "**WARN:** "
     elif record.kind == "procedure" and isinstance(name, str) and name.strip():
         opening = f"**{bold_name(name, SHORT_CHARACTERS)}:** "
     elif record.kind in ("tool_call", "tool_result") and record.tool:

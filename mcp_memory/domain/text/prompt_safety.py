@@ -298,7 +298,12 @@ _TAKEN = frozenset(
 
 def is_own(record: Record, caller: Caller) -> bool:
     """Return True for texts of the caller's agent, and for its person's, which any agent of that person may write."""
-    return record.author == caller.agent or record.visibility == "user"
+    return is_own_by(record, author(record.author, caller))
+
+
+def is_own_by(record: Record, author: str) -> bool:
+    """Return the same of the author that a line names, "" for the reader."""
+    return not author or record.visibility == "user"
 
 
 def author(agent: str, caller: Caller) -> str:

@@ -330,6 +330,7 @@ def add(
         if occurred is not None:
             fields["occurred_at"] = memory.searcher.instant(occurred)
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller(), undoable=_ADDED)
+        agent = memory.caller().agent
         cut = _placeholders(memory, remembered) if remembered.redacted else ()
     if cut:
         complain(f"{counted(len(cut), 'secret')} {'was' if len(cut) == 1 else 'were'} cut out: {', '.join(cut)}.")
@@ -342,6 +343,18 @@ def add(
     stops = asked["kind"] != "censor" or has_form(fields["text"], fields["details"])
     for note in _notes(remembered, stops=stops):
         complain(note)
+    denies = asked["kind"] == "censor" and fields["details"].get("action") == "block"
+    if stops and denies and remembered.status == "stored":
+        complain(_whose_calls(remembered.id, visibility, agent))
+
+
+def _whose_calls(record_id: str, visibility: str, agent: str) -> str:
+    """Say whose calls a guardrail denies, and how it denies those of all agents of the person who adds it."""
+    by_hooks = "where the client has hooks (`mcp-memory install CLIENT --hooks`)"
+    if visibility == "user":
+        return f"It denies calls of all your agents, {by_hooks}."
+    all_of_them = f"`mcp-memory edit {record_id} --visibility user` has it deny all your agents, in every project."
+    return f"It denies calls of the agent {agent} alone, {by_hooks}, and only warns others; {all_of_them}"
 
 
 def _tell_new(settings: "Settings") -> None:

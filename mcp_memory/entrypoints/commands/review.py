@@ -114,7 +114,7 @@ def _way_back_from(undone: "TakenBack") -> str:
     gone = [each.id for each in undone.records if each.status == "retired"]
     if gone:
         return f"`mcp-memory restore {' '.join(gone)}` brings {'it' if len(gone) == 1 else 'them'} back."
-    return "An undo cannot be undone: to bring the change back, make it again."
+    return "Undo is final: to bring the change back, make it again."
 
 
 def _shown_change(past: "PastChange") -> dict[str, Json]:

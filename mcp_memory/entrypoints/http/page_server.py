@@ -43,3 +43,6 @@ def show_page(settings: "Settings", port: int, link_file: Path, gives_file: bool
         told = threading.Event() if is_served() else until_told()
         with suppress(KeyboardInterrupt):  # It ends in no other way.
             serve_memory(memory, listening, listener, told, announce, here.check)
+        with suppress(OSError):  # The terminal may be gone.
+            complain("The page has ended. Run `mcp-memory ui` again to open it.")
+            here.stderr.flush()

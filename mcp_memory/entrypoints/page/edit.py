@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checke
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import given, request_of
 from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments
-from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 
 NAME: Final = "Memories"
 NEAREST_SHOWN: Final = 5
@@ -139,16 +139,20 @@ def show_supersede(visit: Visit) -> Response:
 
 def _supersede_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
     """Show the form, with the records nearest to this one, one of which may say already what holds now."""
-    query = record.text[:MAX_FIELD]
+    query = (visit.asked("q") or record.text)[:MAX_FIELD]
     asked = RecallRequest(query=query, kinds=LASTING, limit=NEAREST_SHOWN + 1, detail="micro", only_looks=True)
-    near = [each.data for each in visit.app.recall(asked, visit.caller).shown if each.data["kind"] != "task"]
+    near = {each.id: each.data["text"] for each in visit.app.recall(asked, visit.caller).shown}
+    if not visit.asked("q"):  # A search answers what is meant; what is near by the names it mentions is more than that.
+        beside = visit.app.inspect.neighbourhood(record, visit.caller, NEAREST_SHOWN).near
+        near |= {each.id: each.text for each in beside}
+    nearest = [(each, text) for each, text in near.items() if each.startswith(RECORD) and each != record.id]
     return visit.page(
         "supersede.html",
         status,
         here=NAME,
         record=record,
-        near=[each for each in near if each["id"] != record.id][:NEAREST_SHOWN],
-        **{"theirs": None, **values},
+        near=nearest[:NEAREST_SHOWN],
+        **{"theirs": None, "said": "", **values},
     )
 
 
@@ -165,7 +169,12 @@ def supersede(visit: Visit) -> Response:
         return _supersede_page(visit, old, 409, mine=text, theirs=WordDiff()(text, old.text))
     app.saw([old.id], version, caller)
     if other:
-        newer = app.inspect.visible(checked_id(other, RECORD), caller)
+        try:
+            newer = app.inspect.visible(checked_id(other, RECORD), caller)
+        except NotFound:
+            return _supersede_page(
+                visit, old, 404, mine=text, said="There is no record of that id; search for it above."
+            )
         if newer.id == old.id:
             raise InvalidRequest("A record does not take its own place; give the id of another one.")
         change = app.revise.advised(Revision(id=newer.id, supersedes=(old.id,), version=newer.version), caller).change

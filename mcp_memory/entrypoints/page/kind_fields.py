@@ -75,7 +75,7 @@ KIND_FIELDS: Final[Mapping[Kind, Sequence[KindField]]] = {
         KindField(
             detail="trigger",
             label="Trigger: words of the work that it is about",
-            hint="Without a pattern, a call matches that has all of these words, at least two.",
+            hint="If no pattern is given, a call matches when it contains all the words (two or more).",
         ),
         KindField(detail="reason", label="Reason, which the agent is told"),
     ),

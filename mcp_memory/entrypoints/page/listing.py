@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, get_args
 
 from mcp_memory.domain.model.kind_words import kinds_named
-from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Status
+from mcp_memory.domain.model.records import KINDS, LOG_KINDS, OUT_OF_SEARCH, Status
 from mcp_memory.domain.model.requests import RecallRequest
 from mcp_memory.entrypoints.page.visits import Visit
 from mcp_memory.errors import InvalidRequest
@@ -19,6 +19,8 @@ PAGE_TOKENS: Final = 60_000
 READ_AT_ONCE: Final = 100
 MAX_FIELD: Final = 2_000
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+IN_FORCE: Final = tuple(each for each in STATUSES if each not in {*OUT_OF_SEARCH, "superseded"})
+"""Statuses that are listed where no search and no status is asked for: what was superseded has a successor there."""
 FACETS: Final = ("kind", "tag", "author", "session_id", "status")
 FIELDS: Final = ("q", *FACETS, "pinned", "since", "until", "valid_at")
 """Every field of the address that says what is listed."""
@@ -39,7 +41,7 @@ def list_request(visit: Visit) -> RecallRequest:
         kinds=LASTING if is_wide else kinds,
         tags=(f"+{asked['tag']}",) if asked["tag"] else (),
         authors=(asked["author"],) if asked["author"] else (),
-        statuses=_statuses(asked["status"]),
+        statuses=_statuses(asked["status"]) or (() if asked["q"] else IN_FORCE),
         session_id=asked["session_id"] or None,
         pinned=is_pinned,
         since=asked["since"] or None,

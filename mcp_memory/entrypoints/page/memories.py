@@ -40,6 +40,9 @@ def show_memories(visit: Visit) -> Response:
     listed = replace(request, query="", before=None)
     counted = visit.app.facets(listed, visit.caller)
     by_kind = visit.app.facets(replace(listed, kinds=()), visit.caller)["kind"]
+    hides = not (request.query or visit.asked("status"))
+    if hides:
+        counted = {**counted, "status": visit.app.facets(replace(listed, statuses=()), visit.caller)["status"]}
     return visit.page(
         "memories.html",
         here="Memories",
@@ -52,6 +55,7 @@ def show_memories(visit: Visit) -> Response:
         kinds={kind: by_kind[kind] for kind in (*LASTING, *KINDS) if kind in by_kind},
         chosen=request.kinds if visit.asked("kind") else (),
         total=None if request.query else sum(counted["kind"].values()),
+        superseded=counted["status"].get("superseded", 0) if hides else 0,
         lasting=frozenset(LASTING),
         words=words_of(request.query),
         facets=[_facet(visit, name, counted.get(name, {})) for name in _LABELS],

@@ -61,6 +61,7 @@ def show_new(visit: Visit) -> Response:
         here=NAME,
         sources=sources,
         since=since,
+        is_first=not (asked_since or visit.cookies.get(mark_of(visit))),
         newest="" if source else newest,
         is_more=len(fresh) > most,
         revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
@@ -71,7 +72,10 @@ def show_new(visit: Visit) -> Response:
 def _fresh(
     visit: Visit, since: Instant, source: str, most: int, at_once: int = READ_AT_ONCE
 ) -> Sequence[tuple[Record, Instant]]:
-    """Return what came in since then, the latest first, with the time of each; that of one source where it is named."""
+    """Return what came in since then, the latest first, with the time of each; that of one source where it is named.
+
+    What the memory's owner added on the page is nothing new to them.
+    """
     found: list[tuple[Record, Instant]] = []
     for offset in range(0, SOURCE_LOOKED_AT, at_once):
         some = visit.app.inspect.latest(visit.caller, LASTING, at_once, offset)
@@ -79,6 +83,8 @@ def _fresh(
             at = _imported_at(each, visit.now) or min(each.created_at, visit.now)
             if at <= since or len(found) == most:
                 return found
+            if visit.name_of(each.agent, each.client) == "you":
+                continue
             if not source or _source(each, visit.now).key == source:
                 found.append((each, at))
         if len(some) < at_once:

@@ -221,7 +221,9 @@ def undo(visit: Visit) -> Response:
         back = next((f"/record/{each.id}" for each in taken.records if each.id != made), "/")
     if taken.groups and back.startswith("/review"):  # It waits there again.
         return visit.see(f"{back.partition('#')[0]}#{taken.groups[0]}", done="waits_again")
-    return visit.see(back, done="undone")
+    if len(taken.records) == 1:
+        return visit.see(back, done="undone_one", was=taken.records[0].id)
+    return visit.see(back, done="undone_some" if taken.records else "undone", number=len(taken.records))
 
 
 def _withdrawn(visit: Visit, made: str) -> bool:

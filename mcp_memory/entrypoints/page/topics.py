@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
-from mcp_memory.entrypoints.page.listing import MAX_FIELD
+from mcp_memory.domain.model.requests import RecallRequest
+from mcp_memory.entrypoints.page.listing import LASTING, MAX_FIELD
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import InvalidRequest, NotFound
 
@@ -60,7 +61,8 @@ def show_topics(visit: Visit) -> Response:
     ends = visit.asked("from")[:MAX_FIELD], visit.asked("to")[:MAX_FIELD]
     path, said = _path(visit, *ends)
     topics = [drawn_topic(each) for each in visit.app.inspect.topics(visit.caller, TOPICS_SHOWN, NAMES_SHOWN)]
-    return visit.page("topics.html", here="Memories", topics=topics, ends=ends, path=path, said=said)
+    tags = {} if topics else visit.app.facets(RecallRequest(kinds=LASTING), visit.caller)["tag"]
+    return visit.page("topics.html", here="Memories", topics=topics, tags=tags, ends=ends, path=path, said=said)
 
 
 def _path(visit: Visit, one: str, other: str) -> tuple[Sequence[PathStep], str]:

@@ -15,7 +15,7 @@ from anyio import fail_after
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.ids import RECORD, number_of
 from mcp_memory.domain.model.scopes import Caller, Right
 from mcp_memory.entrypoints.page.rendering import environment
 from mcp_memory.entrypoints.page.sign_in import CLIENT, PAGE_PATH, Visitor
@@ -52,8 +52,10 @@ DONE: Final[Mapping[str, str]] = {
     "promoted": "Promoted.",
     "restored": "Restored.",
     "retired": "Retired: ordinary searches no longer find it.",
-    "superseded": "Superseded: this record has the place of the other one, which ranks below it.",
+    "superseded": "Superseded: this record replaces the other one, which ranks below it.",
     "undone": "Undone.",
+    "undone_some": "Undone. As before the change: {}.",
+    "undone_one": "Undone. As before the change:",
     "waits_again": "Undone. The group is waiting again.",
     "uncompacted": "Undone: the log is as it was before this compaction, plus what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
@@ -76,7 +78,7 @@ DONE: Final[Mapping[str, str]] = {
 }
 """Sentences that tell what was done, by the word that an address carries; `{}` gets the number of records."""
 _TIME: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
-_TOLD: Final = frozenset({"done", "change", "made", "at", "earlier", "retired", "number"})
+_TOLD: Final = frozenset({"done", "change", "made", "at", "earlier", "retired", "number", "was"})
 """Fields of an address that tell what was done, and at which line of the page."""
 _LINE: Final = re.compile(r"[a-z][0-9a-z]{0,40}")  # "r00001a"
 
@@ -118,8 +120,11 @@ class Visit:
         agent = self.asked("of")
         return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
-    def name_of(self, agent: str, client: str) -> str:
-        """Return the name of the agent that wrote something by a client; "you" for what the memory's owner did here."""
+    def name_of(self, agent: str, client: str = CLIENT) -> str:
+        """Return the name of the agent that did something by a client, by default by this page.
+
+        What the memory's owner did here is by "you".
+        """
         is_mine = self.visitor.is_owner and client == CLIENT and agent == self.caller.agent
         return "you" if is_mine else agent
 
@@ -196,6 +201,7 @@ class Visit:
         standing = self.told(counts)
         self.reading.close()
         done, change, number = self.asked("done"), self.asked("change"), self.asked_number("number", 0)
+        was = self.asked("was")
         shown = (
             environment()
             .get_template(template)
@@ -207,6 +213,7 @@ class Visit:
                     "notice": DONE.get(done, "").format("1 record" if number == 1 else f"{number:,} records"),
                     "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
                     "undoes_all": done.endswith("_all"),
+                    "was": was if done == "undone_one" and was.startswith(RECORD) and number_of(was) else "",
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
                     "counts": counts,

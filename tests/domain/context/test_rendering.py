@@ -23,7 +23,7 @@ from mcp_memory.domain.context.rendering import (
 )
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES
 from mcp_memory.domain.model.graph import EntityFacts
-from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
+from mcp_memory.domain.model.records import KINDS, Counters, Detail, Kind, Record, Relation
 from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 
 NOON = 1_795_176_000.0
@@ -256,6 +256,21 @@ def test_a_censor_says_what_sets_it_off_and_why(
     record = make_record(text, kind="censor", details={"action": action, **details})
     assert record_line(record, text) == f"- [r000001 censor 2026-11-20] {line}"
     assert shows_text_alone(record) == (not details.get("trigger") and "reason" not in details)
+
+
+@pytest.mark.parametrize(
+    ("visibility", "author", "false_positives", "word"),
+    [("shared", "", 0, "BLOCK"), ("shared", "bob", 0, "WARN"), ("user", "bob", 0, "BLOCK"), ("shared", "", 1, "WARN")],
+)
+def test_a_censor_says_block_to_whom_its_hook_denies_alone(
+    make_record: Callable[..., Record], visibility: str, author: str, false_positives: int, word: str
+) -> None:
+    """U4.1: its author, and all agents of the person it is for; not while it was wrong more often than right."""
+    record = make_record(
+        "Use a branch.", kind="censor", details={"action": "block"}, visibility=visibility,
+        counters=Counters(false_positives=false_positives),
+    )  # fmt: skip
+    assert f"**{word}:** Use a branch." in record_line(record, record.text, author=author)
 
 
 def test_a_long_reason_is_cut_the_more_the_shorter_the_form(make_record: Callable[..., Record]) -> None:

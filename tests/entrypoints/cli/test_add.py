@@ -85,9 +85,7 @@ def test_what_was_added_is_the_latest_change(run: "Run") -> None:
     assert undone.endswith(f"`mcp-memory restore {added['id']}` brings it back.\n")
     assert [each["id"] for each in run("list", "--json").json["results"]] == [older]
     assert run("restore", added["id"]).code == 0
-    assert (
-        "An undo cannot be undone: to bring the change back, make it again." in run("undo", str(known[1]["change"])).out
-    )
+    assert "Undo is final: to bring the change back, make it again." in run("undo", str(known[1]["change"])).out
 
 
 def test_a_dash_reads_standard_input(run: "Run") -> None:
@@ -138,7 +136,10 @@ def test_a_guardrail_that_cannot_act_is_named_and_given_a_form(run: "Run") -> No
     asked = {"deny": "rm -rf build", "reason": "CI owns it", "pattern": ["rm -rf build/*"], "action": "block"}
     assert edited["details"] == asked
     told = run("add", "Push to no release.", "--kind", "guardrail", "--deny", "git push origin release*")
-    assert (told.code, told.err) == (0, "")
+    assert told.err.startswith("mcp-memory: It denies calls of the agent ")
+    assert f"`mcp-memory edit {told.out.strip()} --visibility user` has it deny all your agents" in told.err
+    every = run("add", "Drop no table.", "--kind", "guardrail", "--deny", "dropdb *", "--visibility", "user")
+    assert every.err.startswith("mcp-memory: It denies calls of all your agents, where the client has hooks")
     for refused in (run("add", "A fact.", "--deny", "rm"), run("edit", some_id, "--details", "[]")):
         assert (refused.code, len(refused.err.splitlines())) == (1, 1)
 

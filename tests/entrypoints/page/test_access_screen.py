@@ -79,7 +79,7 @@ def test_a_token_that_cannot_be_made_is_refused_and_the_form_keeps_what_was_writ
 def test_agents_are_told_with_their_people_and_what_they_wrote(memory: App) -> None:
     asked(memory, access.add_token, form=NEW | {"person": "Eva"})
     page = words_of(asked(memory, access.show_access))
-    assert "ann you 1 none" in page
+    assert "ann (and what you add here) you 1 none" in page
     assert "bob Eva 0 1" in page
 
 

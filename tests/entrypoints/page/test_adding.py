@@ -59,7 +59,7 @@ def test_a_guardrail_that_denies_is_made_and_mended_by_its_fields(beside: Beside
     """U1.1, U4.1: the hook of its agent denies by it, and the record's page says which calls."""
     person, caller = beside.person, beside.memory.caller()
     call = ToolCall.of("Bash", {"command": "pnpm db:migrate --prod"})
-    person.get("/add")
+    assert "it denies calls of the agent ann, and only warns other agents" in words_of(person.get("/add"))
     answer = person.send(
         "/added", text="Do not migrate production by hand.", kind="censor", details_action="block",
         details_pattern="pnpm db:migrate --prod*\n", details_trigger="migrate production",

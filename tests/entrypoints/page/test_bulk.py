@@ -210,7 +210,10 @@ def test_a_selection_leaves_as_a_file_that_an_empty_memory_takes_in(beside: Besi
     assert one.headers["content-disposition"] == 'attachment; filename="memories.jsonl"'
     assert "Quay Road" not in one.text
     assert new not in one.text
-    both = beside.person.post("/export?tag=pump", {"csrf": csrf, "ids": [new], "all": "1"})
+    listed = beside.person.post("/export?tag=pump", {"csrf": csrf, "ids": [old], "all": "1"})
+    assert "Quay Road" in listed.text
+    assert "Mill Lane" not in listed.text, "what was superseded is not listed"
+    both = beside.person.post("/export?tag=pump", {"csrf": csrf, "ids": [old, new]})
     file = MemoryFile(BytesIO(both.content), "memories.jsonl")
     elsewhere.records.transfer().enter(file.pieces(lambda done, total: None))
     where = RecordFilter(scopes=elsewhere.caller().scopes)

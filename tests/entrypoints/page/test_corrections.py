@@ -214,6 +214,20 @@ def test_undo_keeps_the_record_that_others_have_used_since(beside: Beside, use: 
     assert record(beside, other).superseded_by == (made if use == "superseding" else None)
 
 
+def test_the_record_that_replaces_another_is_searched_for(beside: Beside) -> None:
+    """U1.1: with words of its own, since it need not be near; a wrong id is said beside the form, which stays."""
+    [old] = stored(beside, "The orchard has ninety pear trees.")
+    [new] = stored(beside, "A storm felled the whole plantation in June.")
+    page = f"/record/{old}/supersede"
+    assert f"near-{new}" in beside.person.get(f"{page}?q=storm+felled+plantation").text
+    answer = beside.person.send(f"/record/{old}/superseded", by="r00zzz")
+    assert answer.status_code == 404
+    assert "There is no record of that id" in words_of(answer)
+    beside.person.get(f"{page}?q=storm+felled+plantation")
+    beside.person.send(f"/record/{old}/superseded", near=new)
+    assert record(beside, old).superseded_by == new
+
+
 def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None:
     """Only a task that ends stores one."""
     push(beside.memory, "Mend the fence")

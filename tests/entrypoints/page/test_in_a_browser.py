@@ -117,9 +117,8 @@ def test_the_palette_goes_to_screens_records_and_searches_by_the_keyboard(page: 
     page.press("k", control=True)
     page.type("print server")
     page.wait("document.getElementById('palette-record-0')?.textContent.includes('631')")
-    assert page.value(f"{chosen}.id") == "palette-other", "what Enter does stays while records come"
+    assert page.value(f"{chosen}.id") == "palette-record-0", "no command fits, so Enter opens what was found first"
     assert not page.barriers()
-    page.press("ArrowUp")
     page.press("Enter")
     ready(page, "location.pathname.startsWith('/ui/record/')")
     page.click("a", "Go to…")
@@ -130,6 +129,11 @@ def test_the_palette_goes_to_screens_records_and_searches_by_the_keyboard(page: 
 
 
 def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) -> None:
+    page.open("/ui/?q=why+not+redis")
+    page.press("r", "/")
+    page.type("who pays")
+    assert page.value("document.activeElement.value") == "who pays", "what was asked before is selected"
+    page.open("/ui/")
     page.wait_for("shows the keys")
     page.press("?", shift=True)
     page.wait("document.getElementById('keys').open")
@@ -170,10 +174,10 @@ def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.wait_for("2 selected")
     page.press("x")
     page.wait_for("1 selected")
-    page.click("main button", "Retire")
+    page.press("r")
     page.wait_for("Retired 1 record")
     page.click("button", "Undo")
-    page.wait_for("Undone.")
+    page.wait_for("Undone. As before the change: r")
     page.click("a", "More")
     page.wait("location.search.includes('before=')")
     assert page.has("a", "Customer")
@@ -218,6 +222,12 @@ def test_ui_opens_by_its_file_alone(chromium: Browser, tmp_path: Path) -> None:
             page.open(file)
             page.wait(f"location.href == '{link[0]}/ui/'")
             page.wait_for("Nothing is stored here yet.")
+            page.wait("!document.getElementById('live').hidden")
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)
+            page.wait_for("Not connected")
+            assert page.has("p", "mcp-memory ui")
+            page.faults.clear()
             page.faults = [fault for fault in page.faults if file not in fault]
     finally:
         process.terminate()

@@ -126,6 +126,20 @@ def test_projects_have_the_names_of_their_folders_and_what_the_owner_may_know_of
     assert " record" not in page
 
 
+def test_what_was_superseded_is_listed_where_it_is_asked_for(memory: App) -> None:
+    """C8.1: the list shows what took its place; a search still finds it."""
+    [old] = memory.remember([NewRecord(text="The quay has three cranes.", tags=("quay",))], memory.caller())
+    new = NewRecord(text="The quay has four cranes.", tags=("quay",), supersedes=(old.id,))
+    memory.remember([new], memory.caller())
+    listed = words_of(asked(memory, show_memories, query={"tag": "quay"}))
+    assert "1 match" in listed
+    assert "+1 superseded" in listed
+    assert "three cranes" not in listed
+    assert "three cranes" in words_of(asked(memory, show_memories, query={"tag": "quay", "status": "superseded"}))
+    found = asked(memory, show_memories, query={"q": "cranes of the quay"})
+    assert f"(before {old.id}, " in words_of(found)
+
+
 def test_what_the_owner_wrote_here_is_by_you(memory: App) -> None:
     """U1.1: and who edited another's text, stands beside its author."""
     bob = memory_of(memory.settings.data_dir, "bob")
@@ -135,7 +149,14 @@ def test_what_the_owner_wrote_here_is_by_you(memory: App) -> None:
     version = str(memory.inspect.visible(theirs.id, memory.caller()).version)
     asked(memory, edit, parts={"id": theirs.id}, form={"version": version, "text": "The oven takes two hours."})
     assert "by you" in words_of(asked(memory, show_record, parts={"id": mine}))
-    assert "by bob, edited by you" in words_of(asked(memory, show_record, parts={"id": theirs.id}))
+    edited = words_of(asked(memory, show_record, parts={"id": theirs.id}))
+    assert "by bob, edited by you" in edited
+    assert "by you (page)" not in edited
+    listed = words_of(asked(memory, show_memories))
+    assert re.search(rf"bob .{{1,20}} {theirs.id}", listed)  # It keeps its first author.
+    new = words_of(asked(memory, show_new))
+    assert "The oven takes two hours." in new
+    assert "The bell rings at six." not in new
     reader = Grant(agent="ann", person="ann", namespaces=(memory.caller().namespace,), right="read")
     page = words_of(asked(memory, show_record, grant=reader, parts={"id": theirs.id}))
     assert "by bob, edited by ann" in page

@@ -372,6 +372,8 @@ def ended(process: ForkedProcess, number: int = signal.SIGINT) -> int:
     code = process.wait(PATIENCE_SECONDS)
     assert process.stdout
     assert process.stderr
+    os.set_blocking(process.stderr.fileno(), False)  # The memory's owner, which lives on, has it open, too.
+    assert b"Run `mcp-memory ui` again" in os.read(process.stderr.fileno(), 4_096)
     process.stdout.close()
     process.stderr.close()
     return code

@@ -66,7 +66,7 @@ def test_identity_and_constraints_of_another_agent_name_it_and_stand_behind_ones
     ]
     assert [line.partition(day)[2] for line in section(context, "Active Constraints")] == [
         "] **BLOCK:** Never push to main.",
-        " by bob] **BLOCK:** Never deploy on Fridays.",
+        " by bob] **WARN:** Never deploy on Fridays.",  # U4.1: the hook denies bob alone.
         "] **WARN:** Ask before deleting branches.",
         " by bob] **WARN:** Ask before renaming tables.",
     ]

@@ -71,10 +71,14 @@ function look() {
     found = { words, records: [...page.querySelectorAll("li")] };
     const chosen = palette.querySelector("[aria-selected=true]")?.id;
     list();
-    choose([...palette.querySelectorAll("[role=option]")].findIndex((each) => each.id === chosen));
+    // Enter opens what was found first, unless a command was chosen, or an id typed, which is opened as it is.
+    if (chosen === "palette-other" && records() && !/^[rtc][0-9a-z]{4,}$/.test(words)) choose(0);
+    else choose([...palette.querySelectorAll("[role=option]")].findIndex((each) => each.id === chosen));
   }, 250);
   looking = { abort, timer };
 }
+
+const records = () => palette.querySelector("[id^=palette-record]");
 
 function choose(at) {
   const options = [...palette.querySelectorAll("[role=option]")];
@@ -173,8 +177,13 @@ document.addEventListener("keydown", (event) => {
   }
   const search = document.querySelector("input[type=search]");
   const keyed = `[data-key="${CSS.escape(event.key)}"]`;
-  const pressed = (current() && current().querySelector(keyed)) || document.querySelector(keyed);
-  if (event.key === "/" && search) search.focus();
+  // What is done with a selection has its key while something is selected.
+  const usable = [...document.querySelectorAll(keyed)].filter((each) => !each.closest(".bulk") || each.checkVisibility());
+  const pressed = (current() && current().querySelector(keyed)) || usable[0];
+  if (event.key === "/" && search) {
+    search.focus();
+    search.select();
+  }
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
   else if (event.key === ":" && palette) openPalette();
@@ -255,11 +264,23 @@ function count(counts) {
   }
 }
 
+// A stream ends now and then, and comes again; where it fails twice in a row nobody answers any more.
+const lostSign = document.getElementById("lost");
+let failed = 0;
+
+function standing(isThere) {
+  failed = isThere ? 0 : failed + 1;
+  liveSign.hidden = !isThere;
+  if (!lostSign) return;
+  lostSign.hidden = failed < 2 || feed?.readyState !== EventSource.CONNECTING;
+  if (!lostSign.hidden) lostSign.setAttribute("role", "alert");
+}
+
 function listen() {
   if (document.hidden || feed || !liveSign) return;
   feed = new EventSource(`/ui/live?seen=${liveSign.dataset.seen}`);
-  feed.addEventListener("open", () => { liveSign.hidden = false; });
-  feed.addEventListener("error", () => { liveSign.hidden = true; });
+  feed.addEventListener("open", () => standing(true));
+  feed.addEventListener("error", () => standing(false));
   feed.addEventListener("message", (event) => { count(JSON.parse(event.data)); refresh(false); });
 }
 
