@@ -11,7 +11,7 @@ import pytest
 
 from mcp_memory.domain.model.records import NewRecord
 from tests.browser import Browser, Page, Scheme
-from tests.entrypoints.http.conftest import PATIENCE_SECONDS, environment_of
+from tests.entrypoints.http.conftest import PATIENCE_SECONDS, environment_of, wait_until
 from tests.entrypoints.page.conftest import Beside, memory_of
 from tests.forked import ForkedProcess
 
@@ -208,8 +208,8 @@ def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, fi
 def test_ui_opens_by_its_file_alone(chromium: Browser, tmp_path: Path) -> None:
     """The cookie is strict, and the visit begins in a file: the page must load again by itself."""
     memory_of(tmp_path / "data").close()
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {tmp_path}/opened.html\n')
+    browser, opened = tmp_path / "browser", tmp_path / "opened.html"
+    browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {tmp_path}/copied && mv {tmp_path}/copied {opened}\n')
     browser.chmod(0o755)
     environment = environment_of(tmp_path / "data") | {"BROWSER": f"{browser} %s"}
     process = ForkedProcess("ui", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
@@ -218,7 +218,8 @@ def test_ui_opens_by_its_file_alone(chromium: Browser, tmp_path: Path) -> None:
         link = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
         assert link
         with chromium.page(link[0]) as page:
-            file = f"file://{tmp_path}/opened.html"
+            file = opened.as_uri()
+            wait_until(opened.exists)  # The link is printed before the browser is started.
             page.open(file)
             page.wait(f"location.href == '{link[0]}/ui/'")
             page.wait_for("Nothing is stored here yet.")
