@@ -21,7 +21,7 @@ from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.indexes import IndexState
 from mcp_memory.ports.records import RecordStore, StoreSummary
-from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary, GraphTopic
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.retrieval.paths_between_names import Tie, in_words
 from mcp_memory.services.review.reviews import Reviews
@@ -186,30 +186,21 @@ class Overview:
             waiting=len(groups),
             asked=sum(1 for each in groups if each.review.question),
             graph=self._graph.summarize(caller.scopes, hidden),
-            topics=[each.names for each in self.topics(caller, TOPICS_SHOWN, TOPIC_NAMES)],
+            topics=[each.names for each in self._topics(caller, hidden, TOPICS_SHOWN, TOPIC_NAMES)],
             contexts=contexts,
             figures=figures(contexts, tally, self._records.judged_confidences(where)),
         )
 
     def topics(self, caller: Caller, most: int, most_names: int) -> Sequence[Topic]:
         """Return what the memory is about, the largest topic first, each by the most linked of its entities."""
-        hidden = hidden_branches(self._records, caller)
+        return self._topics(caller, hidden_branches(self._records, caller), most, most_names)
+
+    def _topics(self, caller: Caller, hidden: frozenset[str], most: int, most_names: int) -> Sequence[Topic]:
         found = self._graph.topics(caller.scopes, most, hidden)
         keys = [key for topic in found for key in topic.keys[:most_names]]
         entities = self._graph.entities(keys, caller.scopes, 0, hidden)
         names = {key: entity.name for entity in entities for key in entity.keys}
-        return [
-            Topic(
-                names=[names[key] for key in topic.keys[:most_names] if key in names],
-                more=len(topic.keys[most_names:]),
-                together=[
-                    (names[one], names[other], count)
-                    for (one, other), count in topic.together.items()
-                    if {one, other} <= {*topic.keys[:most_names]} & names.keys()
-                ],
-            )
-            for topic in found
-        ]
+        return [_named(topic, names, most_names) for topic in found]
 
     def visible(self, record_id: str, caller: Caller) -> Record:
         """Return the record. Raises NotFound where the caller does not see one of that id."""
@@ -401,3 +392,14 @@ def _names(entities: Iterable[Entity]) -> Mapping[str, str]:
 def _neighbour(connection: GraphNeighbour, record: Record, names: Mapping[str, str]) -> Neighbour:
     via = [names.get(key, key) if kind == "entity" else key for kind, key in connection.path]
     return Neighbour(id=record.id, kind=record.kind, text=record.micro, via=via)
+
+
+def _named(topic: GraphTopic, names: Mapping[str, str], most: int) -> Topic:
+    """Return a topic by its first names, at most `most`, and the pairs of these."""
+    shown = {key: names[key] for key in topic.keys[:most] if key in names}
+    pairs = ((shown.get(one), shown.get(other), count) for (one, other), count in topic.together.items())
+    return Topic(
+        names=[*shown.values()],
+        more=len(topic.keys[most:]),
+        together=[(one, other, count) for one, other, count in pairs if one is not None and other is not None],
+    )

@@ -124,10 +124,12 @@ def topics(view: GraphView, most: int) -> Sequence[GraphTopic]:
     found: Sequence[Collection[str]] = nx.community.louvain_communities(graph, seed=0)
     ranked = [sorted(keys, key=lambda key: (-links[key], key)) for keys in found]
     largest = sorted(ranked, key=lambda keys: (-len(keys), keys))[:most]
-    return [
-        GraphTopic(keys=keys, together={(one, other): count for one, other, count in shared if {one, other} <= {*keys}})
-        for keys in largest
-    ]
+    topic_of = {key: place for place, keys in enumerate(largest) for key in keys}
+    inside: list[dict[tuple[str, str], int]] = [{} for _ in largest]
+    for one, other, count in shared:
+        if (place := topic_of.get(one)) is not None and place == topic_of.get(other):
+            inside[place][one, other] = count
+    return [GraphTopic(keys=keys, together=pairs) for keys, pairs in zip(largest, inside, strict=True)]
 
 
 def _rarest(view: GraphView, keys: Sequence[str]) -> Sequence[Sequence[GraphNode]]:
