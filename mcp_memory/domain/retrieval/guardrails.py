@@ -97,8 +97,7 @@ def meeting(guardrail: Record, call: ToolCall) -> Meeting | None:
     """
     if patterns := patterns_of(guardrail.details):
         return "pattern" if any(is_met(pattern, call) for pattern in patterns) else None
-    trigger = guardrail.details.get("trigger")
-    if not isinstance(trigger, str) or not trigger.strip():
+    if not (trigger := trigger_of(guardrail.details)):
         return "text" if any(each.is_met_by(call) for each in forbidden_in(guardrail.text)) else None
     terms = _trigger_terms(trigger)
     if not terms:
@@ -109,18 +108,24 @@ def meeting(guardrail: Record, call: ToolCall) -> Meeting | None:
 
 def has_form(text: str, details: Details) -> bool:
     """Return True for a guardrail that some call can meet; any other is only told, and acts on none."""
-    trigger = details.get("trigger")
-    if patterns_of(details):
-        return True
-    if isinstance(trigger, str) and trigger.strip():
-        return bool(_trigger_terms(trigger))
-    return bool(forbidden_in(text))
+    return bool(forms_of(text, details) or _trigger_terms(trigger_of(details)))
+
+
+def forms_of(text: str, details: Details) -> Sequence[str]:
+    """Return the forms of calls that meet a guardrail, as patterns; none where the words of its trigger decide."""
+    return patterns_of(details) or ([] if trigger_of(details) else [each.pattern for each in forbidden_in(text)])
 
 
 def patterns_of(details: Details) -> Sequence[str]:
     """Return the patterns that a guardrail gives; none where it is met otherwise."""
     given = details.get("pattern")
     return [each for each in ([given] if isinstance(given, str) else _listed(given)) if isinstance(each, str)]
+
+
+def trigger_of(details: Details) -> str:
+    """Return the words of the work that a guardrail is about; "" where it names none."""
+    trigger = details.get("trigger")
+    return trigger.strip() if isinstance(trigger, str) else ""
 
 
 def _trigger_terms(trigger: str) -> Sequence[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from mcp_memory.domain.model.lifecycle import denies
-from mcp_memory.domain.retrieval.guardrails import forbidden_in, has_form, patterns_of
+from mcp_memory.domain.retrieval.guardrails import forms_of, has_form, trigger_of
 from mcp_memory.domain.text.prompt_safety import is_own
 
 if TYPE_CHECKING:
@@ -117,9 +117,8 @@ def effect_of(record: Record) -> GuardrailEffect | None:
     details = record.details
     if not has_form(record.text, details):
         return GuardrailEffect(does="Stops no call: agents are told it, but it has no pattern that a call could match")
-    trigger = str(details.get("trigger") or "").strip()
-    forms = patterns_of(details) or ([] if trigger else [each.pattern for each in forbidden_in(record.text)])
-    which = "that match" if forms else f"that have all words of “{trigger}”"
+    forms = forms_of(record.text, details)
+    which = "that match" if forms else f"that have all words of “{trigger_of(details)}”"
     if denies(record, own=True):
         is_persons = record.visibility == "user"
         whose = "all agents that work for its person" if is_persons else f"the agent {record.author}"
