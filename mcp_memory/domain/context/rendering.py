@@ -32,6 +32,8 @@ from mcp_memory.domain.text.times import is_midnight, iso_day, iso_minute, valid
 from mcp_memory.domain.text.words import split_words
 
 JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "passage": 400, "full": 400}
+GROUP = "### "
+"""Begins the title of items that share it, within a section."""
 _TAIL = 1_000
 """Characters read from the end of an error's stack."""
 _READ_FROM = 5_000
@@ -369,7 +371,7 @@ def _grouped(lines: Sequence[Line]) -> Iterator[BlockPart]:
     alone = {title for title, members in groups.items() if not title or len(members) == 1}
     yield from ((line.id, line.text) for line in lines if line.group in alone)
     for title in (title for title in groups if title not in alone):
-        yield "", f"### {title}"
+        yield "", f"{GROUP}{title}"
         yield from ((line.id, line.short) for line in sorted(groups[title], key=lambda line: line.time))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from mcp_memory.domain.context.rendering import record_line, render
+from mcp_memory.domain.context.rendering import GROUP, record_line, render
 from mcp_memory.domain.model.context_sections import CONTEXT_TITLES, SECTIONS
 from mcp_memory.domain.model.contexts import BlockPart, Component, ContextReport
 from mcp_memory.domain.model.records import KINDS, Instant, Record, Status
@@ -27,7 +27,6 @@ OUT_OF_SIGHT = "- [{}] (out of sight)"
 NOT_TOLD_AGAIN = "- {} (…)"
 _OF_SEVERAL = frozenset({"entity", "relation", "tie"})
 """Beginnings of the ids of lines made from records that need not be in the block, and may be private since."""
-GROUP = "### "
 _OTHER = "Note"
 
 
