@@ -159,9 +159,9 @@ def test_parameters_and_letters_that_only_become_ascii_are_left_out(address: str
 @pytest.mark.parametrize(
     ("namespace", "name"),
     [
-        (own_namespace("/work/my shop"), "my-shop"),
+        (own_namespace("/srv/my shop"), "my-shop"),
         ("github.com/acme/shop", "shop"),
-        (f"{LOCAL}/{own_namespace('/work/shop')}", "shop"),
+        (f"{LOCAL}/{own_namespace('/srv/shop')}", "shop"),
         ("host/a%20b", "a b"),
         ("billing-2025", "billing-2025"),
         ("odd/", "odd/"),

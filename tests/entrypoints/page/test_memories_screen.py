@@ -116,7 +116,7 @@ def test_what_was_another_servers_is_a_source_too(memory: App) -> None:
 
 def test_projects_have_the_names_of_their_folders_and_what_the_owner_may_know_of_them(memory: App) -> None:
     """U1.1: the suffix that tells two of one name apart stands last; who has a token is told names alone."""
-    harbour = own_namespace("/work/harbour")
+    harbour = own_namespace("/srv/harbour")
     memory.remember([NewRecord(text="The gate opens at six.")], replace(memory.caller(), namespace=harbour))
     page = asked(memory, show_projects)
     assert re.search(rf"harbour 1 record last change just now {harbour}", words_of(page))
