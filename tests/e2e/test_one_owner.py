@@ -47,12 +47,14 @@ def start(start_server: Start, tmp_path: Path) -> Start:
 
 
 def owner(data_dir: Path) -> psutil.Process:
-    """The process that owns the memory, once there is one."""
+    """The process that owns the memory, once there is one that lives: the file may still name the last."""
     until = time.monotonic() + 60
-    while not (said_of_it := door.owner_of(str(data_dir))):
+    while True:
+        if said_of_it := door.owner_of(str(data_dir)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                return psutil.Process(int(str(said_of_it["pid"])))
         assert time.monotonic() < until
         time.sleep(0.01)
-    return psutil.Process(int(str(said_of_it["pid"])))
 
 
 def arrived_at(owned: psutil.Process) -> list[object]:
