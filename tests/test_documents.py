@@ -14,6 +14,8 @@ LINK = re.compile(r"!?\[[^\]]*\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 """`[settings](settings.md#where-your-data-is-stored)`, `![The page](docs/page.png)`; not `[site](https://example.org)`."""
 CODE = re.compile(r"^(```|~~~~).*?^\1|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 """A block between fences, or `code`: a bracket in it is no link."""
+LONGEST_DECISION = 320
+"""Words: half a page."""
 PARTS = ["Tutorial", "How-to", "Reference", "Explanation"]
 
 
@@ -98,3 +100,8 @@ def test_each_promise_about_upgrades_is_held_by_a_test() -> None:
     assert len(held) == len(rows) > 5
     assert [(file, name) for file, name in held if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
     assert f"Formats 1 to {FORMAT}," in page
+
+
+def test_every_decision_fits_on_half_a_page() -> None:
+    words = {page.name: len(page.read_text("utf-8").split()) for page in (DOCS / "decisions").glob("0*.md")}
+    assert {name: count for name, count in words.items() if count > LONGEST_DECISION} == {}

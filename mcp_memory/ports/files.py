@@ -5,7 +5,10 @@ from typing import Protocol
 
 
 class FileStore(Protocol):
-    """Keeps files for all processes of the memory. Change it inside a write of the truth alone: one at a time does."""
+    """Keeps files for all processes of the memory. Change it inside a write of the truth alone.
+
+    A write that drops files has the memory for itself (docs/decisions/0113).
+    """
 
     def keep(self, digest: str, content: bytes) -> None:
         """Store the bytes, unless they are there. Raises StoreUnavailable, and leaves nothing behind."""

@@ -45,7 +45,7 @@ FEW_WORDS = 3
 """A query of fewer words, e.g. "postgres port", looks for what mentions one of them; its cosines say little."""
 
 _OFFSET, _COSINE, _SHARE, _SEEKS_FACT, _UNKNOWN_NAME, _SIZE = -3.37, 11.2, 1.86, -0.82, -1.1, -0.3
-"""A logistic regression over 1,900 questions, half of which their memory could answer (docs/decisions/0073): the best
+"""A logistic regression over 1,900 questions, half of which their memory could answer: the best
 cosine among the best hits, the best share of the query's information in one record's words, the kind of question, an
 unknown name in it, and the logarithm of the records: among many, chance finds a nearer one."""
 _FOREIGN_OFFSET, _ALIKE, _LEAD = -4.92, 8.9, 15.0
@@ -69,7 +69,7 @@ FLOOR_SCORE = 0.15
 """Least score: a weaker match has less than a fifth of the evidence of the best chance match in the store."""
 FOREIGN_FLOOR, FOREIGN_NOISE = 0.5, 0.8
 """Shares of that score, and of noise, where the embedder's model understands little: meaning counts less in it. Of 600
-Spanish and Russian questions that noise costs one, and leaves a fifth of what is found in Spanish (decision 0073)."""
+Spanish and Russian questions that noise costs one, and leaves a fifth of what is found in Spanish."""
 FLOOR_COSINE = 0.12
 """Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
