@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.page.kind_fields import effect_of
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import title_of
-from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of
+from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of, in_rows
 from mcp_memory.entrypoints.page.versions import (
     reason_of_status,
     shown_versions,
@@ -35,6 +35,7 @@ from mcp_memory.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
     from mcp_memory.domain.model.versions import Version
+    from mcp_memory.services.status.overview import Neighbour, RecordFooting
 
 SHOWN_CHARACTERS: Final = MOST_DRAWN
 """Characters of a record's text that its page shows before it is asked for all."""
@@ -46,6 +47,7 @@ def show_record(visit: Visit) -> Response:
     record = app.inspect.visible(record_id, caller)
     around = app.inspect.neighbourhood(record, caller, NEAR_SHOWN)
     footing = app.inspect.footing(record_id, caller)
+    near, ties = _apart(around.near, footing)
     given = contexts_naming(visit, record_id)
     reads = reads_of(visit, record_id)
     beside_it = app.inspect.seen_of([*around.supersedes, *filter(None, [record.superseded_by])], caller)
@@ -82,7 +84,9 @@ def show_record(visit: Visit) -> Response:
         given=given,
         reads=reads,
         groups=[(each, title_of(each, record)) for each in groups],
-        drawing=drawing_of(around.near, {around.task.id: around.task.goal} if around.task else {}),
+        near=near,
+        ties=ties,
+        drawing=drawing_of(near, {around.task.id: around.task.goal} if around.task else {}),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
@@ -91,6 +95,15 @@ def show_record(visit: Visit) -> Response:
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
+
+
+def _apart(
+    near: Sequence[Neighbour], footing: RecordFooting
+) -> tuple[Sequence[Neighbour], Mapping[str, Sequence[str]]]:
+    """Return the neighbours that the footing does not list, in rows; and of those that it lists what ties them."""
+    listed = {each.id for part in (footing.depends_on, footing.dependents, footing.further) for each in part}
+    ties = {each.id: each.via for each in near if each.id in listed}
+    return in_rows([each for each in near if each.id not in listed]), ties
 
 
 def _editor(visit: Visit, record: Record, versions: Sequence[Version]) -> str:
