@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from markupsafe import Markup
 from starlette.responses import Response
 
-from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.ids import RECORD, TASK, make_id, number_of
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
@@ -53,8 +53,11 @@ def show_record(visit: Visit) -> Response:
     beside_it = app.inspect.seen_of([*around.supersedes, *filter(None, [record.superseded_by])], caller)
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
-    needs_tasks = excluded or record.kind == "result"
-    tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if needs_tasks else {}
+    through = (label for each in around.near for label in each.via)
+    names_tasks = (
+        excluded or record.kind == "result" or any(each.startswith(TASK) and number_of(each) for each in through)
+    )
+    tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if names_tasks else {}
     versions, is_more = taken(app.inspect.versions(record_id, until or None))
     newer = next(app.inspect.versions(record_id, text_in + 1), None) if until and text_in else None
     wrong_because = reason_of_status(app.inspect.versions(record_id)) if record.status == "inactive" else ""
@@ -86,7 +89,8 @@ def show_record(visit: Visit) -> Response:
         groups=[(each, title_of(each, record)) for each in groups],
         near=near,
         ties=ties,
-        drawing=drawing_of(near, {around.task.id: around.task.goal} if around.task else {}),
+        goals=tasks,
+        drawing=drawing_of(near, tasks),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,

@@ -23,7 +23,7 @@ WIDTH: Final = 220
 ROW: Final = 36
 """The height of a row of the list beside the drawing; screens.css says it in rem, of 16 each."""
 _LEFT_END, _MIDDLE = 12, 44
-_GAP, _CHARACTER = 8, 7.0
+_GAP, _CHARACTER = 12, 7.0
 """Room around a label, and for each of its characters, of which most are narrower."""
 _LABEL_CHARACTERS: Final = 18
 

@@ -495,6 +495,19 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert "ann (ann)" not in page
     beside.person.send("/seen")
     assert "Nothing new: you have seen everything" in words_of(beside.person.page)
+    page = words_of(beside.person.send("/seen", undo="1"))
+    assert "Undone: these are new again." in page
+    assert "you have not marked anything as seen yet" in page
+    assert "attic" in page
+    beside.person.send("/seen")
+    beside.person.get("/new")
+    stored(beside, "The clock in the loft is slow.")
+    beside.person.get("/new")
+    beside.person.send("/seen")
+    page = words_of(beside.person.send("/seen"))
+    assert "The clock in the loft is slow." in page
+    assert "attic" not in page, "only what the last time marked is new again"
+    beside.person.send("/seen")
     stored(beside, "The clock in the cellar has stopped.")
     page = words_of(beside.person.get("/new"))
     assert "cellar" in page
