@@ -26,7 +26,7 @@ from mcp_memory.entrypoints.page.versions import (
     value_in_words,
 )
 from mcp_memory.entrypoints.page.visits import Screen, Visit
-from mcp_memory.entrypoints.page.wording import times
+from mcp_memory.entrypoints.page.wording import goal_in_words, times
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
@@ -57,7 +57,7 @@ def show_record(visit: Visit) -> Response:
     names_tasks = (
         excluded or record.kind == "result" or any(each.startswith(TASK) and number_of(each) for each in through)
     )
-    tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if names_tasks else {}
+    tasks = {task.id: goal_in_words(task.goal) for task in app.tasks.tree(caller)} if names_tasks else {}
     versions, is_more = taken(app.inspect.versions(record_id, until or None))
     newer = next(app.inspect.versions(record_id, text_in + 1), None) if until and text_in else None
     wrong_because = reason_of_status(app.inspect.versions(record_id)) if record.status == "inactive" else ""

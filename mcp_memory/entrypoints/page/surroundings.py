@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.entrypoints.page.wording import reason_in_words
+from mcp_memory.entrypoints.page.wording import goal_in_words, reason_in_words
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant, ShownDetail
@@ -71,7 +71,7 @@ class Drawing:
 def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     """Return the latest contexts that gave the record, or considered it and left it out."""
     found = visit.app.accounts.naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
-    goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
+    goals = {task.id: goal_in_words(task.goal) for task in visit.app.tasks.tree(visit.caller)} if found else {}
     fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
     return [replace(each, goal=goals.get(each.report.circumstances.task, "")) for each in fates]
 
