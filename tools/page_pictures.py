@@ -58,7 +58,7 @@ def make_memory(folder: Path) -> Mapping[str, str]:
         for name, agent, right in TOKENS:
             memory.tokens.add(name, Grant(agent=agent, person="ines", namespaces=(NAMESPACE,), right=right), None)
         memory.reindex.embed_few(memory.caller().scopes, 1_000)
-    record = ids["new port"]
+    record = ids["streaming"]
     return {
         "memories": "/", "search": "/?q=how+is+the+export+of+Northwind+read+by+Excel", "record": f"/record/{record}",
         "contexts": "/contexts", "work": "/work", "health": "/health", "review": "/review", "new": "/new",

@@ -18,6 +18,7 @@ from mcp_memory.domain.model.tasks import NOWHERE, path_to, worked_on_by
 from mcp_memory.entrypoints.page.agents import known_agents
 from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
+from mcp_memory.entrypoints.page.wording import goal_in_words
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.services.access.served_requests import gave
 from mcp_memory.services.status.context_account import OMITTED_SHOWN, Account, AccountLine
@@ -122,7 +123,7 @@ def _assembled(visit: Visit, request: ContextRequest) -> Context:
 
 def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Sequence[ListedContext]:
     """Tell blocks apart by what may be kept of them: no report holds its question, which may say erased words."""
-    tasks = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)}
+    tasks = {task.id: goal_in_words(task.goal) for task in visit.app.tasks.tree(visit.caller)}
     telling = {report.id: [each.id for each in _telling(report)] for _, report in contexts}
     seen: dict[str, Mapping[str, Record]] = {}
     for agent in {_agent_of(report, visit) for _, report in contexts}:

@@ -21,13 +21,20 @@ _YEAR_SECONDS: Final = 365 * 86_400
 
 
 def note_seen(visit: Visit) -> Response:
-    """Keep in the person's browser until when all was seen: it is nobody else's business."""
-    seen = visit.given("newest") or ""
-    if not TIME.fullmatch(seen):
+    """Keep in the person's browser until when all was seen: it is nobody else's business.
+
+    Without a time nothing was said to be seen, as before the first time; a form that takes the last one back says so.
+    """
+    seen = visit.given("newest")
+    if seen is None or (seen and not TIME.fullmatch(seen)):
         raise InvalidRequest("The form is not whole; load the page again.")
-    answer = visit.see("/new", done="seen")
-    until = repr(min(float(seen), visit.now))  # What an import dates ahead is seen as well, and hides nothing.
-    _keep(answer, mark_of(visit), until)
+    earlier = visit.cookies.get(mark_of(visit), "")
+    is_undo = visit.given("undo") is not None
+    answer = visit.see("/new", done="unseen") if is_undo else visit.see("/new", done="seen", earlier=earlier)
+    if seen:  # What an import dates ahead is seen as well, and hides nothing.
+        _keep(answer, mark_of(visit), repr(min(float(seen), visit.now)))
+    else:
+        answer.delete_cookie(mark_of(visit), path=PAGE_PATH, httponly=True, samesite="strict")
     return answer
 
 

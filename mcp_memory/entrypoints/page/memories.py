@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from starlette.responses import Response
 
 from mcp_memory.domain.model.records import KINDS
+from mcp_memory.domain.retrieval.gate import BEARS_ON_FACT, FEW_WORDS
 from mcp_memory.entrypoints.page.bulk import BULK
 from mcp_memory.entrypoints.page.listing import FIELDS, LASTING, STATUSES, leaves_logs_out, list_request
 from mcp_memory.entrypoints.page.markdown import words_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.model.records import Json
     from mcp_memory.ports.retrieval import Facet
     from mcp_memory.services.retrieval.recall import RecallAnswer
 
 _LABELS: Final[Mapping[Facet, str]] = {
     "tag": "Tag", "author": "Agent", "session_id": "Session", "status": "Status"
 }  # fmt: skip
+
+
+_CLOSE, _FAIR, _WEAK = "close match", "fair match", "weak match"
+CLOSE_SCORE: Final = 0.5
+"""The score from which a match is called close. Below the gate's `BEARS_ON_FACT` it is weak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Tells how closely a result matches a search, in words and as a bar from 0 to 1, which a short search lacks."""
+
+    words: str
+    bar: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +56,7 @@ def show_memories(visit: Visit) -> Response:
     listed = replace(request, query="", before=None)
     counted = visit.app.facets(listed, visit.caller)
     by_kind = visit.app.facets(replace(listed, kinds=()), visit.caller)["kind"]
+    words = words_of(request.query)
     hides = not (request.query or visit.asked("status"))
     if hides:
         counted = {**counted, "status": visit.app.facets(replace(listed, statuses=()), visit.caller)["status"]}
@@ -48,7 +65,7 @@ def show_memories(visit: Visit) -> Response:
         here="Memories",
         # Without a record: open work that the question found.
         found=[
-            (records.get(each.id), each.data)
+            (records.get(each.id), each.data, match_of(each.data, words, is_nearest=bool(answer.unknown)))
             for each in answer.shown
             if each.id in records or each.data["kind"] == "task"
         ],
@@ -57,7 +74,7 @@ def show_memories(visit: Visit) -> Response:
         total=None if request.query else sum(counted["kind"].values()),
         superseded=counted["status"].get("superseded", 0) if hides else 0,
         lasting=frozenset(LASTING),
-        words=words_of(request.query),
+        words=words,
         facets=[_facet(visit, name, counted.get(name, {})) for name in _LABELS],
         degraded=answer.degraded,
         unknown=answer.unknown,
@@ -68,6 +85,26 @@ def show_memories(visit: Visit) -> Response:
         revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
         bulk=BULK,
     )
+
+
+def match_of(result: Mapping[str, Json], words: re.Pattern[str] | None, *, is_nearest: bool) -> Match | None:
+    """Return how closely a result matches the `words` of a search, by `words_of`; None where nothing is told.
+
+    It `is_nearest` where no record holds a name of the search: a score compares a match with the others, and is high
+    for the nearest of what answers nothing. A search of one or two words is matched closely by a text that has them,
+    whatever its score, and by no other.
+    """
+    score = result.get("score")
+    if words is None or not isinstance(score, float):
+        return None
+    if is_nearest:
+        return Match(words=_WEAK, bar=min(score, BEARS_ON_FACT))
+    if words.groups < FEW_WORDS:
+        text = " ".join((str(result["text"]), *cast("Sequence[str]", result.get("tags", ()))))
+        has_all = len({found.lastindex for found in words.finditer(text)}) == words.groups
+        return Match(words=_CLOSE if has_all else _FAIR if score >= BEARS_ON_FACT else _WEAK)
+    told = _CLOSE if score >= CLOSE_SCORE else _FAIR if score >= BEARS_ON_FACT else _WEAK
+    return Match(words=told, bar=score)
 
 
 def _facet(visit: Visit, name: Facet, counts: Mapping[str, int]) -> Facets:

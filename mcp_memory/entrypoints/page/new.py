@@ -1,4 +1,4 @@
-"""The screen of what came in since the person last looked, by who stored it; and what the header counts."""
+"""The screen of what came in since the person last looked, by day and by who stored it; and what the header counts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page.bulk import BULK, MOST_AT_ONCE
 from mcp_memory.entrypoints.page.kept_by_browser import TIME, looked_at, mark_of
 from mcp_memory.entrypoints.page.listing import LASTING
+from mcp_memory.entrypoints.page.rendering import day_in_words
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 
 NAME: Final = "New"
@@ -43,8 +44,20 @@ class NewSource:
         return self.name if self.imported_at is None else f"{self.name} {self.imported_at!r}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDay:
+    """Holds what came in on a day, by its sources; where one source alone is asked for, all of it, without a title."""
+
+    title: str
+    sources: Mapping[NewSource, Sequence[Record]]
+
+    @property
+    def number(self) -> int:
+        return sum(map(len, self.sources.values()))
+
+
 def show_new(visit: Visit) -> Response:
-    """Show what came in since the person said that all was seen, by who stored it and with what; an import apart.
+    """Show what came in since the person said that all was seen, by day, and by who stored it; an import apart.
 
     With a `source` in the address, that one alone, since the time that the address names.
     """
@@ -53,17 +66,21 @@ def show_new(visit: Visit) -> Response:
     most = MOST_AT_ONCE if source else NEW_AT_MOST
     fresh = _fresh(visit, since, source, most + 1)
     newest = max((at for _, at in fresh), default=since)
-    sources: dict[NewSource, list[Record]] = {}
-    for each, _ in fresh[:most]:
-        sources.setdefault(_source(each, visit.now), []).append(each)
+    days: dict[str, dict[NewSource, list[Record]]] = {}
+    for each, at in fresh[:most]:
+        day = "" if source else day_in_words(at, visit.now)
+        days.setdefault(day, {}).setdefault(_source(each, visit.now), []).append(each)
+    earlier = visit.asked("earlier")
     return visit.page(
         "new.html",
         here=NAME,
-        sources=sources,
+        days=[NewDay(title=title, sources=sources) for title, sources in days.items()],
         since=since,
         is_first=not (asked_since or visit.cookies.get(mark_of(visit))),
         newest="" if source else newest,
         is_more=len(fresh) > most,
+        takes_back=visit.asked("done") == "seen",
+        earlier=earlier if TIME.fullmatch(earlier) else "",
         revision=visit.app.newest_change(visit.caller),  # What changes after it, nobody saw here.
         bulk=BULK,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from markupsafe import Markup
 from starlette.responses import Response
 
-from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.ids import RECORD, TASK, make_id, number_of
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, GivenKind, Record, Status
 from mcp_memory.domain.model.requests import Revision
@@ -18,7 +18,7 @@ from mcp_memory.entrypoints.page.kind_fields import effect_of
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup
 from mcp_memory.entrypoints.page.reads import reads_of
 from mcp_memory.entrypoints.page.review import title_of
-from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of
+from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawing_of, in_rows
 from mcp_memory.entrypoints.page.versions import (
     reason_of_status,
     shown_versions,
@@ -26,7 +26,7 @@ from mcp_memory.entrypoints.page.versions import (
     value_in_words,
 )
 from mcp_memory.entrypoints.page.visits import Screen, Visit
-from mcp_memory.entrypoints.page.wording import times
+from mcp_memory.entrypoints.page.wording import goal_in_words, times
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.request_arguments import request_of
 from mcp_memory.entrypoints.server.wire import ReviseArguments
@@ -35,6 +35,7 @@ from mcp_memory.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from mcp_memory.domain.model.requests import ForgetMode
     from mcp_memory.domain.model.versions import Version
+    from mcp_memory.services.status.overview import Neighbour, RecordFooting
 
 SHOWN_CHARACTERS: Final = MOST_DRAWN
 """Characters of a record's text that its page shows before it is asked for all."""
@@ -46,13 +47,17 @@ def show_record(visit: Visit) -> Response:
     record = app.inspect.visible(record_id, caller)
     around = app.inspect.neighbourhood(record, caller, NEAR_SHOWN)
     footing = app.inspect.footing(record_id, caller)
+    near, ties = _apart(around.near, footing)
     given = contexts_naming(visit, record_id)
     reads = reads_of(visit, record_id)
     beside_it = app.inspect.seen_of([*around.supersedes, *filter(None, [record.superseded_by])], caller)
     groups = [each.review for each in app.reviews.waiting(caller, record_id=record_id)]
     excluded = app.exclusions.of(record_id, caller)
-    needs_tasks = excluded or record.kind == "result"
-    tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if needs_tasks else {}
+    through = (label for each in around.near for label in each.via)
+    names_tasks = (
+        excluded or record.kind == "result" or any(each.startswith(TASK) and number_of(each) for each in through)
+    )
+    tasks = {task.id: goal_in_words(task.goal) for task in app.tasks.tree(caller)} if names_tasks else {}
     versions, is_more = taken(app.inspect.versions(record_id, until or None))
     newer = next(app.inspect.versions(record_id, text_in + 1), None) if until and text_in else None
     wrong_because = reason_of_status(app.inspect.versions(record_id)) if record.status == "inactive" else ""
@@ -82,7 +87,10 @@ def show_record(visit: Visit) -> Response:
         given=given,
         reads=reads,
         groups=[(each, title_of(each, record)) for each in groups],
-        drawing=drawing_of(around.near, {around.task.id: around.task.goal} if around.task else {}),
+        near=near,
+        ties=ties,
+        goals=tasks,
+        drawing=drawing_of(near, tasks),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
@@ -91,6 +99,15 @@ def show_record(visit: Visit) -> Response:
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
+
+
+def _apart(
+    near: Sequence[Neighbour], footing: RecordFooting
+) -> tuple[Sequence[Neighbour], Mapping[str, Sequence[str]]]:
+    """Return the neighbours that the footing does not list, in rows; and of those that it lists what ties them."""
+    listed = {each.id for part in (footing.depends_on, footing.dependents, footing.further) for each in part}
+    ties = {each.id: each.via for each in near if each.id in listed}
+    return in_rows([each for each in near if each.id not in listed]), ties
 
 
 def _editor(visit: Visit, record: Record, versions: Sequence[Version]) -> str:

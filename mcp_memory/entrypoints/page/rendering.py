@@ -24,9 +24,11 @@ from mcp_memory.entrypoints.page.markdown import drawn, inline
 from mcp_memory.entrypoints.page.wording import (
     counted_kind,
     detail_in_words,
+    goal_in_words,
     line_in_words,
     promotion_in_words,
     reason_in_words,
+    result_in_words,
     signal_in_words,
     source_in_words,
     way_in_words,
@@ -120,6 +122,18 @@ def moment(at: Instant, now: Instant) -> str:
     return clock if day == iso_day(now) else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}, {clock}"
 
 
+def day_in_words(at: Instant, now: Instant) -> str:
+    """Return a day as a person says it: "Today", "Yesterday", "Nov 3", "2025-11-03"."""
+    day = iso_day(at)
+    return {iso_day(now): "Today", iso_day(now - DAY): "Yesterday"}.get(day) or _day_of(at, now)
+
+
+def _day_of(at: Instant, now: Instant) -> str:
+    """Return the day, with its year where that is another: "Nov 3", "2025-11-03"."""
+    day = iso_day(at)
+    return day if day[:4] != iso_day(now)[:4] else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}"
+
+
 def ago(at: Instant, now: Instant) -> Markup:
     """Return a time as a column has it: "4 h ago", "in 2 d", "Nov 3", "2025-11-03"; the exact one is for a pointer."""
     if not is_datable(at):
@@ -129,9 +143,7 @@ def ago(at: Instant, now: Instant) -> Markup:
         if not short and seconds < most:
             number = int(seconds // unit)
             short = (f"{number} {sign} ago" if at <= now else f"in {number} {sign}") if number else "just now"
-    day = iso_day(at)
-    if not short:
-        short = day if day[:4] != iso_day(now)[:4] else f"{_MONTHS[int(day[5:7]) - 1]} {int(day[8:])}"
+    short = short or _day_of(at, now)
     exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, short)
 
@@ -368,6 +380,8 @@ def environment() -> Environment:
         source=source_in_words,
         detail=detail_in_words,
         line=line_in_words,
+        goal=goal_in_words,
+        result=result_in_words,
         promotion=promotion_in_words,
         why=why_in_words,
         way=way_in_words,

@@ -1,6 +1,6 @@
-"""A record's surroundings on its page: the contexts that named it, and its neighbours as a drawing and as a list.
+"""A record's surroundings on its page: the contexts that named it, and its neighbours as a list beside a drawing.
 
-The drawing is made here, of three columns: the record, what leads away from it, and the records that are reached.
+The drawing is made here: the names that lead away from the record, each with its lines to rows of the list.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.contexts import ContextReport
-from mcp_memory.entrypoints.page.wording import reason_in_words
+from mcp_memory.entrypoints.page.wording import goal_in_words, reason_in_words
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Instant, ShownDetail
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 CONTEXTS_SHOWN: Final = 10
 NEAR_SHOWN: Final = 12
-MIDDLE_SHOWN: Final = 8
-WIDTH: Final = 960
-ROW: Final = 30
-_LEFT_END, _MIDDLE, _RIGHT = 122, 250, 566
-_GAP, _CHARACTER = 16, 8.0
+WIDTH: Final = 220
+ROW: Final = 36
+"""The height of a row of the list beside the drawing; screens.css says it in rem, of 16 each."""
+_LEFT_END, _MIDDLE = 12, 44
+_GAP, _CHARACTER = 12, 7.0
 """Room around a label, and for each of its characters, of which most are narrower."""
-_LABEL_CHARACTERS: Final = 26
-_TEXT_CHARACTERS: Final = 46
+_LABEL_CHARACTERS: Final = 18
 
 _GIVEN: Final[Mapping[ShownDetail, str]] = {
     "full": "Given in full",
@@ -49,21 +48,19 @@ class NamingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of the drawing by the height of its middle; `id` and `kind` are a record's, "" of what lies between."""
+    """A name in the drawing, by the height of its middle."""
 
     label: str
     y: float
-    id: str = ""
-    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """The nodes between and the records reached, with the lines among them as paths, in a field of that height."""
+    """Names that lead to the first rows of a list, with lines to both as paths, in a field of that height."""
 
+    rows: int
     height: int
     between: Sequence[Node]
-    records: Sequence[Node]
     lines: Sequence[str]
 
     @property
@@ -74,7 +71,7 @@ class Drawing:
 def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
     """Return the latest contexts that gave the record, or considered it and left it out."""
     found = visit.app.accounts.naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
-    goals = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)} if found else {}
+    goals = {task.id: goal_in_words(task.goal) for task in visit.app.tasks.tree(visit.caller)} if found else {}
     fates = [fate for at, report in found if (fate := _fate(at, report, record_id))]
     return [replace(each, goal=goals.get(each.report.circumstances.task, "")) for each in fates]
 
@@ -88,38 +85,34 @@ def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext |
     return NamingContext(at=at, report=report, fate=f"Left out: {why}") if reason else None
 
 
-def drawing_of(near: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
-    """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
+def in_rows(near: Sequence[Neighbour]) -> Sequence[Neighbour]:
+    """Return neighbours in the order of their rows: those through one name together, and what is further away last."""
+    names = [each.via[0] for each in near if each.via]
+    return sorted(near, key=lambda each: (len(each.via) > 1, names.index(each.via[0]) if each.via else -1))
+
+
+def drawing_of(rows: Sequence[Neighbour], goals: Mapping[str, str]) -> Drawing | None:
+    """Draw the lines to the first of these rows: what is beside the record, or one thing away. None without any.
 
     `goals` are those of tasks between, by their ids.
     """
-    within = [each for each in near if len(each.via) <= 1]
-    labels = list(dict.fromkeys(label for each in within for label in each.via))[:MIDDLE_SHOWN]
-    shown = [each for each in within if not each.via or each.via[0] in labels]
-    shown.sort(key=lambda each: labels.index(each.via[0]) if each.via else -1)
-    if not shown:
+    within = [each for each in rows if len(each.via) <= 1]
+    if not within:
         return None
-    height = ROW * max(len(shown), len(labels), 2)
-    between = [
-        Node(label=_cut(goals.get(label, label), _LABEL_CHARACTERS), y=_place(at, len(labels), height))
+    labels = list(dict.fromkeys(label for each in within for label in each.via))
+    height = ROW * len(within)
+    between = {
+        label: Node(label=_cut(goals.get(label, label), _LABEL_CHARACTERS), y=height * (at + 0.5) / len(labels))
         for at, label in enumerate(labels)
-    ]
-    records = [
-        Node(label=_cut(each.text, _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=each.id, kind=each.kind)
-        for at, each in enumerate(shown)
-    ]
-    lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between]
-    for each, node in zip(shown, records, strict=True):
+    }
+    lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between.values()]
+    for at, each in enumerate(within):
         x, y = _LEFT_END, height / 2
         if each.via:
-            thing = between[labels.index(each.via[0])]
-            x, y = _MIDDLE + _GAP + _CHARACTER * len(thing.label), thing.y
-        lines.append(_line(x, y, _RIGHT, node.y))
-    return Drawing(height=height, between=between, records=records, lines=lines)
-
-
-def _place(at: int, number: int, height: float) -> float:
-    return height * (at + 0.5) / number
+            node = between[each.via[0]]
+            x, y = _MIDDLE + _GAP + _CHARACTER * len(node.label), node.y
+        lines.append(_line(x, y, WIDTH, ROW * (at + 0.5)))
+    return Drawing(rows=len(within), height=height, between=[*between.values()], lines=lines)
 
 
 def _line(x: float, y: float, to_x: float, to_y: float) -> str:

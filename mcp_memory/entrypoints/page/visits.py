@@ -68,6 +68,7 @@ DONE: Final[Mapping[str, str]] = {
     "wrong_all": "Marked {} as wrong: no search finds them now.",
     "promoted_all": "Promoted {}.",
     "seen": "Marked as seen.",
+    "unseen": "Undone: these are new again.",
     "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
     "handed": "Handed over.",

@@ -9,9 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.memory.erased_text import is_all_erased
 from mcp_memory.domain.model.counted_nouns import counted
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.kind_words import kind_in_words
+from mcp_memory.domain.model.tasks import ERASED
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.contexts import Component
@@ -99,6 +101,20 @@ def reason_in_words(reason: str, asked: bool | None = None) -> str:
         if found := pattern.fullmatch(reason):
             return found.expand(words)
     return _REASONS.get(reason, reason)
+
+
+def goal_in_words(goal: str) -> str:
+    """Return a task's goal; of one that went with an erasure, that it did."""
+    return "(its goal was erased)" if _is_erased(goal) else goal
+
+
+def result_in_words(result: str) -> str:
+    """Return a task's result; of one that went with an erasure, that it did."""
+    return "(it was erased)" if _is_erased(result) else result
+
+
+def _is_erased(text: str) -> bool:
+    return text == ERASED or is_all_erased(text)
 
 
 def signal_in_words(name: str) -> str:

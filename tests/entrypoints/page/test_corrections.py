@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.sign_in import Visitor
-from mcp_memory.entrypoints.page.surroundings import drawing_of
+from mcp_memory.entrypoints.page.surroundings import drawing_of, in_rows
 from mcp_memory.entrypoints.page.visits import Screen, visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.context.assemble import ContextRequest
@@ -495,6 +495,19 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert "ann (ann)" not in page
     beside.person.send("/seen")
     assert "Nothing new: you have seen everything" in words_of(beside.person.page)
+    page = words_of(beside.person.send("/seen", undo="1"))
+    assert "Undone: these are new again." in page
+    assert "you have not marked anything as seen yet" in page
+    assert "attic" in page
+    beside.person.send("/seen")
+    beside.person.get("/new")
+    stored(beside, "The clock in the loft is slow.")
+    beside.person.get("/new")
+    beside.person.send("/seen")
+    page = words_of(beside.person.send("/seen"))
+    assert "The clock in the loft is slow." in page
+    assert "attic" not in page, "only what the last time marked is new again"
+    beside.person.send("/seen")
     stored(beside, "The clock in the cellar has stopped.")
     page = words_of(beside.person.get("/new"))
     assert "cellar" in page
@@ -535,7 +548,7 @@ def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None
     ]
     page = beside.person.get(f"/record/{ids[0]}").text
     drawing = page.partition('<svg class="graph"')[2].partition("</svg>")[0]
-    assert drawing.count("<a ") == page.partition("</svg>")[2].count("through") == 12
+    assert drawing.count("<path ") - 1 == page.partition('class="graph"')[2].count("through") == 12
     assert ">Marlowe</text>" in drawing
     assert 'class="graph"' not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
     assert len(drawing) < 6_000
@@ -551,24 +564,32 @@ def test_a_neighbour_is_told_by_the_goal_of_the_task_that_leads_to_it(beside: Be
     assert f"through {task.id}" not in listed
 
 
-def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
-    far = [Neighbour(id=f"r{n}", kind="fact", text="x" * 90, via=[f"thing {n}"]) for n in range(12)]
-    beside_it = Neighbour(id="r99", kind="fact", text="Beside.", via=[])
-    near = [beside_it, Neighbour(id="r98", kind="fact", text="Far.", via=["a", "b"]), *far]
-    drawing = drawing_of(near, {"thing 3": "Mend it"})
+def test_a_drawing_leads_to_the_rows_of_what_is_beside_and_of_what_is_one_thing_away() -> None:
+    """U1.1: the rows of one name follow each other, and what is further away stands below without a line."""
+    ways = [["a", "b"], ["a"], ["c"], ["a"], [], ["t1"]]
+    rows = in_rows([Neighbour(id=f"r{n}", kind="fact", text="It.", via=via) for n, via in enumerate(ways)])
+    assert [each.id for each in rows] == ["r4", "r1", "r3", "r2", "r5", "r0"]
+    drawing = drawing_of(rows, {"t1": "Mend the tower clock"})
     assert drawing
-    assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
-    assert [node.label for node in drawing.between] == [
-        "thing 0",
-        "thing 1",
-        "thing 2",
-        "Mend it",
-        *(f"thing {n}" for n in range(4, 8)),
-    ]
-    assert len(drawing.lines) == 8 + 9
-    assert {len(node.label) for node in drawing.records[1:]} == {46}
-    assert drawing.height == 9 * 30
+    assert [node.label for node in drawing.between] == ["a", "c", "Mend the tower cl…"]
+    assert (drawing.rows, drawing.height) == (5, 5 * 36)
+    ends = [line.rpartition(" ")[2] for line in drawing.lines]
+    assert ends == ["44,30", "44,90", "44,150", *(f"220,{36 * row + 18}" for row in range(5))]
     assert drawing_of([], {}) is None
+
+
+def test_a_record_that_is_near_and_depended_on_is_listed_once_with_both_reasons(beside: Beside) -> None:
+    """U1.1: where it depends on it, or is depended on; each other one in *Near it*."""
+    [ground] = stored(beside, "Kiln 7 is fired with Zirkonium.")
+    [stands] = stored(beside, "Glaze for Zirkonium dries a day.", depends_on=(ground,))
+    [other] = stored(beside, "Zirkonium comes on Mondays.")
+    for page, above in ((stands, ground), (ground, stands)):
+        shown = beside.person.get(f"/record/{page}").text
+        assert shown.count(f'class="text" href="/ui/record/{above}"') == 1
+        assert shown.count(f'class="text" href="/ui/record/{other}"') == 1
+        footing, near = words_of(shown).split("Near it")
+        assert f"through Zirkonium {above}" in footing
+        assert f"through Zirkonium {other}" in near
 
 
 def test_a_later_undo_of_a_supersession_takes_its_record_away_too(beside: Beside) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.page.markdown import MOST_DRAWN, drawn, has_markup, inline, words_of
-from mcp_memory.entrypoints.page.memories import show_memories
+from mcp_memory.entrypoints.page.memories import Match, match_of, show_memories
 from mcp_memory.entrypoints.page.record import show_record
 from tests.entrypoints.page.conftest import asked, memory_of
 
@@ -83,15 +83,38 @@ def test_a_search_tells_scores_and_marks_words_and_what_nothing_mentions(memory:
     """U1.1: as the gate of `recall` lets them through."""
     memory.remember([NewRecord(text="The ferry to the island leaves at nine.")], memory.caller())
     memory.remember([NewRecord(text="Bread is baked on Mondays.")], memory.caller())
-    page = asked(memory, show_memories, query={"q": "when does the ferry leave"})
+    page = asked(memory, show_memories, query={"q": "at what time does the ferry leave"})
     assert "<mark>ferry</mark>" in page
-    assert re.search(r'title="The chance that it is relevant"><svg.*?</svg>\d+ %', page)
+    assert re.search(r'class="score"[^>]*><svg.*?</svg>close match<', page)
     assert "1 found, best first" in page
     assert "Bread" not in page
     both = {"q": "ferry bread"}
     assert "2 found, best first" in asked(memory, show_memories, query=both)
     assert "2 to 2, best first" in asked(memory, show_memories, query=both | {"offset": "1"})
-    assert "Nothing here mentions Zanzibar." in asked(memory, show_memories, query={"q": "Zanzibar ferry"})
+    page = asked(memory, show_memories, query={"q": "Zanzibar ferry"})
+    assert "Nothing here mentions Zanzibar." in page
+    assert re.search(r'class="score"[^>]*><svg.*?</svg>weak match<', page), "as agents are told"
+
+
+@pytest.mark.parametrize(
+    ("query", "score", "told", "bar"),
+    [
+        ("when does the first ferry leave", 0.72, "close match", 0.72),
+        ("when does the first ferry leave", 0.3, "fair match", 0.3),
+        ("when does the first ferry leave", 0.19, "weak match", 0.19),
+        ("island ferry", 0.05, "close match", None),
+        ("banana ferry", 0.99, "fair match", None),
+        ("banana ferry", 0.1, "weak match", None),
+    ],
+)
+def test_a_match_is_told_by_a_word_and_never_as_a_chance(
+    query: str, score: float, told: str, bar: float | None
+) -> None:
+    """U1.1: of one or two words only where the record has them all, in its text or its tags."""
+    result = {"text": "The ferry leaves at nine.", "tags": ["island"], "score": score}
+    assert match_of(result, words_of(query), is_nearest=False) == Match(words=told, bar=bar)
+    assert match_of(result, words_of(""), is_nearest=False) is None
+    assert match_of(result, words_of(query), is_nearest=True) == Match(words="weak match", bar=min(score, 0.2))
 
 
 def test_a_record_is_drawn_and_shown_as_it_is_stored(memory: App) -> None:

@@ -81,6 +81,25 @@ def test_an_import_is_a_source_of_its_own_and_is_retired_as_one(memory: App, tmp
     assert {each: record.status for each, record in found.items()} == {**dict.fromkeys(ids, "retired"), mine: "new"}
 
 
+def test_what_is_new_is_told_day_by_day_with_its_number(memory: App) -> None:
+    """U1.1: the latest day first, and in it each source; one source alone is one list, which is changed as a whole."""
+    now = memory.now()
+    earlier = memory_of(memory.settings.data_dir, "bob", clock=lambda: now - 86_400)
+    texts = ["The kiln was lit.", "The clay is wet."]
+    earlier.remember([NewRecord(text=text, session_id="b") for text in texts], earlier.caller())
+    earlier.close()
+    memory.remember([NewRecord(text="The kiln is cold.", session_id="a")], memory.caller())
+    memory.remember([NewRecord(text="The clay is dry.", session_id="b")], replace(memory.caller(), agent="bob"))
+    since = f"{now - 5 * 86_400:.3f}"
+    words = words_of(asked(memory, show_new, query={"since": since}))
+    heads = re.findall(r"Today 2 records|Yesterday 2 records|(?:ann|bob) \d records? · Only these", words)
+    assert [each.partition(" ")[0] for each in heads] == ["Today", "bob", "ann", "Yesterday", "bob"]
+    alone = asked(memory, show_new, query={"since": since, "source": "bob"})
+    assert alone.count('name="ids"') == 3
+    assert "Today" not in words_of(alone)
+    assert alone.count("Change all of these…") == 1
+
+
 def test_what_an_import_dates_ahead_hides_nothing_that_comes_later(memory: App, tmp_path: Path) -> None:
     """U1.1: it is seen when it came, not at its date."""
     other = memory_of(tmp_path / "other", "cara", clock=lambda: 4_000_000_000.0)

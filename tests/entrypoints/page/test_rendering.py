@@ -14,6 +14,7 @@ from mcp_memory.entrypoints.page.rendering import (
     WordDiff,
     assets,
     bar_of,
+    day_in_words,
     environment,
     in_words,
     when,
@@ -140,6 +141,8 @@ def test_hidden_signs_are_spelled_out_and_nothing_else_is() -> None:
 def test_times_are_told_in_words() -> None:
     ago = {0: "just now", 60: "1 minute ago", 7_300: "2 hours ago", 90_000: "1 day ago", 86_400 * 40: "2026-10-15"}
     assert {seconds: in_words(NOW - seconds, NOW) for seconds in ago} == ago
+    days = {0: "Today", 86_400: "Yesterday", 86_400 * 2: "Nov 22", 86_400 * 340: "2025-12-19"}
+    assert {seconds: day_in_words(NOW - seconds, NOW) for seconds in days} == days
     assert in_words(NOW + 7_300, NOW) == "in 2 hours"
     assert in_words(float("nan"), NOW) == in_words(1e300, NOW) == "at an unknown time"
     assert str(when(NOW, NOW)).startswith('<time datetime="2026-11-24T')

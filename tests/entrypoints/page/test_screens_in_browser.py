@@ -112,7 +112,7 @@ def _used(shop: Shop) -> None:
         "task": f"/task/{now_in.current.id}", "health": "/health",
         "sessions": "/sessions", "session": "/session/move the shop", "stated": "/stated/move the shop",
         "compaction": "/compaction/1/move the shop", "block": f"/block/{block}", "nowhere": "/nowhere",
-        "access": "/access", "go": "/go", "pinned": "/?pinned=yes&kind=fact",
+        "access": "/access", "go": "/go", "topics": "/topics", "pinned": "/?pinned=yes&kind=fact",
     }  # fmt: skip
 
 
@@ -180,10 +180,18 @@ def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop
 
 
 def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: Shop) -> None:
-    """U1.1, U1.2: erasing takes the id, typed by hand. Whoever came without the owner's link cannot."""
+    """U1.1, U1.2: by another one, found by its words; erasing takes the id, typed by hand, and the owner's link."""
     record_id = shop.stored("The sauna opens at five.")
+    other = shop.stored("Towels of the sauna lie in the hall.")
     with visiting(chromium, shop, f"/record/{record_id}") as page:
         page.click("a", "Supersede")
+        page.click("button", "Find it…")
+        page.type("sauna")
+        page.wait("document.querySelector('#palette-record-0[aria-selected=true]')")
+        assert "five" not in page.value("document.getElementById('palette-list').textContent"), "not by itself"
+        page.press("Enter")
+        assert page.value("[document.activeElement.id, document.activeElement.value]") == ["by", other]
+        page.fill("#by", "")
         page.fill("textarea", "The sauna opens at six.")
         page.click("button", "Supersede")
         page.wait_for("Superseded")
@@ -208,6 +216,10 @@ def test_a_record_is_found_and_marked_as_wrong_without_a_pointer(chromium: Brows
         page.wait("document.readyState == 'complete'")
         page.press("j")
         page.wait("document.activeElement.closest('[data-item]')")
+        page.value("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.press("c")
+        page.wait("document.activeElement.closest('[data-item]').querySelector('.id').textContent == 'copied'")
+        assert page.value("window.copied") == record_id
         page.press("Enter")
         page.wait(f"location.pathname == '/ui/record/{record_id}' && document.readyState == 'complete'")
         page.press("w")

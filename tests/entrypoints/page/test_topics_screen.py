@@ -32,6 +32,7 @@ def test_a_topic_is_a_list_of_names_with_an_arc_for_each_pair(memory: App) -> No
     assert "No topics yet" in words_of(asked(memory, show_topics))
     stored(memory, *(f"Kafka feeds Redis on host {number}." for number in range(3)))
     page = asked(memory, show_topics)
+    assert "Kafka and Redis 2 names" in words_of(page).replace("Redis and Kafka", "Kafka and Redis")
     assert "Redis with Kafka (3)" in words_of(page).replace("Kafka with Redis", "")
     assert '<a href="/ui/?q=Kafka">Kafka</a>' in page
     assert len(re.findall(r'<path d="M106,[^"]+" stroke-width="4.0">', page)) == 1

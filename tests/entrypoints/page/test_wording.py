@@ -21,7 +21,7 @@ from mcp_memory.entrypoints.page.wording import (
     source_in_words,
     why_in_words,
 )
-from mcp_memory.entrypoints.page.work import show_work
+from mcp_memory.entrypoints.page.work import show_task, show_work
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
@@ -170,6 +170,30 @@ def test_open_work_is_counted_and_shown_alone(memory: App) -> None:
     assert "Polish the lens" not in page
     memory.tasks.pop(PopRequest(result="Done."), memory.caller())
     assert "No task is open." in words_of(asked(memory, show_work, query={"open": "1"}))
+
+
+def test_a_task_whose_words_were_erased_says_so_and_none_of_them(memory: App) -> None:
+    """S3.4, U1.1: the goal that repeats an erased message, and what a task with an erased result has left."""
+    caller = memory.caller()
+    words = "Carry the ledgers of Kestrel Street to the vault before Friday evening"
+    [said] = memory.remember([NewRecord(kind="message", role="user", text=words)], caller)
+    top = memory.tasks.push(PushRequest(goal=words, plan=("Call a van",)), caller).current
+    failed = memory.tasks.push(PushRequest(goal="Carry them by hand"), caller).current
+    assert top
+    assert failed
+    [kept] = memory.remember([NewRecord(text="The van is blue.")], caller)
+    memory.assemble_context(ContextRequest(query="which colour is the van"), caller)
+    memory.tasks.pop(PopRequest(result="Nobody lifts the ledgers.", status="failed"), caller)
+    [result] = memory.inspect.latest(caller, ["result"], 9)
+    memory.forget([said.id, result.id], "erase", caller)
+    work = asked(memory, show_work)
+    assert words_of(work).count("(its goal was erased)") == 3
+    assert "What came of it (it was erased)" in words_of(work)
+    pages = [work, asked(memory, show_contexts), asked(memory, show_record, parts={"id": kept.id})]
+    pages += [asked(memory, show_task, parts={"id": each.id}) for each in (top, failed)]
+    for page in pages:
+        assert "(its goal was erased)" in page
+        assert not re.search(r"ledgers|Kestrel|by hand|lifts|[\[(]erased", page)
 
 
 def test_the_keys_are_told_of_where_there_are_any(memory: App) -> None:

@@ -25,8 +25,10 @@ function move(by) {
 }
 
 // The palette shows what the page of all commands holds, and the buttons of this page; the field goes to anything else.
+// A field that takes a record's id borrows it: what is chosen among the records found then fills the field.
 const palette = document.getElementById("palette");
 let commands = null;
+let picking = null;
 
 const label = (element) => element.textContent.trim().replace(/\s+/g, " ");
 
@@ -68,15 +70,18 @@ function look() {
     if (!answer || !answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (abort.signal.aborted) return;
-    found = { words, records: [...page.querySelectorAll("li")] };
+    found = { words, records: [...page.querySelectorAll("li")].filter((each) => !picking || isPicked(each)) };
     const chosen = palette.querySelector("[aria-selected=true]")?.id;
     list();
     // Enter opens what was found first, unless a command was chosen, or an id typed, which is opened as it is.
-    if (chosen === "palette-other" && records() && !/^[rtc][0-9a-z]{4,}$/.test(words)) choose(0);
+    if (picking || (chosen === "palette-other" && records() && !/^[rtc][0-9a-z]{4,}$/.test(words))) choose(0);
     else choose([...palette.querySelectorAll("[role=option]")].findIndex((each) => each.id === chosen));
   }, 250);
   looking = { abort, timer };
 }
+
+const idIn = (row) => row.querySelector(".id").textContent.trim();
+const isPicked = (row) => row.querySelector("a[href*='/record/']") && idIn(row) !== picking.dataset.other;
 
 const records = () => palette.querySelector("[id^=palette-record]");
 
@@ -94,7 +99,7 @@ function choose(at) {
 function list() {
   const input = palette.querySelector("input");
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const fitting = (commands || []).filter(([title]) => words.every((word) => title.toLowerCase().includes(word)));
+  const fitting = (picking ? [] : commands || []).filter(([title]) => words.every((word) => title.toLowerCase().includes(word)));
   const options = fitting.slice(0, 50).map(([title, go], place) => {
     const option = document.createElement("li");
     option.setAttribute("role", "option");
@@ -109,12 +114,19 @@ function list() {
       const link = option.querySelector("a");
       option.setAttribute("role", "option");
       option.id = `palette-record-${place}`;
-      option.addEventListener("click", () => { location.href = link.href; });
+      option.addEventListener("click", () => {
+        if (!picking) location.href = link.href;
+        else {
+          palette.close();
+          picking.value = idIn(each);
+          picking.focus();
+        }
+      });
       link.replaceWith(link.textContent);
       options.push(option);
     });
   }
-  if (input.value.trim()) {
+  if (input.value.trim() && !picking) {
     const other = document.createElement("li");
     other.setAttribute("role", "option");
     other.id = "palette-other";
@@ -127,11 +139,18 @@ function list() {
   choose(words.length ? 0 : -1);
 }
 
-async function openPalette() {
+async function openPalette(field = null) {
   if (document.querySelector("dialog[open]")) return;
-  palette.querySelector("input").value = "";
+  const input = palette.querySelector("input");
+  if (picking !== field) found = { words: "", records: [] };
+  picking = field;
+  input.value = "";
+  input.placeholder = picking ? "Words of the record" : "A command, an id, or words";
+  input.setAttribute("aria-label", picking ? "Words of the record" : "A command, an id, or words to search for");
+  palette.setAttribute("aria-label", picking ? "Find a record" : "Go to");
   palette.showModal();
   list();
+  if (picking) return;
   commands ||= await known();
   list();
 }
@@ -150,10 +169,39 @@ if (palette) {
     const at = options.findIndex((each) => each.getAttribute("aria-selected") === "true");
     if (event.key === "ArrowDown") choose(at + 1 < options.length ? at + 1 : 0);
     else if (event.key === "ArrowUp") choose(at > 0 ? at - 1 : options.length - 1);
-    else if (event.key === "Enter" && options[at]) options[at].click();
+    else if (event.key === "Enter" && (options[at] || picking)) options[at]?.click();
     else return;
     event.preventDefault();
   });
+}
+
+for (const button of document.querySelectorAll("[data-finds]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => openPalette(document.getElementById(button.dataset.finds)));
+}
+
+// The id in a row is copied by a click, or by a key on the row; it says so for a moment.
+if (navigator.clipboard) document.documentElement.classList.add("copies");
+
+async function copyId(place) {
+  const id = place.textContent;
+  if (id === "copied") return;
+  try {
+    await navigator.clipboard.writeText(id);
+  } catch {
+    getSelection().selectAllChildren(place);
+    return;
+  }
+  place.textContent = "copied";
+  const status = liveSign?.querySelector("[role=status]");
+  if (status) status.textContent = `${id} copied`;
+  setTimeout(() => { place.textContent = id; }, 1500);
+}
+
+if (navigator.clipboard) {
+  const place = (event) => event.target.closest(".item .id:not(a)");
+  document.addEventListener("click", (event) => { if (place(event)) copyId(place(event)); });
+  document.addEventListener("pointerover", (event) => { if (place(event)) place(event).title = "Copy the id"; });
 }
 
 document.addEventListener("keydown", (event) => {
@@ -188,6 +236,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "k") move(-1);
   else if (event.key === ":" && palette) openPalette();
   else if (event.key === "?") document.getElementById("keys")?.showModal();
+  else if (event.key === "c" && navigator.clipboard && current()?.querySelector(".id:not(a)")) copyId(current().querySelector(".id:not(a)"));
   else if (event.key === "x" && current()) current().querySelector("input[type=checkbox]")?.click();
   else if (pressed) {
     const fold = pressed.closest("details:not([open])");
