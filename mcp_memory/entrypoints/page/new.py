@@ -21,6 +21,8 @@ NAME: Final = "New"
 NEW_AT_MOST: Final = 200
 COUNTED_AT_MOST: Final = 99
 """Records that the header counts; of more it says "99+"."""
+COUNTED_AT_ONCE: Final = 50
+"""Records that are read at once to count them: mostly fewer are new."""
 COUNTED_SECONDS: Final = 60
 MOST_KEPT: Final = 128
 """Visitors whose counts are kept, as many as have sessions."""
@@ -155,7 +157,7 @@ class HeaderCounts:
 
 
 def _counted(visit: Visit) -> Mapping[str, str]:
-    new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_MOST + 1))
+    new = len(_fresh(visit, looked_at(visit), "", COUNTED_AT_MOST + 1, COUNTED_AT_ONCE))
     waiting = len(visit.app.reviews.waiting(visit.caller))
     counted = {NAME: new, "Review": waiting}
     return {name: str(n) if n <= COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+" for name, n in counted.items() if n}

@@ -81,8 +81,11 @@ SCREENS: Final[tuple[Screen, ...]] = (
 )
 """Every screen, in the order of the navigation."""
 SIGN_IN_BYTES: Final = 4 * 1024
-AT_ONCE: Final = 3
-"""Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out."""
+AT_ONCE: Final = 12
+"""Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out.
+
+Requests of one revision go on together, so that people get the share of their threads among all (decision 0055).
+"""
 MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
 LARGE_AT_ONCE: Final = 4

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from mcp_memory.stores.records.transfer import SqlTransfer
 
 DECISIONS_JUDGED = 1000
+LATEST_ROWS = 2_000
+"""Rows at the end of the table, among which the latest records are looked for first: a quarter of a millisecond."""
 LOOK_BACK = 500
 """Records of a scope, those that happened last, among which the latest sessions are found."""
 FOOTING_LOOKED_AT = 1_000
@@ -84,6 +86,7 @@ _OF_PARTITION = {
     "of_changed": f"WHERE record_id IN (SELECT r.id FROM records AS r {_CHANGED_IN})",  # noqa: S608
     "of_scopes": f"WHERE {PARTITION} = :partition",
 }
+_OF_LATEST = " AND r.row > (SELECT max(row) FROM records) - :latest"
 _EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
@@ -198,7 +201,12 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         parts = [where] if is_narrow else [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
         if order in ("occurred", "important") and not is_narrow:
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
-        self.ahead(*(partial(self._first_ids, part, order, limit, is_narrow) for part in parts))
+        is_far = self.ahead(*(partial(self._first_ids, part, order, limit, is_narrow) for part in parts))
+        if order == "created" and not is_narrow and not is_far:
+            # No index of SQLite has the rows of some kinds in order: it would sort all of the scope.
+            latest = self._first_ids(where, order, limit, is_narrow, of_latest=True)
+            if len(latest) == limit:
+                return [row["id"] for row in latest]
         found = [row for part in parts for row in self._first_ids(part, order, limit, is_narrow)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
@@ -469,7 +477,9 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
     def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Sequence[Any]:
         return self._database.rows(name, parameters)
 
-    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool) -> Sequence[Any]:
+    def _first_ids(
+        self, where: RecordFilter, order: RecordOrder, limit: int, is_narrow: bool, *, of_latest: bool = False
+    ) -> Sequence[Any]:
         # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
         index = "INDEXED BY records_by_pin" if where.pinned else ""
@@ -480,6 +490,9 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         elif order == "important" and len(where.kinds) == 1 and not is_narrow:
             index = "INDEXED BY records_by_kind"
         parts, parameters = where_clauses(where)
+        if of_latest:
+            index, parameters = "NOT INDEXED", {**parameters, "latest": LATEST_ROWS}
+            parts = {**parts, "where": parts["where"] + _OF_LATEST}
         return self._database.rows("list_ids", {**parameters, "limit": limit}, **parts, order=columns, index=index)
 
     def _checked(self, records: Iterable[Record], asked: Mapping[str, str]) -> Sequence[Record]:

@@ -12,7 +12,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from mcp_memory.domain.model.records import LASTING_KINDS, NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.ports.records import RecordOrder
-from mcp_memory.stores.records import sql_files
+from mcp_memory.stores.records import sql_files, store
 from mcp_memory.stores.records.data_folder import linux_mounts, network_file_system
 from mcp_memory.stores.records.database import Parameters
 from mcp_memory.stores.records.database_sqlite import IDLE_READERS, SqliteDatabase
@@ -527,6 +527,22 @@ def test_a_listing_looks_for_the_lines_of_a_session_once(
     assert len(where.scopes) > 1
     assert list(app.records.list_ids(where, order, 5)) == [each.id for each in reversed(made)]
     assert len([sql for sql in asked if ":session_id" in sql]) == 1
+
+
+@pytest.mark.parametrize("looked_at", [1, 3, 2_000])
+def test_the_latest_are_the_same_wherever_they_are_looked_for_first(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
+    """U1.2: at the end of the table, which others write to as well; else among all."""
+    app = open_memory()
+    ours = app.remember([NewRecord(text=text, kind="fact") for text in ("One.", "Two.", "Three.")], app.caller())
+    theirs = replace(app.caller(), agent="bob")
+    app.remember([NewRecord(text="Four.", kind="fact", visibility="private")], theirs)
+    monkeypatch.setattr(store, "LATEST_ROWS", looked_at)
+    where = RecordFilter(scopes=app.caller().scopes, kinds=frozenset({"fact"}))
+    ids = [each.id for each in reversed(ours)]
+    for most in (1, 2, 3, 9):
+        assert list(app.records.list_ids(where, "created", most)) == ids[:most]
 
 
 def test_the_rows_of_a_partition_are_read_once(tmp_path: Path) -> None:
