@@ -140,8 +140,14 @@ def changes_to(some_id: str) -> Iterator[Ask]:
 
 def test_no_tool_or_resource_tells_what_another_scope_holds(askers: Askers, found: Found) -> None:
     """S4.1: what cannot be seen is as if it were not there, by word, by id, by tag, by entity, by session."""
-    some = [*found.one_a_place, *found.tasks[::7], *found.contexts[::4], *found.entries[::4]]
-    answer = askers.ask(*everything(some, STRATEGIES[:: askers.stride]))
+    stride = askers.stride
+    some = [
+        *found.one_a_place[::stride],
+        *found.tasks[:: 7 * stride],
+        *found.contexts[:: 4 * stride],
+        *found.entries[:: 4 * stride],
+    ]
+    answer = askers.ask(*everything(some, STRATEGIES[::stride]), ("recall", {"ids": found.one_a_place}))
     for word in OWN_WORDS:
         assert f"with {word} by" in answer
     assert "Left out: " in answer
@@ -150,7 +156,7 @@ def test_no_tool_or_resource_tells_what_another_scope_holds(askers: Askers, foun
 def test_no_tool_changes_what_another_scope_holds(askers: Askers, found: Found) -> None:
     """S4.1: nor tells that it is there by refusing in other words than for what is nowhere."""
     before = foreign_rows(askers.pair.full)
-    for some_id in (*found.one_a_place[:: askers.stride], *found.tasks[::12], found.contexts[0], found.entries[0]):
+    for some_id in (*found.one_a_place[:: askers.stride], *found.tasks[:: 12 * askers.stride], found.contexts[0], found.entries[0]):
         askers.ask(*changes_to(some_id))
     askers.ask(*(("compact", {"session_id": each, "undo": True}) for each in ("carols", "day", "day")))
     assert foreign_rows(askers.pair.full) == before
@@ -337,7 +343,7 @@ def test_a_branch_of_a_colleague_shows_nothing_while_it_is_open(pair: Pair) -> N
         kept = "SELECT * FROM records WHERE branch_id IS NOT NULL ORDER BY id"
         hidden = pair.full.rows(kept)
         assert len(hidden) > len(ids)
-        few = ids[::5]
+        few = ids[:: 5 * askers.stride]
         for ask in (*everything(few, STRATEGIES[::3]), *(ask for each in few for ask in changes_to(each))):
             answer, asked = asker.ask(ask), json.dumps(ask)
             assert "narwhal" not in answer, ask
