@@ -55,6 +55,23 @@ def list_texts(memory: App, *kinds: Kind, session_id: str | None = None) -> list
     return [str(result["text"]) for result in memory.recall(request, memory.caller()).results][::-1]
 
 
+def tool_results(model: Model) -> str:
+    """What the tools of the session have answered."""
+    every = (part for message in model.requests[-1]["messages"] for part in parts(message))
+    return json.dumps([part for part in every if part["type"] == "tool_result"])
+
+
+def logged(memory: App, session_id: str) -> list[str]:
+    """What was said in a session, and what tools were asked and answered."""
+    return list_texts(memory, "message", "tool_call", "tool_result", session_id=session_id)
+
+
+def guard(memory: App, rule: str, pattern: str, agent: str = "") -> None:
+    """Store a guardrail that is to block the commands of a pattern; an agent's own, or the session's."""
+    caller = replace(memory.caller(), agent=agent) if agent else memory.caller()
+    memory.remember([NewRecord(text=rule, kind="censor", details={"pattern": pattern, "action": "block"})], caller)
+
+
 def test_a_session_of_claude_code_has_its_memory_and_its_guardrails(
     packages: NodePackages, memory: App, tmp_path: Path
 ) -> None:
@@ -64,8 +81,7 @@ def test_a_session_of_claude_code_has_its_memory_and_its_guardrails(
     U4.1: of the resumed session's commands a guardrail denies one, and its model reads why; another agent's only warns.
     """
     select = ToolUse(name="ToolSearch", arguments={"query": f"select:{tool('remember')}"})
-    note = ToolUse(name=tool("remember"), arguments={"text": LEARNT})
-    summary = f"<analysis>Short.</analysis><summary>{SUMMARY}</summary>"
+    noting = [select, ToolUse(name=tool("remember"), arguments={"text": LEARNT})]
     share = tmp_path / "share"
     share.mkdir()
     commands = [
@@ -75,7 +91,7 @@ def test_a_session_of_claude_code_has_its_memory_and_its_guardrails(
         "echo 'rm -rf share'",
     ]
     uses = [ToolUse(name="Bash", arguments={"command": each}) for each in commands]
-    model = Model(replies={NOTE: [select, note], COMPACTION: [summary], MORNING: uses})
+    model = Model(replies={NOTE: noting, COMPACTION: [f"<summary>{SUMMARY}</summary>"], MORNING: uses})
     install_plugin(packages.claude, tmp_path)
     with serving(model) as url:
         with session(packages.claude, url, tmp_path) as claude:
@@ -83,41 +99,33 @@ def test_a_session_of_claude_code_has_its_memory_and_its_guardrails(
             assert DECISION in model.was_told(0)
             assert GOAL in model.was_told(0)
             assert LEARNT in list_texts(memory, "fact")
-
             memory.remember([NewRecord(text=PORT)], memory.caller())
             claude.say(QUESTION)
             assert PORT in model.was_told(-1)
 
-            window = model.requests[-1]["messages"]
+            said = len(model.requests[-1]["messages"])
             claude.say("/compact")
             claude.say(GO_ON)
-            assert len(model.requests[-1]["messages"]) < len(window)
+            assert len(model.requests[-1]["messages"]) < said
             assert SUMMARY in model.was_told(-1)
             assert DECISION in model.was_told(-1)
             assert GOAL in model.was_told(-1)
             assert claude.end() == 0
 
-        blocks = {"pattern": f"rm -rf {share}", "action": "block"}
-        memory.remember([NewRecord(text=RULE, kind="censor", details=blocks)], memory.caller())
-        warns = NewRecord(text=WARNING, kind="censor", details={"pattern": "mkdir *", "action": "block"})
-        memory.remember([warns], replace(memory.caller(), agent="else"))
+        guard(memory, RULE, f"rm -rf {share}")
+        guard(memory, WARNING, "mkdir *", agent="else")
         asked_before = len(model.requests)
         with session(packages.claude, url, tmp_path, resumed=claude.id, also="Bash") as claude:
             claude.say(MORNING)
             assert RULE in model.was_told(asked_before)
             assert claude.end() == 0
     assert sorted(path.name for path in share.iterdir()) == ["1", "2", "3", "made"]
-    messages = model.requests[-1]["messages"]
-    results = [part for message in messages for part in parts(message) if part["type"] == "tool_result"]
-    assert f"] {RULE}" in json.dumps(results), "why the command is denied"
-    assert f"by else {WARNING}" in json.dumps(messages)
-
-    def logged() -> list[str]:
-        return list_texts(memory, "message", "tool_call", "tool_result", session_id=claude.id)
+    assert f"] {RULE}" in tool_results(model), "why the command is denied"
+    assert f"by else {WARNING}" in json.dumps(model.requests[-1]["messages"])
 
     # The hook of a session's end hands what is left to a process that outlives it.
-    until(lambda: logged().count(model.words) == len(PROMPTS))
-    log = logged()
+    until(lambda: logged(memory, claude.id).count(model.words) == len(PROMPTS))
+    log = logged(memory, claude.id)
     assert [text for text in log if text in PROMPTS] == list(PROMPTS), log
     assert not any(LEARNT in text for text in log)
     assert any(SUMMARY in text for text in list_texts(memory, "summary"))

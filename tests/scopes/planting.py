@@ -171,7 +171,10 @@ def work(world: World, place: Place, turns: int, found: Found) -> None:
         app.tasks.push(PushRequest(goal=f"Branch {word}", branch=True), caller)
         app.remember(items_of(f"branched {word}", place.visibility, ("fact",)), caller, advise=False)
         tasks = [task.id for task in app.tasks.tree(caller) if task.id >= stack.path[-1].id]
-    told = [replace(each, text=f"{each.text} {word}", visibility=place.visibility) for each in session(turns, output_lines=OUTPUT_LINES)]
+    told = [
+        replace(each, text=f"{each.text} {word}", visibility=place.visibility)
+        for each in session(turns, output_lines=OUTPUT_LINES)
+    ]
     app.feed(told, caller)
     app.compact(CompactRequest(window=WINDOW, force=True), caller)
     context = app.assemble_context(ContextRequest(query="deploy the payment service"), caller)
