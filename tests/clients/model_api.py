@@ -45,7 +45,7 @@ class Model:
         """The replies to the newest prompt that it has any for, and how many tools were used since."""
         used = 0
         for message in reversed(messages):
-            used += sum(part["type"] == "tool_use" for part in _parts(message))
+            used += sum(part["type"] == "tool_use" for part in parts(message))
             for prompt, replies in self.replies.items():
                 if message["role"] == "user" and prompt in _words(message):
                     return replies, used
@@ -56,7 +56,7 @@ class Model:
         return "\n".join(map(_words, self.requests[number]["messages"]))
 
 
-def _parts(message: Json) -> list[Json]:
+def parts(message: Json) -> list[Json]:
     """The parts of a message, whichever way it was written."""
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -64,7 +64,7 @@ def _parts(message: Json) -> list[Json]:
 
 def _words(message: Json) -> str:
     """Every word of a message that the model reads as text."""
-    return "\n".join(str(part.get("text", "")) for part in _parts(message))
+    return "\n".join(str(part.get("text", "")) for part in parts(message))
 
 
 def _events(answer: Reply, model: str, number: int) -> list[Json]:

@@ -16,6 +16,8 @@ from tests.services.sessions.conversations import session
 SUBJECT = "The payment service is deployed with"
 TAG = "deploy"
 ENTITY = "payment service"
+OUTPUT_LINES, WINDOW = 12, 400
+"""Of a session's tools, and the tokens that it is compacted into."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +121,18 @@ def plant(pair: Pair, turns: int = 2) -> Found:
 
     def own(world: World) -> None:
         app, me = world.app, world.me
-        app.remember(items_of("oak", "shared"), me)
-        app.remember(items_of("ash", "private", ("fact", "decision", "message")), me)
-        app.remember(items_of("elm", "user", ("fact", "identity")), me)
-        app.remember(items_of("fir", "shared", ("fact", "procedure")), LIBRARIAN)
-        app.remember(items_of("yew", "shared", ("fact", "censor", "message")), BOB)
+        app.remember(items_of("oak", "shared"), me, advise=False)
+        app.remember(items_of("ash", "private", ("fact", "decision", "message")), me, advise=False)
+        app.remember(items_of("elm", "user", ("fact", "identity")), me, advise=False)
+        app.remember(items_of("fir", "shared", ("fact", "procedure")), LIBRARIAN, advise=False)
+        app.remember(items_of("yew", "shared", ("fact", "censor", "message")), BOB, advise=False)
 
     def own_work(world: World) -> None:
         app, me = world.app, world.me
         app.tasks.push(PushRequest(goal="Deploy the payment service", plan=("Test it", "Roll it out")), me)
         app.tasks.push(PushRequest(goal="Look for other ways", branch=True), BOB)
-        app.feed(session(turns), me)
-        app.compact(CompactRequest(window=1_000, force=True), me)
+        app.feed(session(turns, output_lines=OUTPUT_LINES), me)
+        app.compact(CompactRequest(window=WINDOW, force=True), me)
         app.assemble_context(ContextRequest(query="deploy the payment service"), me)
 
     pair.in_both(own)
@@ -148,10 +150,11 @@ def plant(pair: Pair, turns: int = 2) -> Found:
 def store(world: World, place: Place, found: Found) -> None:
     """Records of its kinds, one of them corrected, one retired, one superseded, one erased."""
     app, caller = world.app, place.caller
-    ids = [each.id for each in app.remember(items_of(place.word, place.visibility, place.kinds), caller)]
+    items = items_of(place.word, place.visibility, place.kinds)
+    ids = [each.id for each in app.remember(items, caller, advise=False)]
     app.revise(Revision(id=ids[0], text=f"{SUBJECT} corrected {place.word}.", importance=10.0), caller)
     newer = NewRecord(text=f"{SUBJECT} newer {place.word}.", supersedes=(ids[1],), visibility=place.visibility)
-    ids += [each.id for each in app.remember([newer], caller)]
+    ids += [each.id for each in app.remember([newer], caller, advise=False)]
     app.forget([ids[2]], "retire", caller)
     found.records += ids
     found.one_a_place.append(ids[len(found.one_a_place) % len(ids)])
@@ -166,11 +169,14 @@ def work(world: World, place: Place, turns: int, found: Found) -> None:
         app.tasks.push(PushRequest(goal=f"Try {word}"), caller)
         app.tasks.pop(PopRequest(result=f"Got {word}", artifacts=(f"{word}.txt",)), caller)
         app.tasks.push(PushRequest(goal=f"Branch {word}", branch=True), caller)
-        app.remember(items_of(f"branched {word}", place.visibility, ("fact",)), caller)
+        app.remember(items_of(f"branched {word}", place.visibility, ("fact",)), caller, advise=False)
         tasks = [task.id for task in app.tasks.tree(caller) if task.id >= stack.path[-1].id]
-    told = [replace(each, text=f"{each.text} {word}", visibility=place.visibility) for each in session(turns)]
+    told = [
+        replace(each, text=f"{each.text} {word}", visibility=place.visibility)
+        for each in session(turns, output_lines=OUTPUT_LINES)
+    ]
     app.feed(told, caller)
-    app.compact(CompactRequest(window=1_000, force=True), caller)
+    app.compact(CompactRequest(window=WINDOW, force=True), caller)
     context = app.assemble_context(ContextRequest(query="deploy the payment service"), caller)
     app.recall(RecallRequest(query=f"payment service {word}", detail="full"), caller)
     entries = [each.entry.id for each in app.logs.stand_ins(caller)]

@@ -59,12 +59,13 @@ def parts_of(screen: Screen, some_ids: Sequence[str]) -> Iterator[dict[str, str]
 
 def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> None:
     """S4.1, U1: asked for by id, by word, by tag, by session."""
+    stride = 4 if pair.full.who.has_walls else 1  # Without the filter more is asked: test_second_wall.
     some = [
-        *found.one_a_place[:: 3 if pair.full.who.has_walls else 1],
-        *found.tasks[::16],
-        *found.contexts[::6],
+        *found.one_a_place[::stride],
+        *found.tasks[:: 16 * stride],
+        *found.contexts[:: 6 * stride],
         found.entries[0],
-        *own_ids(pair.full)[:4],
+        *own_ids(pair.full)[: 1 if stride > 1 else 4],
     ]
     seen = ""
     for screen in SCREENS:

@@ -51,15 +51,15 @@ def check(asked: object, answer: str, foreign: Sequence[str]) -> str:
 
 def test_no_read_of_an_agent_needs_the_filter(world: World, found: Found, foreign: Sequence[str]) -> None:
     """M3.1: by word, by id, by tag, by entity, by session."""
-    some = [*found.one_a_place, *found.tasks[::9], *found.contexts[::4], found.entries[0]]
+    some = [*found.one_a_place, *found.tasks[::16], *found.contexts[::6], found.entries[0]]
     with asking(world) as asker:
-        seen = "".join(check(each, asker.ask(each), foreign) for each in everything(some, STRATEGIES))
+        seen = "".join(check(each, asker.ask(each), foreign) for each in everything(some, STRATEGIES[::3]))
     assert [word for word in OWN_WORDS if f"with {word} by" not in seen] == []
 
 
 def test_no_screen_needs_the_filter(world: World, found: Found, foreign: Sequence[str]) -> None:
     """M3.1, U1."""
-    some = [*found.one_a_place[::2], found.tasks[0], *found.contexts[::5], found.entries[0], *own_ids(world)[:4]]
+    some = [*found.one_a_place[::2], found.tasks[0], found.contexts[0], found.entries[0], *own_ids(world)[:2]]
     seen = ""
     for screen in SCREENS:
         for parts in () if screen.changes else parts_of(screen, some):

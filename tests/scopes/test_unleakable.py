@@ -96,11 +96,11 @@ def widest() -> Iterator[Ask]:
     yield "assemble_context", {"query": "deploy the payment service", "explain": True}
 
 
-def everything(ids: Sequence[str], strategies: Iterable[str], sessions: Sequence[str] = SESSIONS) -> Iterator[Ask]:
+def everything(ids: Sequence[str], strategies: Iterable[str], words: Sequence[str] = SECRETS[::6]) -> Iterator[Ask]:
     """Every way to read, asked for what is foreign by its words and by its ids; and once by an id of another sort."""
     tasks, contexts = ([*ids[:1], *(each for each in ids if each.startswith(sort))] for sort in "tc")
     yield from widest()
-    for word in (*SECRETS[::3], OWN_WORDS[0]):
+    for word in (*words, OWN_WORDS[0]):
         query = f"what needs {word} to deploy the payment service"
         yield "recall", {"query": query, "limit": 100, "max_tokens": 100_000, "explain": True}
         yield "recall", {"entities": [f"Entity {word}"], "limit": 100, "include_inactive": True}
@@ -115,7 +115,7 @@ def everything(ids: Sequence[str], strategies: Iterable[str], sessions: Sequence
     for each in contexts:
         yield "read", {"uri": f"memory://context/{each}"}
         yield "assemble_context", {"query": "deploy", "previous": each}
-    for each in (*sessions, *ids[:1]):
+    for each in (*SESSIONS, *ids[:1]):
         yield "read", {"uri": f"memory://session/{each}"}
         yield "recall", {"session_id": each, "limit": 100, "include_inactive": True}
     yield "recall", {"ids": list(ids)[:400], "max_tokens": 100_000}
@@ -140,8 +140,16 @@ def changes_to(some_id: str) -> Iterator[Ask]:
 
 def test_no_tool_or_resource_tells_what_another_scope_holds(askers: Askers, found: Found) -> None:
     """S4.1: what cannot be seen is as if it were not there, by word, by id, by tag, by entity, by session."""
-    some = [*found.one_a_place, *found.tasks[::7], *found.contexts[::4], *found.entries[::4]]
-    answer = askers.ask(*everything(some, STRATEGIES[:: askers.stride]))
+    stride = askers.stride
+    some = [
+        *found.one_a_place[::stride],
+        *found.tasks[:: 7 * stride],
+        *found.contexts[:: 4 * stride],
+        *found.entries[:: 4 * stride],
+    ]
+    answer = askers.ask(
+        *everything(some, STRATEGIES[::stride], SECRETS[:: 3 * stride]), ("recall", {"ids": found.one_a_place})
+    )
     for word in OWN_WORDS:
         assert f"with {word} by" in answer
     assert "Left out: " in answer
@@ -150,7 +158,12 @@ def test_no_tool_or_resource_tells_what_another_scope_holds(askers: Askers, foun
 def test_no_tool_changes_what_another_scope_holds(askers: Askers, found: Found) -> None:
     """S4.1: nor tells that it is there by refusing in other words than for what is nowhere."""
     before = foreign_rows(askers.pair.full)
-    for some_id in (*found.one_a_place[:: askers.stride], *found.tasks[::12], found.contexts[0], found.entries[0]):
+    for some_id in (
+        *found.one_a_place[:: askers.stride],
+        *found.tasks[:: 12 * askers.stride],
+        found.contexts[0],
+        found.entries[0],
+    ):
         askers.ask(*changes_to(some_id))
     askers.ask(*(("compact", {"session_id": each, "undo": True}) for each in ("carols", "day", "day")))
     assert foreign_rows(askers.pair.full) == before
@@ -337,7 +350,7 @@ def test_a_branch_of_a_colleague_shows_nothing_while_it_is_open(pair: Pair) -> N
         kept = "SELECT * FROM records WHERE branch_id IS NOT NULL ORDER BY id"
         hidden = pair.full.rows(kept)
         assert len(hidden) > len(ids)
-        few = ids[::5]
+        few = ids[:: 5 * askers.stride]
         for ask in (*everything(few, STRATEGIES[::3]), *(ask for each in few for ask in changes_to(each))):
             answer, asked = asker.ask(ask), json.dumps(ask)
             assert "narwhal" not in answer, ask

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
-from tests.browser import Browser, Page, Scheme
+from tests.browser import Browser, Page
 from tests.entrypoints.http.conftest import PATIENCE_SECONDS, environment_of, wait_until
 from tests.entrypoints.page.conftest import Beside, memory_of
 from tests.forked import ForkedProcess
 
 pytestmark = pytest.mark.long
-HOSTILE = "<script>alert(1)</script> \u202etxt.exe\u2066 " + "unbroken" * 60
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,6 @@ def filled(beside: Beside) -> Beside:
     caller = beside.memory.caller()
     facts = [NewRecord(text=f"Customer {number} pays after {number % 60} days.") for number in range(300)]
     beside.memory.remember(facts, caller, embed=False)
-    beside.memory.remember([NewRecord(text=HOSTILE, tags=("<b>",), pinned=True)], caller)
     beside.memory.remember([NewRecord(text="The print server listens on port 631.", tags=("a, b",))], caller)
     for load in (20, 35):
         beside.memory.remember([NewRecord(text=f"The limit of the invoice worker is {load} jobs at once.")], caller)
@@ -181,28 +179,6 @@ def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.click("a", "More")
     page.wait("location.search.includes('before=')")
     assert page.has("a", "Customer")
-
-
-def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, filled: Beside) -> None:
-    hostile = id_of(filled, "unbroken")
-    looks: tuple[tuple[int, Scheme], ...] = ((360, "dark"), (1_440, "light"))
-    paths = (
-        "/",
-        "/?kind=fact&q=port",
-        "/review",
-        "/new",
-        "/projects",
-        f"/topics?from={hostile}&to=Customer",
-        "/go",
-        "/access",
-        *(f"/record/{hostile}{each}" for each in ("", "/edit", "/supersede", "/erase")),
-    )
-    for path in paths:
-        page.open(f"/ui{path}")
-        for width, scheme in looks:
-            page.look(width, 800, scheme)
-            assert page.value("document.documentElement.scrollWidth") <= width, (path, width)
-            assert not page.barriers(), (path, scheme)
 
 
 def test_ui_opens_by_its_file_alone(chromium: Browser, tmp_path: Path) -> None:
