@@ -250,10 +250,6 @@ class Database(ABC):
         """Return a change number up to which every change is committed, in whatever partition. Not in a snapshot."""
         return self.rows("newest_change")[0][0]
 
-    def has_write(self, mark: str) -> bool:
-        """Return False where a write that a snapshot saw is not in the present history; a file has one history."""
-        return True
-
     @abstractmethod
     def release(self, connection: Any, *, at_once: bool = True) -> None:
         """Return a connection that was pinned; its transaction ends, with what is noted together unless `at_once`."""
@@ -270,6 +266,11 @@ class Database(ABC):
         """Return all rows that the query of that name finds. Raises StoreUnavailable."""
         with self.read() as connection:
             return connection.run(name, parameters, **parts).fetchall()
+
+    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
+        """Yield what a query finds as columns by their names, `most` rows at once. Raises StoreUnavailable."""
+        with self.read() as connection:
+            yield from connection.columns(name, parameters, most, **parts)
 
     def matching(self, name: str, where: RecordFilter, /, **more: Parameter) -> list[Any]:
         """Return all rows that the query of that name finds among the records that pass the filter."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.ports.changes import Columns
 from mcp_memory.stores.records import schema_postgres, schema_sqlite
 from mcp_memory.stores.records.database import (
     WRITE_PATIENCE_SECONDS,
@@ -172,6 +173,16 @@ class PostgresDatabase(Database):
 
         return _again(read, READ_PATIENCE_SECONDS)
 
+    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
+        if (snapshot := self.pinned()) is not None and (snapshot.ahead or self._foresight.is_on):
+            query = WholeQuery.of(name, parameters, parts)
+            if (known := snapshot.ahead.get(query.key)) is not None:
+                if known:
+                    yield dict(zip(known[0].keys(), zip(*known, strict=True), strict=True))
+                return
+            self._foresight.meet(query)
+        yield from super().columns(name, parameters, most, **parts)
+
     def rows_amid(self, name: str, parameters: Parameters) -> list[Any]:
         """Return all rows, amid a write of this thread over its connection: another one might not be free."""
         writing: PostgresConnection | None = getattr(self._own, "writing", None)
@@ -266,10 +277,6 @@ class PostgresDatabase(Database):
         except BaseException:
             self._return(connection)
             raise
-
-    def has_write(self, mark: str) -> bool:
-        with self.read() as connection:
-            return _has_mark(connection.raw, mark)
 
     def release(self, connection: PostgresConnection, *, at_once: bool = True) -> None:
         ended: list[psycopg.Connection[Any]] | None = getattr(self._own, "ended", None)

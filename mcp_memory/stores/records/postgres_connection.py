@@ -97,6 +97,8 @@ class PostgresConnection:
             names = [column.name for column in cursor.description or ()]
             while rows := cursor.fetchmany(most):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
+                if len(rows) < most:
+                    break  # To ask whether there is more costs a journey.
 
     def _streaming(self) -> _Streaming:
         return _Streaming(self.raw, f"stream_{secrets.token_hex(4)}")

@@ -110,6 +110,10 @@ def test_a_write_makes_three_journeys_and_one_more_for_each_further_record(
             for app in (near, far):
                 app.remember(checks(count, month), replace(me, call=call))
             assert len(of_write(made)) == most
+            changes = [sent for sent in made if b"tombstones" in sent]
+            assert len(changes) == 1  # Of all indexes that follow.
+            assert b"FROM commits" in changes[0]
+            assert b"v.vector" in changes[0]
     with psycopg.connect(address) as there, closing(sqlite3.connect(tmp_path / "near" / FILE_NAME)) as here:
         stored = counted(lambda asked: there.execute(asked.encode()))
         assert stored == counted(here.execute)
