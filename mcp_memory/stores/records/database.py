@@ -81,8 +81,16 @@ class Write(Connection, Protocol):
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Later reads of the same have their rows, until the write changes something.
+        Later reads of the same have their rows, until the write changes something outside of `adding`.
         """
+        ...
+
+    def adding(self) -> AbstractContextManager[None]:
+        """Keep what was read ahead while this adds rows: who reads ahead knows that none of them would be found."""
+        ...
+
+    def forget_ahead(self) -> None:
+        """Read anew what was read ahead."""
         ...
 
     @property

@@ -138,6 +138,7 @@ class PostgresWrite(PostgresConnection):
         self._deferred: list[str] = []
         self._ahead: dict[object, list[Any]] = {}
         """Rows that were read ahead, by the query."""
+        self._is_adding = False
         self._foresight = Foresight()
         self._writer = psycopg.ClientCursor(connection)
 
@@ -183,17 +184,30 @@ class PostgresWrite(PostgresConnection):
             self.defer(name, row)
 
     def defer(self, name: str, parameters: Parameters = (), /) -> None:
-        self._ahead.clear()
+        if not self._is_adding:
+            self._ahead.clear()
         self._defer(name, postgres_statement(name), parameters)
 
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
         if not (asked := self._foresight.of(reads)):
             return
-        if is_short := self._partition != NO_PARTITION and len(self._numbers) < NUMBERS_AT_ONCE:
-            self._deferred.append(_TAKING.format(NUMBERS_AT_ONCE))
+        needed = max(NUMBERS_AT_ONCE, min(len(asked), MOST_NUMBERS))  # Of much that is read, much is changed.
+        if is_short := self._partition != NO_PARTITION and len(self._numbers) < needed:
+            self._deferred.append(_TAKING.format(needed))
         found = self._read_with_deferred(asked.values())
         if is_short:
             self._keep(found[-1])
+
+    @contextmanager
+    def adding(self) -> Generator[None]:
+        self._is_adding = True
+        try:
+            yield
+        finally:
+            self._is_adding = False
+
+    def forget_ahead(self) -> None:
+        self._ahead.clear()
 
     def _read_with_deferred(self, asked: Iterable[WholeQuery]) -> Sequence[Sequence[Row]]:
         """Read these ahead, in the journey of what was deferred; return the rows of that."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -95,25 +96,32 @@ def counted(execute: Callable[[str], Any]) -> Mapping[str, int]:
     return dict(found.fetchall())
 
 
-def test_a_write_makes_three_journeys_and_one_more_for_each_further_record(
+def test_a_write_makes_three_journeys_however_many_records_it_stores(
     open_memory: Callable[..., App], tmp_path: Path
 ) -> None:
-    """M1: it begins with its checks, reads what stores the same, and commits with all that it stores."""
+    """M1: it begins with its checks, reads what stores the same, and commits with all that it stores.
+
+    All that is asked before and after it is counted as well.
+    """
     address = new_database()
     with watched(address) as (watched_address, made):
         near, far = open_memory(folder="near"), open_memory(folder="far", database_url=watched_address)
         me = far.caller("s")
-        for app in (near, far):
-            app.remember(checks(2, "March"), me)  # It sets the memory's embedder.
-        for count, month, call, most in ((1, "April", None, 3), (10, "May", RepeatableCall(key="k", digest=b"d"), 12)):
+        for app, month in product((near, far), ("February", "March")):
+            app.remember(checks(2, month), me)  # The first sets the memory's embedder, and the second looks for it.
+        repeatable = RepeatableCall(key="k", digest=b"d")
+        for count, month, call, in_all in ((1, "April", None, 12), (10, "May", repeatable, 25)):
             made.clear()
             for app in (near, far):
                 app.remember(checks(count, month), replace(me, call=call))
-            assert len(of_write(made)) == most
+            assert (len(of_write(made)), len(made)) == (3, in_all)
             changes = [sent for sent in made if b"tombstones" in sent]
             assert len(changes) == 1  # Of all indexes that follow.
             assert b"FROM commits" in changes[0]
             assert b"v.vector" in changes[0]
+        twice = [each.status for each in far.remember([*checks(2, "June"), *checks(2, "June")], me)]
+        assert twice == [each.status for each in near.remember([*checks(2, "June"), *checks(2, "June")], me)]
+        assert twice == ["stored", "stored", "confirmed", "confirmed"]
     with psycopg.connect(address) as there, closing(sqlite3.connect(tmp_path / "near" / FILE_NAME)) as here:
         stored = counted(lambda asked: there.execute(asked.encode()))
         assert stored == counted(here.execute)
