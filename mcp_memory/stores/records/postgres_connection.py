@@ -76,6 +76,15 @@ class PostgresConnection:
         with traced("sql", name), self._standing(name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
+    def save(self) -> None:
+        """Save the state of the transaction, for `go_back` where what follows fails."""
+        self.raw.execute(b"SAVEPOINT saved")
+
+    def go_back(self) -> None:
+        """Go on with the transaction as it was saved; it may have stood elsewhere then."""
+        self.raw.execute(b"ROLLBACK TO SAVEPOINT saved")
+        self._place = None
+
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
         with traced("sql", name), self._standing(name):
