@@ -223,10 +223,11 @@ class Database(ABC):
         Where it is far, it has what the queries find with the same journey.
         """
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
+    def read_ahead(self, reads: Iterable[Callable[[], object]], *, beyond: bool = False) -> bool:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Only within a snapshot: later reads of the same have their rows. Return False where it is near.
+        Only within a snapshot: later reads of the same have their rows. Return False where it is near, and where walls
+        stand, unless all of the queries are `beyond` them.
         """
         return False
 

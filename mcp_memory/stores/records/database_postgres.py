@@ -37,7 +37,6 @@ from mcp_memory.stores.records.postgres_journeys import (
     Noting,
     WholeQuery,
     begun_with,
-    found_at_once,
     note_at_once,
 )
 from mcp_memory.stores.records.postgres_values import adapt, named_rows, only_value
@@ -210,13 +209,13 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
+    def read_ahead(self, reads: Iterable[Callable[[], object]], *, beyond: bool = False) -> bool:
         snapshot = self.pinned()
-        if snapshot is None or self._upkeep_role:  # Each statement stands within walls of its own.
+        if snapshot is None or (self._upkeep_role and not beyond):  # Requests that share it stand within other walls.
             return False
         if len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
-                snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
+                snapshot.ahead.update(snapshot.connection.at_once([*asked.values()]))
         return True
 
     def note(

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 from mcp_memory.ports.changes import Columns
 from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records.database import NO_PARTITION, Cursor, Parameters, Row
-from mcp_memory.stores.records.postgres_journeys import Foresight, WholeQuery, given
+from mcp_memory.stores.records.postgres_journeys import Foresight, WholeQuery, found_at_once, given
 from mcp_memory.stores.records.postgres_values import FoundRows, each_result, only_value
 from mcp_memory.stores.records.sql_files import is_change, postgres_statement
 from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
@@ -84,6 +84,15 @@ class PostgresConnection:
         """Go on with the transaction as it was saved; it may have stood elsewhere then."""
         self.raw.execute(b"ROLLBACK TO SAVEPOINT saved")
         self._place = None
+
+    def at_once(self, queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:
+        """Return the rows of each query, by its key, in one journey; what walls hold stands in one place."""
+        role, stand = self._upkeep_role, ""
+        places = {place for each in queries if (place := place_of(each.name, role))} if role else set[Place]()
+        if places and places != {self._place}:
+            (self._place,) = places
+            stand = psycopg.ClientCursor(self.raw).mogrify(STAND, self._place)
+        return found_at_once(self.raw, queries, stand)
 
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608

@@ -280,12 +280,13 @@ class SqlRecordStore(SqlTelemetry, SqlEmbeddingQueue, SqlUpkeep):
         def read(part: IndexPart) -> object:
             return [*self.index_rows(part, since.revision, self._embedder if part == "vectors" else "", partition)]
 
-        self.ahead(
-            lambda: self.has_write(since.last_write),
-            lambda: self.count_changed(since.revision, partition),
-            *(() if not rows else (self.embedder_id, lambda: self.task_links(since.revision, partition))),
-            *(partial(read, part) for part in _FOLLOWED if rows),
-        )
+        asked: list[Callable[[], object]] = [
+            lambda: self.has_write(since.last_write), lambda: self.count_changed(since.revision, partition),
+        ]  # fmt: skip
+        if rows:
+            asked += [self.embedder_id, lambda: self.task_links(since.revision, partition)]
+            asked += [partial(read, part) for part in _FOLLOWED]
+        self._database.read_ahead(asked, beyond=True)
 
     def settled(self) -> int:
         return self._database.settled()
