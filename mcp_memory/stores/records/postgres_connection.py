@@ -26,6 +26,8 @@ MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 NUMBERS_AT_ONCE, MOST_NUMBERS = 8, 1_024
 """Change numbers that a write takes with its first journey, and with each further one as many as it has, to a bound."""
 _TAKING = "SELECT nextval('changes') FROM generate_series(1, {})"
+MOST_WAITING = 4_000_000
+"""Characters of statements that wait for a journey: PostgreSQL holds a whole message in memory, and its plans."""
 IDLE_SECONDS = 60
 """A server that stops amid a write, as a frozen machine does, keeps others waiting for so long."""
 _WRITES = 0x6D636D6D
@@ -154,6 +156,7 @@ class PostgresWrite(PostgresConnection):
         self._numbers: list[int] = []
         self._taken = self._first = 0
         self._deferred: list[str] = []
+        self._waiting = 0
         self._ahead: dict[object, list[Any]] = {}
         """Rows that were read ahead, by the query."""
         self._is_adding = False
@@ -205,6 +208,9 @@ class PostgresWrite(PostgresConnection):
         if not self._is_adding:
             self._ahead.clear()
         self._defer(name, postgres_statement(name), parameters)
+        self._waiting += len(self._deferred[-1])
+        if self._waiting > MOST_WAITING:
+            self._sent()
 
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
         if not (asked := self._foresight.of(reads)):
@@ -246,7 +252,7 @@ class PostgresWrite(PostgresConnection):
 
     def _sent(self) -> psycopg.Cursor[Any]:
         """Send what was deferred; return its results, at the first of them."""
-        said, self._deferred = "; ".join(self._deferred), []
+        said, self._deferred, self._waiting = "; ".join(self._deferred), [], 0
         return self.raw.execute(said.encode())
 
     @contextmanager

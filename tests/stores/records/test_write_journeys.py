@@ -22,6 +22,8 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RepeatableCall
 from mcp_memory.errors import CallDone, StoreBusy, StoreUnavailable
 from mcp_memory.stores.records import FILE_NAME, schema_postgres
+from mcp_memory.stores.records.database import NO_PARTITION
+from mcp_memory.stores.records.postgres_connection import MOST_WAITING
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from tests.postgres import drop_database, new_database
 
@@ -126,6 +128,22 @@ def test_a_write_makes_three_journeys_however_many_records_it_stores(
         stored = counted(lambda asked: there.execute(asked.encode()))
         assert stored == counted(here.execute)
     assert 0 not in stored.values()
+
+
+def test_a_write_of_much_makes_more_journeys_and_none_is_large() -> None:
+    """M1, R9: as the erasure of thousands of records, whose marks nobody reads before the commit."""
+    with (
+        watched(new_database()) as (watched_address, made),
+        closing(PostgresRecordStore(watched_address, "model")) as records,
+    ):
+        database, text = records._database, "x" * (MOST_WAITING // 9)  # noqa: SLF001 - its write alone
+        made.clear()
+        with database.write(partition=NO_PARTITION) as write:
+            for number in range(25):
+                write.defer("put_meta", (f"key {number}", text))
+        assert max(map(len, made)) < MOST_WAITING * 10 // 9 + 1_000
+        assert len(of_write(made)) == 4
+        assert all(database.rows("get_meta", (f"key {number}",)) for number in range(25))
 
 
 def test_a_call_that_another_namespace_did_meanwhile_is_not_done_again(open_memory: Callable[..., App]) -> None:
