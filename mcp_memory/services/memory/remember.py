@@ -33,8 +33,6 @@ from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visi
 
 ERASED_SHOWN = 60
 """Characters by which an answer names an item that says what was erased."""
-READ_AT_ONCE = 50
-"""Items that the memory is asked about at once, where it is far: some 4 kB each."""
 _TAKEN_BACK = frozenset({"kind", "details", "occurred_at"})
 """Fields of which a text that is stored again takes back what was said."""
 
@@ -405,11 +403,11 @@ def _scopes_of(draft: RecordDraft, caller: Caller) -> Sequence[str]:
 
 
 def _apart(drafts: Sequence[RecordDraft]) -> Iterator[Sequence[RecordDraft]]:
-    """Yield the drafts in their order, some at once, none of which says the same as another one."""
+    """Yield the drafts in their order, as many at once as do not say the same."""
     some: dict[str, RecordDraft] = {}
     for draft in drafts:
         digest = normal_hash(draft.item.text)
-        if digest in some or len(some) == READ_AT_ONCE:
+        if digest in some:
             yield [*some.values()]
             some = {}
         some[digest] = draft

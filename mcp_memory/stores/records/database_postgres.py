@@ -28,6 +28,7 @@ from mcp_memory.stores.records.database import (
     Query,
 )
 from mcp_memory.stores.records.postgres_connection import (
+    IDLE_SECONDS,
     WRITING,
     PostgresConnection,
     PostgresWrite,
@@ -71,6 +72,10 @@ FROM (
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
 _BUSY = "The memory store is busy with other servers; call again in a few seconds."
+_TOO_SLOW = (
+    f"This write asked nothing for more than {IDLE_SECONDS} s, so the memory's database ended it; nothing was changed."
+    " Name fewer records in one call."
+)
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, PoolTimeout)
 _CALL_KEYS = "calls_done_pkey"
@@ -440,6 +445,8 @@ def _told(error: Exception) -> StoreUnavailable:
         return StoreBusy(_BUSY)
     if isinstance(error, errors.UniqueViolation) and error.diag.constraint_name == _CALL_KEYS:
         return StoreBusy(_BUSY)  # Another server noted the call's key meanwhile.
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):
+        return StoreUnavailable(_TOO_SLOW)
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")
     if isinstance(error, _LOST):

@@ -26,6 +26,8 @@ MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 NUMBERS_AT_ONCE, MOST_NUMBERS = 8, 1_024
 """Change numbers that a write takes with its first journey, and with each further one as many as it has, to a bound."""
 _TAKING = "SELECT nextval('changes') FROM generate_series(1, {})"
+MOST_AHEAD = 500
+"""Queries that one journey reads ahead, of some 700 bytes each; more make several."""
 MOST_WAITING = 4_000_000
 """Characters of statements that wait for a journey: PostgreSQL holds a whole message in memory, and its plans."""
 IDLE_SECONDS = 60
@@ -213,14 +215,14 @@ class PostgresWrite(PostgresConnection):
             self._sent()
 
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
-        if not (asked := self._foresight.of(reads)):
-            return
+        asked = [*self._foresight.of(reads).values()]
         needed = max(NUMBERS_AT_ONCE, min(len(asked), MOST_NUMBERS))  # Of much that is read, much is changed.
-        if is_short := self._partition != NO_PARTITION and len(self._numbers) < needed:
-            self._deferred.append(_TAKING.format(needed))
-        found = self._read_with_deferred(asked.values())
-        if is_short:
-            self._keep(found[-1])
+        for first in range(0, len(asked), MOST_AHEAD):
+            if is_short := self._partition != NO_PARTITION and len(self._numbers) < needed:
+                self._deferred.append(_TAKING.format(needed))
+            found = self._read_with_deferred(asked[first : first + MOST_AHEAD])
+            if is_short:
+                self._keep(found[-1])
 
     @contextmanager
     def adding(self) -> Generator[None]:

@@ -284,13 +284,13 @@ class SqlTransaction(SqlErasures):
         self._defer("drop_reviews_of", (json.dumps(list(record_ids)),))
         for record_id in record_ids:
             change = self._next_change()
-            self._run("add_tombstone", {"id": record_id, "change": change})
+            self._defer("add_tombstone", {"id": record_id, "change": change})
             unlinked = {"id": record_id, "change": self._next_change()}
             for row in self._run("unlink_successor", unlinked).fetchall():
                 self._tally.note(row["scope"], self._change)
             for row in self._run("delete_record", (record_id,)).fetchall():
                 self._tally.note(row["scope"], change, -1, -row["size"])
-            self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
+            self._defer("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
         self._defer("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._defer("forget_blocks", ())  # Any may quote what goes, and no account says which.
         self._run("put_meta", (UNPURGED, str(self._change)))

@@ -195,6 +195,9 @@ def test_what_fails_at_the_commit_is_told_by_its_cause(open_memory: Callable[...
             database.write(0.2, partition="namespace/test") as write,
         ):
             write.defer("put_meta", ("embedder", "x"))
+    # What the server says to one that looks through ten thousand records, if its connection lives until it is read.
+    with pytest.raises(StoreUnavailable, match="Name fewer records"), database.write(partition="namespace/test"):
+        raise psycopg.errors.IdleInTransactionSessionTimeout
     with psycopg.connect(address, autocommit=True) as other:
         other.execute("SELECT setval('records_row_seq', 1, false)")  # As after a restore by hand.
     with pytest.raises(StoreUnavailable, match=r"refused this \(UniqueViolation\)"):
