@@ -185,7 +185,7 @@ class Remember:
     ) -> Iterator[Remembered]:
         """Store drafts of which none is read for another one."""
         by = [(draft, caller.in_session(draft.item.session_id)) for draft in drafts]
-        transaction.ahead(*(read for each in by for read in _reads_of(*each, transaction)), anew=True)
+        transaction.ahead(*(read for each in by for read in _reads_of(*each, transaction)), afresh=True)
         for place, each in enumerate(by):
             if place:  # Known, unless one before it changed anything.
                 transaction.ahead(*_reads_of(*each, transaction))

@@ -90,7 +90,7 @@ class Write(Connection, Protocol):
         ...
 
     def forget_ahead(self) -> None:
-        """Read anew what was read ahead."""
+        """Forget what was read ahead, so that it is read again."""
         ...
 
     @property

@@ -59,7 +59,7 @@ _GONE = (
     errors.UndefinedFunction,
     errors.UndefinedFile,
 )
-"""What a search meets where somebody dropped the extension, or its files are missing."""
+"""The errors of a search after somebody dropped the extension, or where its files are missing."""
 
 
 class PushedVectors:

@@ -77,8 +77,8 @@ class SqlTransaction(SqlErasures):
             self._tally.note(scope_key("shared", self._namespace, ""), self._change)
         self._tally.put(self._db)
 
-    def ahead(self, *reads: Callable[[], object], anew: bool = False) -> None:
-        if anew:
+    def ahead(self, *reads: Callable[[], object], afresh: bool = False) -> None:
+        if afresh:
             self._db.forget_ahead()
         if not self._dimensions:  # What is stored first asks for them.
             reads += (partial(meta, self._db, "embedder"), partial(_dimensions, self._db, self._embedder))
