@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -81,8 +82,10 @@ def _folder_in_memory() -> Path | None:
 def _remove_what_was_left() -> None:
     """Delete what servers of killed tests left in memory, where no restart of the machine may come for weeks."""
     for noted in _IN_MEMORY.glob("postgres-*/data/postmaster.pid"):
-        if not psutil.pid_exists(int(noted.read_text("utf-8").split("\n", 1)[0])):
-            shutil.rmtree(noted.parents[1], ignore_errors=True)
+        with suppress(OSError, ValueError):  # Another test process may just make it, or end.
+            pid = abs(int(noted.read_text("utf-8").split("\n", 1)[0]))  # Below zero while initdb works.
+            if not psutil.pid_exists(pid):
+                shutil.rmtree(noted.parents[1], ignore_errors=True)
 
 
 def _address(url: str, name: str) -> str:

@@ -160,6 +160,14 @@ class ChangeFeed(Protocol):
         """
         ...
 
+    def changes_ahead(self, since: Place, partition: str, *, rows: bool) -> None:
+        """Make one journey of what a follower at that place asks next, where the truth is far, within a snapshot.
+
+        That is whether its write is there, how many records changed, and with `rows`, which are then all in memory
+        at once, what `index_rows` and `task_links` yield of them.
+        """
+        ...
+
     def count_changed(self, since: int, partition: str = "") -> int:
         """Count the records that changed after `since`; "" means all partitions."""
         ...

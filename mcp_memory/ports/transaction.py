@@ -417,9 +417,10 @@ class Transaction(
 ):
     """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
-        """Make one journey of what these read, where the truth is far: until the write changes anything, it is known.
+    def ahead(self, *reads: Callable[[], object], afresh: bool = False) -> None:
+        """Make one journey of what these read, where the truth is far: it is known until the write changes anything.
 
-        No read may depend on what another one finds; calling them has no effect but that.
+        No read may depend on what another one finds; calling them has no effect but that. Through an `insert` it stays
+        known: before you insert what one of the reads would find, or something that it found, read it `afresh`.
         """
         ...

@@ -343,10 +343,18 @@ class Follower:
 
         False where nothing was applied, or what is no more: a write that has been lost, or one later than this moment.
         """
-        if not 0 < applied.revision <= place.revision or not self.records.has_write(applied.last_write):
+        if not 0 < applied.revision <= place.revision:
+            return False
+        are_few = place.revision - applied.revision <= MOST_FOLLOWED  # Each has a number of its own.
+        self.records.changes_ahead(applied, partition, rows=are_few)
+        if not self.records.has_write(applied.last_write):
             return False
         changed = self.records.count_changed(applied.revision, partition)
-        return changed <= MOST_FOLLOWED or ONE_BY_ONE * changed <= self.records.count_all(partition)
+        if changed > MOST_FOLLOWED:
+            return ONE_BY_ONE * changed <= self.records.count_all(partition)
+        if not are_few:
+            self.records.changes_ahead(applied, partition, rows=True)
+        return True
 
     def _evict(self, most_bytes: int) -> None:
         """Drop the partitions that nobody has asked for the longest, until the others take no more than that."""

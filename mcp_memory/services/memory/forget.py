@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.records import Record
@@ -81,6 +82,7 @@ class Forget:
         """
         wanted = tuple(dict.fromkeys(record_ids))
         with self._records.write(caller, alone=mode == "erase") as transaction:
+            transaction.ahead(transaction.open_branches, *(partial(transaction.get, each) for each in wanted))
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
             refuse_unseen(
                 [record for record in found if _is_due(record, mode)], version, caller, self._shown_texts, transaction

@@ -125,7 +125,7 @@ class Remember:
                 seen = [each for each in _visible(named, caller, transaction) if is_visible(each, caller, hidden)]
                 refuse_unseen(seen, None, caller, self._shown_texts, transaction)
             require_grounds([ground for draft in drafts for ground in draft.item.depends_on], caller, transaction)
-            stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+            stored = [one for some in _apart(drafts) for one in self._store_all(some, caller, transaction)]
             if undoable:
                 transaction.let_undo_retire()
                 change = transaction.undoable  # It reads all that was written.
@@ -155,6 +155,8 @@ class Remember:
     ) -> tuple[list[Remembered], Mapping[str, Sequence[str]]]:
         """Add near-duplicates and contradictions to the outcomes; find what the new records stand on, by their ids."""
         with self._snapshots.snapshot(caller.scopes):
+            # Each item asks them what its caller sees.
+            self._records.ahead(self._records.open_branches, lambda: self._records.places(caller))
             advised = [self._with_near(*each, caller) for each in zip(drafts, outcomes, strict=True)]
             found = {
                 one.id: self._grounds(draft.item, one.id, caller.in_session(draft.item.session_id))
@@ -178,8 +180,18 @@ class Remember:
             for draft, is_new in zip(cleaned, new, strict=True)
         ]
 
+    def _store_all(
+        self, drafts: Sequence[RecordDraft], caller: Caller, transaction: Transaction
+    ) -> Iterator[Remembered]:
+        """Store drafts of which none is read for another one."""
+        by = [(draft, caller.in_session(draft.item.session_id)) for draft in drafts]
+        transaction.ahead(*(read for each in by for read in _reads_of(*each, transaction)), afresh=True)
+        for place, each in enumerate(by):
+            if place:  # Known, unless one before it changed anything.
+                transaction.ahead(*_reads_of(*each, transaction))
+            yield self._store(*each, transaction)
+
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
-        transaction.ahead(*_reads_of(draft, caller, transaction))
         if marks := transaction.erased(_scopes_of(draft, caller)):
             draft = _unless_erased(draft, marks, caller, transaction)
         item, redacted = draft.item, draft.redacted
@@ -388,6 +400,18 @@ def _is_only_read(record: Record, caller: Caller) -> bool:
 
 def _scopes_of(draft: RecordDraft, caller: Caller) -> Sequence[str]:
     return [*dict.fromkeys((draft.scope, *caller.scopes))]
+
+
+def _apart(drafts: Sequence[RecordDraft]) -> Iterator[Sequence[RecordDraft]]:
+    """Yield the drafts in their order, as many at once as do not say the same."""
+    some: dict[str, RecordDraft] = {}
+    for draft in drafts:
+        digest = normal_hash(draft.item.text)
+        if digest in some:
+            yield [*some.values()]
+            some = {}
+        some[digest] = draft
+    yield [*some.values()]
 
 
 def _reads_of(draft: RecordDraft, caller: Caller, transaction: Transaction) -> Iterator[Callable[[], object]]:

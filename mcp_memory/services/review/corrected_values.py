@@ -51,10 +51,7 @@ class Corrections:
 
         It does so until somebody confirms, changes or settles it after the correction.
         """
-        self._records.ahead(
-            lambda: self._records.versions(record_ids), lambda: self._records.predecessors(record_ids, where)
-        )
-        versions = self._records.versions(record_ids)
+        versions = self._versions(record_ids, where)
         former = self._former(record_ids, versions, where)
         if not former:
             return {}
@@ -92,7 +89,7 @@ class Corrections:
         from mcp_memory.domain.text.conflicts import OUTDATED_CERTAINTY, says_again, says_dropped
 
         compared = {each.id: each for each in found if each.kind in COMPARED_KINDS}
-        for record_id, formers in self._former(compared, self._records.versions(compared), where).items():
+        for record_id, formers in self._former(compared, self._versions(compared, where), where).items():
             record = compared[record_id]
             for each in formers:
                 if says_dropped(text, each.text, record.text):
@@ -104,6 +101,13 @@ class Corrections:
                         told = f"corrected on {iso_day(each.until)} to {record_id}{why}"
                         yield ConflictingRecord(id=record_id, text=record.text, why=told, certainty=certainty)
                         break
+
+    def _versions(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Sequence[Version]]:
+        """Return the versions of records, in one journey with their predecessors, which `_former` reads."""
+        self._records.ahead(
+            lambda: self._records.versions(record_ids), lambda: self._records.predecessors(record_ids, where)
+        )
+        return self._records.versions(record_ids)
 
     def _former(
         self, record_ids: Collection[str], versions: Mapping[str, Sequence[Version]], where: RecordFilter

@@ -81,8 +81,16 @@ class Write(Connection, Protocol):
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Later reads of the same have their rows, until the write changes something.
+        Later reads of the same have their rows, until the write changes something outside of `adding`.
         """
+        ...
+
+    def adding(self) -> AbstractContextManager[None]:
+        """Keep what was read ahead while this adds rows: who reads ahead knows that none of them would be found."""
+        ...
+
+    def forget_ahead(self) -> None:
+        """Forget what was read ahead, so that it is read again."""
         ...
 
     @property
@@ -215,10 +223,11 @@ class Database(ABC):
         Where it is far, it has what the queries find with the same journey.
         """
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
+    def read_ahead(self, reads: Iterable[Callable[[], object]], *, beyond: bool = False) -> bool:
         """Make one journey of the queries of these reads, where the database is far; none depends on another's result.
 
-        Only within a snapshot: later reads of the same have their rows. Return False where it is near.
+        Only within a snapshot: later reads of the same have their rows. Return False where it is near, and where walls
+        stand, unless all of the queries are `beyond` them.
         """
         return False
 
@@ -250,10 +259,6 @@ class Database(ABC):
         """Return a change number up to which every change is committed, in whatever partition. Not in a snapshot."""
         return self.rows("newest_change")[0][0]
 
-    def has_write(self, mark: str) -> bool:
-        """Return False where a write that a snapshot saw is not in the present history; a file has one history."""
-        return True
-
     @abstractmethod
     def release(self, connection: Any, *, at_once: bool = True) -> None:
         """Return a connection that was pinned; its transaction ends, with what is noted together unless `at_once`."""
@@ -270,6 +275,11 @@ class Database(ABC):
         """Return all rows that the query of that name finds. Raises StoreUnavailable."""
         with self.read() as connection:
             return connection.run(name, parameters, **parts).fetchall()
+
+    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
+        """Yield what a query finds as columns by their names, `most` rows at once. Raises StoreUnavailable."""
+        with self.read() as connection:
+            yield from connection.columns(name, parameters, most, **parts)
 
     def matching(self, name: str, where: RecordFilter, /, **more: Parameter) -> list[Any]:
         """Return all rows that the query of that name finds among the records that pass the filter."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.ports.changes import Columns
 from mcp_memory.stores.records import schema_postgres, schema_sqlite
 from mcp_memory.stores.records.database import (
     WRITE_PATIENCE_SECONDS,
@@ -27,6 +28,7 @@ from mcp_memory.stores.records.database import (
     Query,
 )
 from mcp_memory.stores.records.postgres_connection import (
+    IDLE_SECONDS,
     WRITING,
     PostgresConnection,
     PostgresWrite,
@@ -36,7 +38,6 @@ from mcp_memory.stores.records.postgres_journeys import (
     Noting,
     WholeQuery,
     begun_with,
-    found_at_once,
     note_at_once,
 )
 from mcp_memory.stores.records.postgres_values import adapt, named_rows, only_value
@@ -71,6 +72,10 @@ FROM (
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PAUSE_SECONDS = 0.05
 _BUSY = "The memory store is busy with other servers; call again in a few seconds."
+_TOO_SLOW = (
+    f"This write asked nothing for more than {IDLE_SECONDS} s, so the memory's database ended it; nothing was changed."
+    " Name fewer records in one call."
+)
 # A primary that dies ends its connections in one of these ways, and a standby refuses writes.
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction, PoolTimeout)
 _CALL_KEYS = "calls_done_pkey"
@@ -172,6 +177,16 @@ class PostgresDatabase(Database):
 
         return _again(read, READ_PATIENCE_SECONDS)
 
+    def columns(self, name: str, parameters: Mapping[str, object], most: int, /, **parts: str) -> Iterator[Columns]:
+        if (snapshot := self.pinned()) is not None and (snapshot.ahead or self._foresight.is_on):
+            query = WholeQuery.of(name, parameters, parts)
+            if (known := snapshot.ahead.get(query.key)) is not None:
+                if known:
+                    yield dict(zip(known[0].keys(), zip(*known, strict=True), strict=True))
+                return
+            self._foresight.meet(query)
+        yield from super().columns(name, parameters, most, **parts)
+
     def rows_amid(self, name: str, parameters: Parameters) -> list[Any]:
         """Return all rows, amid a write of this thread over its connection: another one might not be free."""
         writing: PostgresConnection | None = getattr(self._own, "writing", None)
@@ -199,13 +214,13 @@ class PostgresDatabase(Database):
         finally:
             snapshot.close()
 
-    def read_ahead(self, reads: Iterable[Callable[[], object]]) -> bool:
+    def read_ahead(self, reads: Iterable[Callable[[], object]], *, beyond: bool = False) -> bool:
         snapshot = self.pinned()
-        if snapshot is None or self._upkeep_role:  # Each statement stands within walls of its own.
+        if snapshot is None or (self._upkeep_role and not beyond):  # Requests that share it stand within other walls.
             return False
         if len(asked := self._foresight.of(reads)) > 1:
             with _translated(), snapshot.turn:
-                snapshot.ahead.update(found_at_once(snapshot.connection.raw, asked.values()))
+                snapshot.ahead.update(snapshot.connection.at_once([*asked.values()]))
         return True
 
     def note(
@@ -266,10 +281,6 @@ class PostgresDatabase(Database):
         except BaseException:
             self._return(connection)
             raise
-
-    def has_write(self, mark: str) -> bool:
-        with self.read() as connection:
-            return _has_mark(connection.raw, mark)
 
     def release(self, connection: PostgresConnection, *, at_once: bool = True) -> None:
         ended: list[psycopg.Connection[Any]] | None = getattr(self._own, "ended", None)
@@ -434,6 +445,8 @@ def _told(error: Exception) -> StoreUnavailable:
         return StoreBusy(_BUSY)
     if isinstance(error, errors.UniqueViolation) and error.diag.constraint_name == _CALL_KEYS:
         return StoreBusy(_BUSY)  # Another server noted the call's key meanwhile.
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):
+        return StoreUnavailable(_TOO_SLOW)
     if isinstance(error, errors.DiskFull):
         return StoreUnavailable("The disk of the memory's database is full; free space there and call again.")
     if isinstance(error, _LOST):

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -71,6 +71,12 @@ class SqliteConnection(sqlite3.Connection):
 
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
         """Nothing: each read is near."""
+
+    def adding(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def forget_ahead(self) -> None:
+        """Nothing was read ahead."""
 
     def hold(self, partition: str) -> bool:
         return False  # The write lock is that of the whole file.

@@ -22,8 +22,8 @@ class SqlEmbeddingQueue:
     _embedder: str
 
     def embedder_id(self) -> str | None:
-        with self._database.read() as connection:
-            return meta(connection, "embedder")
+        rows = self._database.rows("get_meta", ("embedder",))
+        return rows[0]["value"] if rows else None
 
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
         asked = {"embedder": embedder, "limit": limit, "after": after}

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 from mcp_memory.ports.changes import Columns
 from mcp_memory.ports.tracing import traced
 from mcp_memory.stores.records.database import NO_PARTITION, Cursor, Parameters, Row
-from mcp_memory.stores.records.postgres_journeys import Foresight, WholeQuery, given
+from mcp_memory.stores.records.postgres_journeys import Foresight, WholeQuery, found_at_once, given
 from mcp_memory.stores.records.postgres_values import FoundRows, each_result, only_value
 from mcp_memory.stores.records.sql_files import is_change, postgres_statement
 from mcp_memory.stores.records.walls_postgres import STAND, Place, place_of
@@ -26,6 +26,10 @@ MARKS_KEPT_SECONDS, FORGETTING = 86_400.0, 0.01
 NUMBERS_AT_ONCE, MOST_NUMBERS = 8, 1_024
 """Change numbers that a write takes with its first journey, and with each further one as many as it has, to a bound."""
 _TAKING = "SELECT nextval('changes') FROM generate_series(1, {})"
+MOST_AHEAD = 500
+"""Queries that one journey reads ahead, of some 700 bytes each; more make several."""
+MOST_WAITING = 4_000_000
+"""Characters of statements that wait for a journey: PostgreSQL holds a whole message in memory, and its plans."""
 IDLE_SECONDS = 60
 """A server that stops amid a write, as a frozen machine does, keeps others waiting for so long."""
 _WRITES = 0x6D636D6D
@@ -76,6 +80,24 @@ class PostgresConnection:
         with traced("sql", name), self._standing(name), self.raw.cursor() as cursor:
             cursor.executemany(sql.encode(), [given(sql, row) for row in rows])
 
+    def save(self) -> None:
+        """Save the state of the transaction, for `go_back` where what follows fails."""
+        self.raw.execute(b"SAVEPOINT saved")
+
+    def go_back(self) -> None:
+        """Go on with the transaction as it was saved; it may have stood elsewhere then."""
+        self.raw.execute(b"ROLLBACK TO SAVEPOINT saved")
+        self._place = None
+
+    def at_once(self, queries: Sequence[WholeQuery]) -> dict[object, list[Any]]:
+        """Return the rows of each query, by its key, in one journey; what walls hold stands in one place."""
+        role, stand = self._upkeep_role, ""
+        places = {place for each in queries if (place := place_of(each.name, role))} if role else set[Place]()
+        if places and places != {self._place}:
+            (self._place,) = places
+            stand = psycopg.ClientCursor(self.raw).mogrify(STAND, self._place)
+        return found_at_once(self.raw, queries, stand)
+
     def count(self, name: str, parameters: Parameters = (), /) -> int:
         sql = f"SELECT count(*) FROM ({postgres_statement(name)}) AS counted"  # noqa: S608
         with traced("sql", name), self._standing(name):
@@ -97,6 +119,8 @@ class PostgresConnection:
             names = [column.name for column in cursor.description or ()]
             while rows := cursor.fetchmany(most):
                 yield dict(zip(names, zip(*rows, strict=True), strict=True))
+                if len(rows) < most:
+                    break  # To ask whether there is more costs a journey.
 
     def _streaming(self) -> _Streaming:
         return _Streaming(self.raw, f"stream_{secrets.token_hex(4)}")
@@ -134,8 +158,10 @@ class PostgresWrite(PostgresConnection):
         self._numbers: list[int] = []
         self._taken = self._first = 0
         self._deferred: list[str] = []
+        self._waiting = 0
         self._ahead: dict[object, list[Any]] = {}
         """Rows that were read ahead, by the query."""
+        self._is_adding = False
         self._foresight = Foresight()
         self._writer = psycopg.ClientCursor(connection)
 
@@ -181,17 +207,33 @@ class PostgresWrite(PostgresConnection):
             self.defer(name, row)
 
     def defer(self, name: str, parameters: Parameters = (), /) -> None:
-        self._ahead.clear()
+        if not self._is_adding:
+            self._ahead.clear()
         self._defer(name, postgres_statement(name), parameters)
+        self._waiting += len(self._deferred[-1])
+        if self._waiting > MOST_WAITING:
+            self._sent()
 
     def read_ahead(self, reads: Iterable[Callable[[], object]], /) -> None:
-        if not (asked := self._foresight.of(reads)):
-            return
-        if is_short := self._partition != NO_PARTITION and len(self._numbers) < NUMBERS_AT_ONCE:
-            self._deferred.append(_TAKING.format(NUMBERS_AT_ONCE))
-        found = self._read_with_deferred(asked.values())
-        if is_short:
-            self._keep(found[-1])
+        asked = [*self._foresight.of(reads).values()]
+        needed = max(NUMBERS_AT_ONCE, min(len(asked), MOST_NUMBERS))  # Of much that is read, much is changed.
+        for first in range(0, len(asked), MOST_AHEAD):
+            if is_short := self._partition != NO_PARTITION and len(self._numbers) < needed:
+                self._deferred.append(_TAKING.format(needed))
+            found = self._read_with_deferred(asked[first : first + MOST_AHEAD])
+            if is_short:
+                self._keep(found[-1])
+
+    @contextmanager
+    def adding(self) -> Generator[None]:
+        self._is_adding = True
+        try:
+            yield
+        finally:
+            self._is_adding = False
+
+    def forget_ahead(self) -> None:
+        self._ahead.clear()
 
     def _read_with_deferred(self, asked: Iterable[WholeQuery]) -> Sequence[Sequence[Row]]:
         """Read these ahead, in the journey of what was deferred; return the rows of that."""
@@ -212,7 +254,7 @@ class PostgresWrite(PostgresConnection):
 
     def _sent(self) -> psycopg.Cursor[Any]:
         """Send what was deferred; return its results, at the first of them."""
-        said, self._deferred = "; ".join(self._deferred), []
+        said, self._deferred, self._waiting = "; ".join(self._deferred), [], 0
         return self.raw.execute(said.encode())
 
     @contextmanager

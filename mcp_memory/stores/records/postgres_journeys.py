@@ -136,10 +136,13 @@ def _array(value: object) -> ArrayLiteral | Sequence[object]:
     return ArrayLiteral(f"{{{text[1:-1]}}}")
 
 
-def found_at_once(connection: psycopg.Connection[Any], asked: Iterable[WholeQuery]) -> dict[object, list[Any]]:
-    """Return the rows of each query, by its key."""
-    queries = list(asked)
-    cursor = connection.execute("; ".join(query.written(connection) for query in queries).encode())
+def found_at_once(
+    connection: psycopg.Connection[Any], queries: Sequence[WholeQuery], stand: str = ""
+) -> dict[object, list[Any]]:
+    """Return the rows of each query, by its key; `stand` is a statement that goes before them."""
+    cursor = connection.execute("; ".join([*filter(None, [stand]), *(q.written(connection) for q in queries)]).encode())
+    if stand:
+        cursor.nextset()
     return _taken(cursor, queries)
 
 

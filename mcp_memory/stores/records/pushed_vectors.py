@@ -28,6 +28,10 @@ FILLED_AT_ONCE = 100
 MOST_DIMENSIONS = 4_000
 """Dimensions that an index of pgvector's may have, of 16 bits each."""
 LACKING = "The database's server has no pgvector; install it there, or set MCP_MEMORY_SEMANTIC_STORE to exact."
+RESTORED_WITHOUT = (
+    "The memory's database was restored without pgvector, and lacks the table of its vectors; restore it where pgvector"
+    " is installed, or set MCP_MEMORY_SEMANTIC_STORE to exact."
+)
 # Of the transaction, as a pooler hands connections on. Without iterative scans a scope that has a small share of all
 # vectors would find few of its own.
 DEEP = b"""
@@ -48,6 +52,14 @@ CREATE INDEX pushed_vectors_near ON pushed_vectors USING hnsw (vector halfvec_ip
     WITH (m = 24, ef_construction = 200);
 """
 _AVAILABLE = b"SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+_GONE = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.UndefinedObject,
+    errors.UndefinedFunction,
+    errors.UndefinedFile,
+)
+"""The errors of a search after somebody dropped the extension, or where its files are missing."""
 
 
 class PushedVectors:
@@ -70,13 +82,10 @@ class PushedVectors:
     def nearest(self, scope: str, embedder: str, vector: Vector, limit: int) -> Sequence[str]:
         """Return the ids of the records of about the nearest `limit` vectors of a scope, one for each of these vectors.
 
-        None where the scope is not whole. Ask only once some scope was.
+        None where the scope is not whole, or pgvector is gone. Ask only once some scope was.
         """
         asked = {"scope": scope, "embedder": embedder, "vector": str(vector.tolist()), "limit": limit}
-        with self._database.read() as connection, connection.raw.pipeline():
-            connection.raw.execute(DEEP)
-            found = connection.run("nearest_pushed", asked)
-            return [row["id"] for row in found.fetchall()]
+        return [row["id"] for row in self._found("nearest_pushed", asked)]
 
     def fill(self, scope: str, embedder: str, is_interrupted: Callable[[], bool]) -> bool:
         """Push a scope: from the first write on triggers keep it, and each further one adds some of its records.
@@ -104,7 +113,8 @@ class PushedVectors:
 
     def count(self, scopes: Sequence[str]) -> int:
         """Return the number of vectors of these scopes that are there."""
-        return self._database.rows("count_pushed", {"scopes": json.dumps(list(scopes))})[0][0] if scopes else 0
+        found = self._found("count_pushed", {"scopes": json.dumps(list(scopes))}) if scopes else ()
+        return found[0][0] if found else 0
 
     def differences(self, embedder: str) -> Mapping[str, IndexDifference]:
         """Compare every vector of whole scopes with the truth's; scopes without a difference are left out."""
@@ -118,6 +128,18 @@ class PushedVectors:
         with self._database.write(durable=False) as write:
             write.run("drop_pushed_scopes")
             write.run("drop_all_pushed")
+
+    def _found(self, name: str, asked: Mapping[str, object]) -> Sequence[Any]:
+        """Return what a statement finds; nothing where pgvector is gone, and the snapshot can be read further."""
+        with self._database.read() as connection:
+            try:
+                with connection.raw.pipeline():
+                    connection.save()
+                    connection.raw.execute(DEEP)
+                    return connection.run(name, asked).fetchall()
+            except _GONE:
+                connection.go_back()
+                return ()
 
     def _make(self, embedder: str) -> None:
         """Make the column of the embedder's length and its index, where they are not there. Raises StoreUnavailable."""
@@ -139,6 +161,8 @@ def _directly(url: str) -> Generator[psycopg.Connection[Any]]:
             yield connection
     except (errors.FeatureNotSupported, errors.UndefinedFile) as error:
         raise StoreUnavailable(LACKING) from error
+    except errors.UndefinedTable as error:
+        raise StoreUnavailable(RESTORED_WITHOUT) from error
     except errors.InsufficientPrivilege as error:
         raise StoreUnavailable(
             "This role may not make pgvector's extension or change the memory's tables; have a superuser run CREATE"

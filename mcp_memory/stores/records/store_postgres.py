@@ -77,6 +77,9 @@ class PostgresRecordStore(SqlRecordStore):
     def _is_most(self, partition: str) -> bool:
         return False  # To ask costs a journey, and one by its index none.
 
+    def has_write(self, mark: str) -> bool:
+        return bool(self._rows("has_write", (mark,)))
+
     def files(self) -> PostgresFiles:
         return PostgresFiles(self._database)
 

@@ -77,7 +77,9 @@ class SqlTransaction(SqlErasures):
             self._tally.note(scope_key("shared", self._namespace, ""), self._change)
         self._tally.put(self._db)
 
-    def ahead(self, *reads: Callable[[], object]) -> None:
+    def ahead(self, *reads: Callable[[], object], afresh: bool = False) -> None:
+        if afresh:
+            self._db.forget_ahead()
         if not self._dimensions:  # What is stored first asks for them.
             reads += (partial(meta, self._db, "embedder"), partial(_dimensions, self._db, self._embedder))
         self._db.read_ahead(reads)
@@ -181,6 +183,12 @@ class SqlTransaction(SqlErasures):
         self._tally.note_insert(record, change)
         if vectors is not None:
             self._check_embedder(vectors)
+        with self._db.adding():
+            self._add(record, change, vectors, in_session=in_session)
+            entities = tuple(entities)
+            self._add_found(record, entities, self._link(record, entities, relations))
+
+    def _add(self, record: Record, change: int, vectors: Vectors | None, *, in_session: bool) -> None:
         self._defer("insert_record", record_to_columns(record, change))
         of_new = {"id": record.id}
         if record.tags:
@@ -194,8 +202,6 @@ class SqlTransaction(SqlErasures):
             self._met.add(met)
             at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent}
             self._defer("meet_session", {**at, "at": self._clock()})
-        entities = tuple(entities)
-        self._add_found(record, entities, self._link(record, entities, relations))
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
@@ -278,13 +284,13 @@ class SqlTransaction(SqlErasures):
         self._defer("drop_reviews_of", (json.dumps(list(record_ids)),))
         for record_id in record_ids:
             change = self._next_change()
-            self._run("add_tombstone", {"id": record_id, "change": change})
+            self._defer("add_tombstone", {"id": record_id, "change": change})
             unlinked = {"id": record_id, "change": self._next_change()}
             for row in self._run("unlink_successor", unlinked).fetchall():
                 self._tally.note(row["scope"], self._change)
             for row in self._run("delete_record", (record_id,)).fetchall():
                 self._tally.note(row["scope"], change, -1, -row["size"])
-            self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
+            self._defer("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
         self._defer("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._defer("forget_blocks", ())  # Any may quote what goes, and no account says which.
         self._run("put_meta", (UNPURGED, str(self._change)))

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RepeatableCall
 from mcp_memory.errors import CallDone, StoreBusy, StoreUnavailable
 from mcp_memory.stores.records import FILE_NAME, schema_postgres
+from mcp_memory.stores.records.database import NO_PARTITION
+from mcp_memory.stores.records.postgres_connection import MOST_WAITING
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from tests.postgres import drop_database, new_database
 
@@ -95,25 +98,52 @@ def counted(execute: Callable[[str], Any]) -> Mapping[str, int]:
     return dict(found.fetchall())
 
 
-def test_a_write_makes_three_journeys_and_one_more_for_each_further_record(
+def test_a_write_makes_three_journeys_however_many_records_it_stores(
     open_memory: Callable[..., App], tmp_path: Path
 ) -> None:
-    """M1: it begins with its checks, reads what stores the same, and commits with all that it stores."""
+    """M1: it begins with its checks, reads what stores the same, and commits with all that it stores.
+
+    All that is asked before and after it is counted as well.
+    """
     address = new_database()
     with watched(address) as (watched_address, made):
         near, far = open_memory(folder="near"), open_memory(folder="far", database_url=watched_address)
         me = far.caller("s")
-        for app in (near, far):
-            app.remember(checks(2, "March"), me)  # It sets the memory's embedder.
-        for count, month, call, most in ((1, "April", None, 3), (10, "May", RepeatableCall(key="k", digest=b"d"), 12)):
+        for app, month in product((near, far), ("February", "March")):
+            app.remember(checks(2, month), me)  # The first sets the memory's embedder, and the second looks for it.
+        repeatable = RepeatableCall(key="k", digest=b"d")
+        for count, month, call, in_all in ((1, "April", None, 12), (10, "May", repeatable, 25)):
             made.clear()
             for app in (near, far):
                 app.remember(checks(count, month), replace(me, call=call))
-            assert len(of_write(made)) == most
+            assert (len(of_write(made)), len(made)) == (3, in_all)
+            changes = [sent for sent in made if b"tombstones" in sent]
+            assert len(changes) == 1  # Of all indexes that follow.
+            assert b"FROM commits" in changes[0]
+            assert b"v.vector" in changes[0]
+        twice = [each.status for each in far.remember([*checks(2, "June"), *checks(2, "June")], me)]
+        assert twice == [each.status for each in near.remember([*checks(2, "June"), *checks(2, "June")], me)]
+        assert twice == ["stored", "stored", "confirmed", "confirmed"]
     with psycopg.connect(address) as there, closing(sqlite3.connect(tmp_path / "near" / FILE_NAME)) as here:
         stored = counted(lambda asked: there.execute(asked.encode()))
         assert stored == counted(here.execute)
     assert 0 not in stored.values()
+
+
+def test_a_write_of_much_makes_more_journeys_and_none_is_large() -> None:
+    """M1, R9: as the erasure of thousands of records, whose marks nobody reads before the commit."""
+    with (
+        watched(new_database()) as (watched_address, made),
+        closing(PostgresRecordStore(watched_address, "model")) as records,
+    ):
+        database, text = records._database, "x" * (MOST_WAITING // 9)  # noqa: SLF001 - its write alone
+        made.clear()
+        with database.write(partition=NO_PARTITION) as write:
+            for number in range(25):
+                write.defer("put_meta", (f"key {number}", text))
+        assert max(map(len, made)) < MOST_WAITING * 10 // 9 + 1_000
+        assert len(of_write(made)) == 4
+        assert all(database.rows("get_meta", (f"key {number}",)) for number in range(25))
 
 
 def test_a_call_that_another_namespace_did_meanwhile_is_not_done_again(open_memory: Callable[..., App]) -> None:
@@ -165,6 +195,9 @@ def test_what_fails_at_the_commit_is_told_by_its_cause(open_memory: Callable[...
             database.write(0.2, partition="namespace/test") as write,
         ):
             write.defer("put_meta", ("embedder", "x"))
+    # What the server says to one that looks through ten thousand records, if its connection lives until it is read.
+    with pytest.raises(StoreUnavailable, match="Name fewer records"), database.write(partition="namespace/test"):
+        raise psycopg.errors.IdleInTransactionSessionTimeout
     with psycopg.connect(address, autocommit=True) as other:
         other.execute("SELECT setval('records_row_seq', 1, false)")  # As after a restore by hand.
     with pytest.raises(StoreUnavailable, match=r"refused this \(UniqueViolation\)"):

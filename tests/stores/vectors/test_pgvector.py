@@ -199,3 +199,51 @@ def test_a_server_without_pgvector_is_told_so(searched: PgvectorStore, monkeypat
     monkeypatch.setattr(PushedVectors, "is_available", is_available)
     _, told = searched.examine(repair=False)
     assert (told.state, told.says) == ("wrong", "the database's server lacks it")
+
+
+def test_an_extension_that_is_dropped_costs_no_answer_and_no_write_and_comes_back(
+    searched: PgvectorStore, records: PostgresRecordStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: its index is derived; the exact search answers until a server has made it again."""
+
+    def fails(*_: object) -> bool:
+        raise StoreUnavailable("It comes back later.")
+
+    monkeypatch.setattr(pgvector, "PAUSE_SECONDS", 0.05)
+    assert searched.settle(PATIENCE_SECONDS)
+    assert found(searched) == exactly(searched)
+    answered = searched.state().answered
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP EXTENSION vector CASCADE")
+    monkeypatch.setattr(PushedVectors, "fill", fails)
+    new = add(records, 3)
+    with records.snapshot():  # Whose other reads go on.
+        assert found(searched) == exactly(searched)
+        assert records.get(new, [SCOPE]).keys() == set(new)
+    assert searched.state().answered == answered
+    assert searched.check() == {}
+    assert searched.state([SCOPE]).state == "failed"
+    monkeypatch.undo()
+    assert searched.settle(PATIENCE_SECONDS)
+    assert searched.state([SCOPE]).says == "pgvector, all 334 vectors indexed"
+    assert searched.check() == {}
+
+
+def test_a_database_that_was_restored_without_the_extension_serves_as_one_that_never_had_it(
+    searched: PgvectorStore, records: PostgresRecordStore, address: str
+) -> None:
+    """S2.2: `pg_restore` leaves out the table that has a type of pgvector's, and restores all others."""
+    assert searched.settle(PATIENCE_SECONDS)
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP TABLE pushed_vectors; DROP EXTENSION vector")
+    new = add(records, 3)
+    assert found(searched) == exactly(searched)
+    with records.write() as transaction:
+        transaction.erase(new)
+    assert searched.check() == {}
+    with closing(pgvector_over(records, EMBEDDER)) as later:
+        assert not later.settle(0.1)
+        assert found(later) == exactly(later)
+        state = later.state([SCOPE])
+        assert state.state == "failed"
+        assert "restore it where pgvector is installed" in state.reason

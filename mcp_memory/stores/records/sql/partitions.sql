@@ -4,6 +4,10 @@
 -- name: revisions
 SELECT name, newest, last_write FROM partitions WHERE newest > 0 AND name IN (SELECT value FROM json_each(:names));
 
+-- name: has_write
+-- In PostgreSQL alone: a standby may have taken over without it.
+SELECT 1 FROM commits WHERE mark = ?;
+
 -- name: put_partition
 INSERT INTO partitions (name, newest, last_write, records, bytes)
 VALUES (:name, :newest, :last_write, :records, :bytes)

@@ -1,8 +1,11 @@
 -- Candidates from vectors of large scopes, in PostgreSQL with pgvector alone. Triggers keep them once a scope is pushed.
 
 -- name: pushed_scopes
--- beyond: names of scopes alone.
-SELECT scope, is_whole FROM pushed_scopes WHERE embedder = :embedder;
+-- beyond: names of scopes alone. None where the extension has gone, and the column that has its type.
+SELECT scope, is_whole FROM pushed_scopes WHERE embedder = :embedder AND EXISTS (
+    SELECT 1 FROM pg_attribute
+    WHERE attrelid = to_regclass('pushed_vectors') AND attname = 'vector' AND NOT attisdropped
+);
 
 -- name: nearest_pushed
 -- None of a scope that is not whole. The scope is named, whatever walls say: the planner weighs how much of all is in it.

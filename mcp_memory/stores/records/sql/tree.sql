@@ -262,6 +262,7 @@ ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 SELECT id, namespace, parent_id FROM tasks INDEXED BY tasks_by_change WHERE change > :since ORDER BY id;
 
 -- name: task_links_of
+-- beyond: an index holds all of it, for every request.
 SELECT id, namespace, parent_id FROM tasks
 WHERE namespace = substr(CAST(:partition AS TEXT), 11) AND substr(CAST(:partition AS TEXT), 1, 10) = 'namespace/'
     AND change > :since
