@@ -2,6 +2,7 @@
 
     python -m benchmarks.replicas [--servers 2] [--clients 4] [--rounds 5] [--least 0] [--texts 1] [--seed 0]
     python -m benchmarks.replicas --failover sync|async [--rounds 5] ...
+    python -m benchmarks.replicas --pgvector ... | --pooled 4 ...
 
 `--clients` of each server store one call after the other, `--texts` of them in a call, at a server that is drawn
 anew each time. A call without an answer is repeated at another one, under the same key. What was acknowledged is
@@ -12,8 +13,12 @@ the relevance gate keeps back in a memory of that size, wherever it is asked.
 
 A round kills a server (SIGKILL) and starts it again; or it kills the primary and all its children, promotes the
 standby, and makes a new standby of what the primary was. `async` holds the standby back for a moment before, so that
-something is lost, and shows that this was never what replication had confirmed. Ends with 1 where anything acknowledged
-was lost that may not be, stored twice, missing from an index that follows, or not found.
+something is lost, and shows that this was never what replication had confirmed. With `--pgvector` pgvector names the
+candidates of every search by meaning, and at the end each text that was acknowledged for its own vector. `--pooled`
+puts PgBouncer in transaction mode before the database, with so many connections to it.
+
+Ends with 1 where anything acknowledged was lost that may not be, stored twice, missing from an index that follows, or
+not found.
 """
 
 from __future__ import annotations
@@ -36,9 +41,9 @@ import psutil
 import psycopg
 
 from benchmarks.durability import NAMESPACE, show, side_by_side
-from benchmarks.postgres_clusters import Cluster, address_of
+from benchmarks.postgres_clusters import Cluster, Pooler, address_of
 from benchmarks.replica_clients import IN_OTHER_WORDS, Caller, Seen, work
-from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, watch
+from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, not_named_by_pgvector, push, watch
 from benchmarks.texts import memories
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 
@@ -184,12 +189,16 @@ def run(
     seed: int,
     failover: str,
     seconds: float = math.inf,
+    pooled: int = 0,
+    *,
+    pgvector: bool = False,
 ) -> bool:
     """True where nothing was lost that may not be, twice, skipped or not found; prints the table."""
     rng, seen, followed = random.Random(seed), Seen(), FollowedIds()
     clusters = [Cluster(folder / name) for name in ("one", "two")][: 2 if failover else 1]
     began = time.monotonic()
     replicas: list[Replica] = []
+    poolers = [Pooler(folder / "pooler", clusters[0].port, pooled)] if pooled else []
     try:
         clusters[0].create()
         clusters[0].start()
@@ -197,8 +206,13 @@ def run(
             clusters[1].follow(clusters[0])
             clusters[1].start()
             clusters[0].wait_for_standby(synchronous=failover == "sync")
-        address = address_of(clusters)
-        replicas = [Replica(folder / f"server{number}", address) for number in range(servers)]
+        for pooler in poolers:
+            pooler.start()
+        address = poolers[0].address() if poolers else address_of(clusters)
+        if pgvector:
+            push(address)
+        semantic_store = "pgvector:1" if pgvector else "auto"
+        replicas = [Replica(folder / f"server{number}", address, semantic_store) for number in range(servers)]
         replicas[0].start()
         secret = replicas[0].make_token()
         side_by_side([replica.start for replica in replicas[1:]])
@@ -215,12 +229,17 @@ def run(
         )
         seen.is_settled.set()
         follower.join()
-        return _shown(seen, clusters[faults.primary], followed, faults, time.monotonic() - began)
+        kept = stored(clusters[faults.primary])
+        wanted = [each for each in seen.acknowledged.values() if each in kept] if pgvector else []
+        unnamed = not_named_by_pgvector(address, wanted) if pgvector else []
+        return _shown(seen, kept, followed, faults, unnamed, time.monotonic() - began)
     finally:
         seen.is_over.set()
         seen.is_settled.set()
         for each in (*replicas, *clusters):
             each.kill()
+        for pooler in poolers:
+            pooler.stop()
 
 
 def _sentences(seed: int) -> Iterator[str]:
@@ -228,8 +247,9 @@ def _sentences(seed: int) -> Iterator[str]:
     return iter([item.text for item in memories(SENTENCES, seed)])
 
 
-def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, seconds: float) -> bool:
-    records = stored(primary)
+def _shown(
+    seen: Seen, records: Mapping[str, str], followed: FollowedIds, faults: Faults, unnamed: list[str], seconds: float
+) -> bool:
     kept = Counter(records.values())
     lost = [word for word in seen.acknowledged if word not in kept]
     lost_confirmed = [word for word in lost if not seen.may_be_lost(word)]
@@ -247,6 +267,7 @@ def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, 
             *((f"asked another server, {how}", times) for how, times in seen.sought.items()),
             *((f"not found, {how}", sum(each.startswith(how) for each in seen.not_found)) for how in seen.sought),
             ("not by its own server either, in other words", seen.kept_back),
+            ("not named by pgvector for their own vectors", len(unnamed)),
             ("calls repeated; known as done", f"{seen.repeated.total()}; {seen.done_before}"),
             ("calls given up", len(seen.failed)),
             ("longest write, s", f"{max(seen.seconds, default=0):.2f}"),
@@ -257,9 +278,9 @@ def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, 
     )
     for told, times in seen.repeated.most_common(6):
         print(f"  {times} x {told}")
-    for each in [*seen.failed[:5], *seen.not_found[:20]]:
+    for each in [*seen.failed[:5], *seen.not_found[:20], *unnamed[:5]]:
         print("  ", each)
-    return not (lost_confirmed or twice or missed or seen.not_found or seen.failed)
+    return not (lost_confirmed or twice or missed or unnamed or seen.not_found or seen.failed)
 
 
 def main() -> None:
@@ -272,6 +293,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which rounds wait for no more texts")
     parser.add_argument("--failover", choices=("", "sync", "async"), default="")
+    parser.add_argument("--pooled", type=int, default=0, help="connections of PgBouncer to PostgreSQL; 0 without it")
+    parser.add_argument("--pgvector", action="store_true", help="vectors of the clients' scope are in pgvector")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="replicas-"))
     folder.chmod(0o755)  # PostgreSQL may run as another user.
