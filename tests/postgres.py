@@ -81,7 +81,8 @@ def _folder_in_memory() -> Path | None:
 def _remove_what_was_left() -> None:
     """Delete what servers of killed tests left in memory, where no restart of the machine may come for weeks."""
     for noted in _IN_MEMORY.glob("postgres-*/data/postmaster.pid"):
-        if not psutil.pid_exists(int(noted.read_text("utf-8").split("\n", 1)[0])):
+        # Negative where initdb runs the server by itself.
+        if not psutil.pid_exists(abs(int(noted.read_text("utf-8").split("\n", 1)[0]))):
             shutil.rmtree(noted.parents[1], ignore_errors=True)
 
 
