@@ -61,8 +61,10 @@ class Group:
     questions: Sequence[Question]
 
 
-def stored_groups(data: Path, datasets: Collection[str] = ()) -> Iterator[Group]:
+def stored_groups(data: Path, datasets: Collection[str] = (), **settings: Any) -> Iterator[Group]:
     """Each group of the named data sets, without names of all, in a memory that is gone once the next is asked for.
+
+    In a database that `settings` name it stays there, in a namespace of the group's name.
 
     Ends the program where the folder holds no such data.
     """
@@ -81,8 +83,8 @@ def stored_groups(data: Path, datasets: Collection[str] = ()) -> Iterator[Group]
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, said) in enumerate(groups.items()):
             clock = Clock()
-            settings = load_settings(data_dir=Path(folder) / str(number), namespace=name)
-            with closing(open_app(settings, clock, embedder)) as app:
+            chosen = load_settings(data_dir=Path(folder) / str(number), namespace=name, **settings)
+            with closing(open_app(chosen, clock, embedder)) as app:
                 yield _stored(app, clock, said, [query for query in queries if query["group"] == name])
 
 

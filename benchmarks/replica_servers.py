@@ -8,18 +8,33 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.durability import NAMESPACE, environment
+from benchmarks.filling import fill
 from benchmarks.postgres_clusters import free_port
+from benchmarks.texts import memories
+from mcp_memory.app import token_counter
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.encoders.embed_minilm import DIMENSIONS, MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import ChangeFeed
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
+from mcp_memory.stores.records.transaction import embedder_mismatch
+from mcp_memory.stores.vectors.chroma.location import IndexPlace
+from mcp_memory.stores.vectors.pgvector import OVERFETCH, SPARE, PgvectorStore
 
 PATIENCE_SECONDS = 60.0
+SCOPE = f"shared/{NAMESPACE}"
+FEW = OVERFETCH * CANDIDATES_PER_SOURCE + SPARE + 10
+"""Records of a scope that is just too large for the exact search alone."""
 READY_WITHIN_SECONDS = 1.0
 """The time in which a probe wants its answer."""
 
@@ -27,10 +42,11 @@ READY_WITHIN_SECONDS = 1.0
 class Replica:
     """A server over HTTP on a port that it keeps, with a folder of its own and the memory in the database."""
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str, semantic_store: str = "auto") -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
-        self.environment = environment(folder) | {"MCP_MEMORY_DATABASE_URL": database}
+        settings = {"MCP_MEMORY_DATABASE_URL": database, "MCP_MEMORY_SEMANTIC_STORE": semantic_store}
+        self.environment = environment(folder) | settings
         self._log = folder.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -103,3 +119,31 @@ def watch(address: str, index: FollowedIds, is_settled: threading.Event) -> None
                 if was_settled:
                     return
             time.sleep(0.05)
+
+
+def push(address: str) -> None:
+    """Fill the servers' scope with more records than a search takes from pgvector, and have their vectors there."""
+    embedder, told = MiniLMEmbedder().id, enumerate(memories(FEW, seed=3))
+    items = [replace(item, text=f"Note before{n}: {item.text}", visibility="shared") for n, item in told]
+    made = np.random.default_rng(5).standard_normal((FEW, DIMENSIONS)).astype(np.float32)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    with closing(PostgresRecordStore(address, embedder)) as records:
+        fill(
+            records, items, made, Caller(namespace=NAMESPACE, agent="all", session_id="s"), token_counter("o200k_base")
+        )
+        records.pushed_vectors().fill(SCOPE, embedder, lambda: False)
+
+
+def not_named_by_pgvector(address: str, record_ids: Sequence[str]) -> list[str]:
+    """Return those of the records that pgvector does not name for their own vectors, and where its vectors differ."""
+    embedder = MiniLMEmbedder().id
+    place = IndexPlace(mode="pgvector", root="", embedder=embedder, least_vectors=1)
+    with closing(PostgresRecordStore(address, embedder)) as records:
+        pushed = records.pushed_vectors()
+        with closing(PgvectorStore(Follower(records), embedder, embedder_mismatch, pushed, place)) as store:
+            vectors = store.live_vectors(SCOPE, record_ids)
+            found = {each: store.search(some[0], [SCOPE], CANDIDATES_PER_SOURCE) for each, some in vectors.items()}
+            unnamed = [each for each in record_ids if each not in found.get(each, ())]
+            if (exactly := len(record_ids) - store.state().answered) > 0:
+                unnamed.append(f"{exactly} searches were exact")
+            return [*unnamed, *(f"{scope}: {difference}" for scope, difference in store.check().items())]

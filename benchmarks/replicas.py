@@ -2,6 +2,7 @@
 
     python -m benchmarks.replicas [--servers 2] [--clients 4] [--rounds 5] [--least 0] [--texts 1] [--seed 0]
     python -m benchmarks.replicas --failover sync|async [--rounds 5] ...
+    python -m benchmarks.replicas --pgvector ... | --pooled 4 ...
 
 `--clients` of each server store one call after the other, `--texts` of them in a call, at a server that is drawn
 anew each time. A call without an answer is repeated at another one, under the same key. What was acknowledged is
@@ -12,15 +13,17 @@ the relevance gate keeps back in a memory of that size, wherever it is asked.
 
 A round kills a server (SIGKILL) and starts it again; or it kills the primary and all its children, promotes the
 standby, and makes a new standby of what the primary was. `async` holds the standby back for a moment before, so that
-something is lost, and shows that this was never what replication had confirmed. Ends with 1 where anything acknowledged
-was lost that may not be, stored twice, missing from an index that follows, or not found.
+something is lost, and shows that this was never what replication had confirmed. With `--pgvector` pgvector names the
+candidates of every search by meaning, and at the end each text that was acknowledged for its own vector. `--pooled`
+puts PgBouncer in transaction mode before the database, with so many connections to it.
+
+Ends with 1 where anything acknowledged was lost that may not be, stored twice, missing from an index that follows, or
+not found.
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
-import itertools
 import math
 import os
 import random
@@ -32,17 +35,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 import psycopg
 
 from benchmarks.durability import NAMESPACE, show, side_by_side
-from benchmarks.load import NEWER, HttpClient
-from benchmarks.postgres_clusters import Cluster, address_of
-from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, watch
+from benchmarks.postgres_clusters import Cluster, Pooler, address_of
+from benchmarks.replica_clients import IN_OTHER_WORDS, Caller, Seen, work
+from benchmarks.replica_servers import PATIENCE_SECONDS, FollowedIds, Replica, not_named_by_pgvector, push, watch
 from benchmarks.texts import memories
 from mcp_memory.stores.records.database_postgres import PostgresDatabase
 
@@ -50,8 +51,6 @@ BETWEEN_SECONDS = 0.5
 """At most so long goes well, from one fault to the next."""
 HELD_BACK_SECONDS = 1.0
 SENTENCES = 40_000
-SHOWN = 10
-IN_OTHER_WORDS = "in other words"
 MEANINGS = (
     ("The kitten dozes on the windowsill all afternoon.", "where does the young cat nap?"),
     ("Our bakery burns oak logs in its oven.", "what wood heats the place where bread is made?"),
@@ -64,128 +63,6 @@ MEANINGS = (
     ("The lighthouse keeper grows tomatoes.", "which vegetables does the man by the sea plant?"),
 )
 """Sentences, and questions in other words."""
-
-
-@dataclass
-class Seen:
-    """What clients were told."""
-
-    acknowledged: dict[str, str] = field(default_factory=dict[str, str])
-    """The id by the word that only this text holds."""
-    rounds: int = 0
-    sought: Counter[str] = field(default_factory=Counter[str])
-    """Texts that another server was asked for, by how they were asked."""
-    not_found: list[str] = field(default_factory=list[str])
-    kept_back: int = 0
-    """Sentences that the server which stored them does not name for the question either."""
-    repeated: Counter[str] = field(default_factory=Counter[str])
-    """Calls that were sent again, by what was told or went wrong."""
-    done_before: int = 0
-    seconds: list[float] = field(default_factory=list[float])
-    """Of each write, all its repetitions included."""
-    failed: list[str] = field(default_factory=list[str])
-    times: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """When the request was sent that was answered, and when its answer was there, by the word."""
-    unconfirmed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    """From when on a standby may lack what was acknowledged, until the primary was killed."""
-    is_over: threading.Event = field(default_factory=threading.Event)
-    is_settled: threading.Event = field(default_factory=threading.Event)
-    """Set once no client waits for an answer any more."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def may_be_lost(self, word: str) -> bool:
-        """Return True where the primary may have answered for it what the standby had not confirmed."""
-        sent, answered = self.times[word]
-        return any(sent < killed and answered > since for since, killed in self.unconfirmed)
-
-
-class Caller:
-    """A client that calls any of the servers. One thread at a time."""
-
-    def __init__(self, urls: Sequence[str], secret: str, seen: Seen, seed: int) -> None:
-        self._urls = urls
-        self._secret = secret
-        self._seen = seen
-        self._rng = random.Random(seed)
-        self._open: dict[str, HttpClient] = {}
-        self._sent = 0.0
-
-    def call(self, key: str, tool: str, besides: str = "", **arguments: object) -> tuple[dict[str, Any], str]:
-        """Return the answer and who gave it; a call without one is repeated elsewhere. Raises RuntimeError at last."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            self._sent = time.monotonic()
-            url = self._rng.choice([each for each in self._urls if each != besides] or self._urls)
-            try:
-                client = self._open.get(url) or self._open.setdefault(url, HttpClient(url, self._secret, NEWER))
-                return client.call_once(key, tool, **arguments), url
-            except (RuntimeError, OSError, http.client.HTTPException) as error:
-                if (gone := self._open.pop(url, None)) is not None:
-                    gone.close()
-                with self._seen.lock:
-                    self._seen.repeated[str(error) if isinstance(error, RuntimeError) else "no answer"] += 1
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"{tool}: no server answered") from error
-            time.sleep(0.02)
-
-    def store(self, key: str, texts: Mapping[str, str]) -> str:
-        """Store the texts by their words in one call; return the server that acknowledged it."""
-        began = time.monotonic()
-        answer, url = self.call(key, "remember", items=[{"text": text} for text in texts.values()])
-        ids = answer.get("made") or [record["id"] for record in answer["records"]]
-        with self._seen.lock:
-            self._seen.seconds.append(time.monotonic() - began)
-            self._seen.done_before += "made" in answer
-            self._seen.times.update(dict.fromkeys(texts, (self._sent, time.monotonic())))
-            self._seen.acknowledged.update(zip(texts, ids, strict=True))
-        return url
-
-    def seek(self, query: str, word: str, besides: str, how: str) -> None:
-        """Ask another server for what was stored; where that does not name it, the one that stored it."""
-        answer, _ = self.call("", "recall", besides, query=query, limit=SHOWN, detail="micro")
-        wanted = self._seen.acknowledged[word]
-        is_found = _names(answer, wanted)
-        is_kept_back = not is_found and how == IN_OTHER_WORDS and not self._is_named_by(besides, query, wanted)
-        with self._seen.lock:
-            self._seen.sought[how] += 1
-            self._seen.kept_back += is_kept_back
-            if not is_found and not is_kept_back:
-                self._seen.not_found.append(f"{how} ({answer.get('degraded') or 'nothing degraded'}): {word}")
-
-    def _is_named_by(self, url: str, query: str, wanted: str) -> bool:
-        elsewhere = [each for each in self._urls if each != url]
-        alone = Caller([url], self._secret, self._seen, 0) if elsewhere else self
-        answer, _ = alone.call("", "recall", query=query, limit=SHOWN, detail="micro")
-        return _names(answer, wanted)
-
-    def close(self) -> None:
-        for client in self._open.values():
-            client.close()
-
-
-def _names(answer: Mapping[str, Any], record_id: str) -> bool:
-    return any(result["id"] == record_id for result in answer["results"])
-
-
-def work(caller: Caller, name: str, texts: Iterator[str], in_a_call: int, seen: Seen) -> None:
-    """Store and seek until it is over, or there are no more texts."""
-    with closing(caller):
-        for turn in itertools.count():
-            if seen.is_over.is_set():
-                return
-            with seen.lock:
-                sentences = {f"{name}x{turn}x{n}": text for n, text in enumerate(itertools.islice(texts, in_a_call))}
-            if not sentences:
-                return
-            first = next(iter(sentences))
-            try:
-                url = caller.store(first, {word: f"Note {word}: {text}" for word, text in sentences.items()})
-                for word in sentences:
-                    caller.seek(word, word, url, "by word")
-                caller.seek(sentences[first], first, url, "by its sentence")
-            except RuntimeError as error:
-                with seen.lock:
-                    seen.failed.append(str(error))
 
 
 class Faults:
@@ -312,12 +189,16 @@ def run(
     seed: int,
     failover: str,
     seconds: float = math.inf,
+    pooled: int = 0,
+    *,
+    pgvector: bool = False,
 ) -> bool:
     """True where nothing was lost that may not be, twice, skipped or not found; prints the table."""
     rng, seen, followed = random.Random(seed), Seen(), FollowedIds()
     clusters = [Cluster(folder / name) for name in ("one", "two")][: 2 if failover else 1]
     began = time.monotonic()
     replicas: list[Replica] = []
+    poolers = [Pooler(folder / "pooler", clusters[0].port, pooled)] if pooled else []
     try:
         clusters[0].create()
         clusters[0].start()
@@ -325,8 +206,13 @@ def run(
             clusters[1].follow(clusters[0])
             clusters[1].start()
             clusters[0].wait_for_standby(synchronous=failover == "sync")
-        address = address_of(clusters)
-        replicas = [Replica(folder / f"server{number}", address) for number in range(servers)]
+        for pooler in poolers:
+            pooler.start()
+        address = poolers[0].address() if poolers else address_of(clusters)
+        if pgvector:
+            push(address)
+        semantic_store = "pgvector:1" if pgvector else "auto"
+        replicas = [Replica(folder / f"server{number}", address, semantic_store) for number in range(servers)]
         replicas[0].start()
         secret = replicas[0].make_token()
         side_by_side([replica.start for replica in replicas[1:]])
@@ -343,12 +229,17 @@ def run(
         )
         seen.is_settled.set()
         follower.join()
-        return _shown(seen, clusters[faults.primary], followed, faults, time.monotonic() - began)
+        kept = stored(clusters[faults.primary])
+        wanted = [each for each in seen.acknowledged.values() if each in kept] if pgvector else []
+        unnamed = not_named_by_pgvector(address, wanted) if pgvector else []
+        return _shown(seen, kept, followed, faults, unnamed, time.monotonic() - began)
     finally:
         seen.is_over.set()
         seen.is_settled.set()
         for each in (*replicas, *clusters):
             each.kill()
+        for pooler in poolers:
+            pooler.stop()
 
 
 def _sentences(seed: int) -> Iterator[str]:
@@ -356,8 +247,9 @@ def _sentences(seed: int) -> Iterator[str]:
     return iter([item.text for item in memories(SENTENCES, seed)])
 
 
-def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, seconds: float) -> bool:
-    records = stored(primary)
+def _shown(
+    seen: Seen, records: Mapping[str, str], followed: FollowedIds, faults: Faults, unnamed: list[str], seconds: float
+) -> bool:
     kept = Counter(records.values())
     lost = [word for word in seen.acknowledged if word not in kept]
     lost_confirmed = [word for word in lost if not seen.may_be_lost(word)]
@@ -375,6 +267,7 @@ def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, 
             *((f"asked another server, {how}", times) for how, times in seen.sought.items()),
             *((f"not found, {how}", sum(each.startswith(how) for each in seen.not_found)) for how in seen.sought),
             ("not by its own server either, in other words", seen.kept_back),
+            ("not named by pgvector for their own vectors", len(unnamed)),
             ("calls repeated; known as done", f"{seen.repeated.total()}; {seen.done_before}"),
             ("calls given up", len(seen.failed)),
             ("longest write, s", f"{max(seen.seconds, default=0):.2f}"),
@@ -385,9 +278,9 @@ def _shown(seen: Seen, primary: Cluster, followed: FollowedIds, faults: Faults, 
     )
     for told, times in seen.repeated.most_common(6):
         print(f"  {times} x {told}")
-    for each in [*seen.failed[:5], *seen.not_found[:20]]:
+    for each in [*seen.failed[:5], *seen.not_found[:20], *unnamed[:5]]:
         print("  ", each)
-    return not (lost_confirmed or twice or missed or seen.not_found or seen.failed)
+    return not (lost_confirmed or twice or missed or unnamed or seen.not_found or seen.failed)
 
 
 def main() -> None:
@@ -400,6 +293,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which rounds wait for no more texts")
     parser.add_argument("--failover", choices=("", "sync", "async"), default="")
+    parser.add_argument("--pooled", type=int, default=0, help="connections of PgBouncer to PostgreSQL; 0 without it")
+    parser.add_argument("--pgvector", action="store_true", help="vectors of the clients' scope are in pgvector")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="replicas-"))
     folder.chmod(0o755)  # PostgreSQL may run as another user.

@@ -13,7 +13,7 @@ withholds, and the share of foreign questions, asked of another memory than thei
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import log2
@@ -213,14 +213,19 @@ def table_of(asked: Sequence[Asked], rankers: Mapping[str, Ranker], key: Callabl
 
 
 def measures(ranking: Ranked, asked: Asked) -> list[float]:
-    """Recall at each cut, nDCG at 10, the reciprocal rank of the first find, evidence within each budget; in [0, 1]."""
+    """Those of `places`, and the evidence within each budget; in [0, 1]."""
     gold = asked.gold
+    inside = [len(gold & set(packed(ranking, asked.tokens, budget))) / len(gold) for budget in BUDGETS]
+    return [*places(ranking, gold), *inside]
+
+
+def places(ranking: Ranked, gold: Collection[str]) -> list[float]:
+    """Recall at each cut, nDCG at 10 and the reciprocal rank of the first find; in [0, 1]."""
     found = [record_id in gold for record_id in ranking]
     gain = sum(1 / log2(place + 2) for place, hit in enumerate(found[:10]) if hit)
     ideal = sum(1 / log2(place + 2) for place in range(min(10, len(gold))))
     first = next((1 / place for place, hit in enumerate(found, 1) if hit), 0.0)
-    inside = [len(gold & set(packed(ranking, asked.tokens, budget))) / len(gold) for budget in BUDGETS]
-    return [*(sum(found[:cut]) / len(gold) for cut in CUTS), gain / ideal, first, *inside]
+    return [*(sum(found[:cut]) / len(gold) for cut in CUTS), gain / ideal, first]
 
 
 def cross_validated(asked: Sequence[Asked]) -> Table:

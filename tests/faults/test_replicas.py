@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from benchmarks import replicas
-from benchmarks.postgres_clusters import Cluster
+from benchmarks.postgres_clusters import Cluster, pooler_program
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from tests.contract.conftest import BLANK, unit_vectors
+from tests.postgres import require_pgvector
 
 OUTAGE_SECONDS, AFTERWARDS_SECONDS = 3.2, 2.2
 """By itself a pool would try to connect after 0, 1, 3 and 7 seconds."""
@@ -30,22 +31,40 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("pgvector", "pooled", "rounds"),
+    [
+        # Beside what an exact search needs, what pgvector does: so this is the short round of both.
+        (True, 0, 1),
+        pytest.param(False, 0, 1, marks=pytest.mark.rounds),
+        pytest.param(True, 0, 5, marks=pytest.mark.rounds),
+        pytest.param(True, 4, 2, marks=pytest.mark.rounds),
+    ],
+)
+def test_nothing_is_lost_doubled_or_skipped_when_servers_are_killed(
+    folder: Path, pgvector: bool, pooled: int, rounds: int
+) -> None:
     """M2.1: and another server finds it at once. `python -m benchmarks.replicas` does so for as long as one likes."""
-    assert replicas.run(folder, 2, 1, 1, 0, 1, 0, "")
+    _require(pgvector, pooled)
+    assert replicas.run(folder, 2, 1, rounds, 0, 1, 0, "", pooled=pooled, pgvector=pgvector)
 
 
 @pytest.mark.parametrize(
-    ("failover", "rounds"),
+    ("failover", "rounds", "pgvector"),
     [
-        ("sync", 1),
-        pytest.param("sync", 2, marks=pytest.mark.rounds),
-        pytest.param("async", 1, marks=pytest.mark.rounds),
+        ("sync", 1, False),
+        pytest.param("sync", 2, False, marks=pytest.mark.rounds),
+        pytest.param("sync", 2, True, marks=pytest.mark.rounds),
+        pytest.param("async", 1, False, marks=pytest.mark.rounds),
+        pytest.param("async", 1, True, marks=pytest.mark.rounds),
     ],
 )
-def test_nothing_that_a_standby_confirmed_is_lost_with_the_primary(folder: Path, failover: str, rounds: int) -> None:
-    """M2.1: and no server is touched."""
-    assert replicas.run(folder, 1, 2, rounds, 0, 1, 0, failover)
+def test_nothing_that_a_standby_confirmed_is_lost_with_the_primary(
+    folder: Path, failover: str, rounds: int, pgvector: bool
+) -> None:
+    """M2.1: and no server is touched; the standby has in pgvector what it has in its tables."""
+    _require(pgvector)
+    assert replicas.run(folder, 1, 2, rounds, 0, 1, 0, failover, pgvector=pgvector)
 
 
 def test_a_write_goes_on_soon_after_a_long_outage(folder: Path) -> None:
@@ -73,6 +92,13 @@ def test_a_write_goes_on_soon_after_a_long_outage(folder: Path) -> None:
             assert store.count_all() == 2
     finally:
         cluster.kill()
+
+
+def _require(pgvector: bool, pooled: int = 0) -> None:
+    if pgvector:
+        require_pgvector()
+    if pooled and pooler_program() is None:
+        pytest.skip("PgBouncer is not installed; the package pgbouncer brings it.")
 
 
 def _put(store: PostgresRecordStore) -> None:

@@ -48,8 +48,10 @@ CONNECTIONS = 10
 """Most connections of one server; a request reads over one, and an idle one is closed after some minutes."""
 CONNECTING_SECONDS = 0.5
 """The pool tries to connect for so long; each call that needs a connection asks it again: a standby may be ready."""
+# A cursor is planned for a tenth of its rows otherwise, as if the rest were never fetched: to count the records of each
+# scope of a partition it then read an index of all partitions.
 _NEWEST = (
-    "SELECT s.oldest, p.newest, p.last_write FROM schema AS s"
+    "SELECT s.oldest, p.newest, p.last_write, set_config('cursor_tuple_fraction', '1', TRUE) FROM schema AS s"
     " LEFT JOIN (SELECT newest, last_write FROM partitions ORDER BY newest DESC LIMIT 1) AS p ON TRUE"
 )
 # A role that may not see others' sessions is told of its own; one that may not see standbys is told no `state`. The

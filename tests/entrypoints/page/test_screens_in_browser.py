@@ -123,7 +123,7 @@ def _used(shop: Shop) -> None:
         "edit": f"/record/{shown}/edit", "supersede": f"/record/{shown}/supersede", "erase": f"/record/{shown}/erase",
         "hostile": f"/record/{hostile}", "hostile edit": f"/record/{hostile}/edit",
         "hostile supersede": f"/record/{hostile}/supersede", "hostile erase": f"/record/{hostile}/erase",
-        "projects": "/projects", "topics": f"/topics?from={hostile}&to=staging",
+        "projects": "/projects", "path": f"/topics?from={hostile}&to=staging",
         "review": "/review", "contexts": "/contexts", "context": f"/context/{context}",
         "again": f"/context/{context}/again?goal=database&budget=1200&strategy=debugging",
         "would": "/contexts/would?goal=staging+database&budget=2000&strategy=", "work": "/work",

@@ -334,3 +334,19 @@ def test_candidates_come_by_the_rows_of_a_small_scope_and_by_the_index_of_a_larg
         assert row is not None
         indexes[namespace] = {*re.findall(r"pushed_vectors_\w+", json.dumps(row[0]))}
     assert [*indexes.values()] == [{"pushed_vectors_near"}, {"pushed_vectors_by_scope"}]
+
+
+def test_a_cursor_is_planned_for_all_of_its_rows() -> None:
+    """M1.4: an index reads its part by one, which PostgreSQL by itself plans as if most of it were never fetched."""
+    walled = database()
+    role, given = walled["upkeep_role"], values("large", LARGE // 2)
+    asked = {name: (sql, parameters) for name, sql, parameters in statements(given)}
+    sql, parameters = asked["index_scopes"]  # The last of that name, of a partition.
+    with closing(opened(walled)) as memory, memory.read() as lent:
+        lent.raw.execute("SET LOCAL random_page_cost = 1.1")
+        stand(lent.raw, "index_scopes", given, role)
+        cursor = f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, FORMAT JSON) DECLARE each CURSOR FOR {sql}"
+        row = lent.raw.execute(cursor.encode(), parameters, binary=True).fetchone()
+    assert row is not None
+    read, where = max(rows_read(row[0][0]["Plan"], {}, is_run=True))
+    assert read <= MOST_OF_LARGE, where
