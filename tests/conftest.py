@@ -50,7 +50,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
 settings.register_profile("search", settings.get_profile("deterministic"), derandomize=False, max_examples=1000)
