@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.durability import NAMESPACE, environment
 from benchmarks.postgres_clusters import free_port
@@ -22,6 +23,10 @@ from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 PATIENCE_SECONDS = 60.0
 READY_WITHIN_SECONDS = 1.0
 """The time in which a probe wants its answer."""
+
+
+def start_program(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
+    return subprocess.Popen([sys.executable, "-m", "mcp_memory", *arguments], **options)
 
 
 class Replica:
@@ -36,9 +41,9 @@ class Replica:
 
     def start(self) -> None:
         """Start it, and wait until it can read the memory."""
-        command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", str(self.port)]
+        arguments = ("serve", "--http", "--port", str(self.port))
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
+            self._process = start_program(*arguments, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self.is_ready(10):
             if time.monotonic() > deadline or self._process.poll() is not None:
@@ -65,10 +70,10 @@ class Replica:
 
     def make_token(self) -> str:
         """Return the secret of a token that all clients use."""
-        command = [sys.executable, "-m", "mcp_memory", "tokens", "add", "all", "--agent", "all", "--json"]
-        given = [*command, "--namespace", NAMESPACE, "--right", "write"]
-        made = subprocess.run(given, env=self.environment, capture_output=True, check=True)
-        return json.loads(made.stdout)["secret"]
+        arguments = ("tokens", "add", "all", "--agent", "all", "--json", "--namespace", NAMESPACE, "--right", "write")
+        with start_program(*arguments, stdout=subprocess.PIPE, env=self.environment) as process:
+            told, _ = process.communicate()
+        return json.loads(told)["secret"]
 
 
 @dataclass(eq=False)
