@@ -530,7 +530,7 @@ def test_many_records_at_once_and_few_afterwards_are_found_alike(make: Make, ope
     for size in (700, 1, 700, 1, 1):
         with store.write() as transaction:
             for _ in range(size):
-                text = " ".join(rng.choices(vocabulary, k=30))
+                text = " ".join(rng.choices(vocabulary, k=10))
                 record = replace(BLANK, id=transaction.next_id("r"), text=text)
                 transaction.insert(record, VECTOR, (), ())
                 stored[record.id] = (HERE, "new", text, False)

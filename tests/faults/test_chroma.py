@@ -266,7 +266,10 @@ def test_processes_that_start_at_once_agree(memory: Memory, start_peer: Callable
     having: list[Peer] = []
     until(lambda: having.extend(peer for peer in peers if peer.ask("state")["state"] == "ready") or having)
     having[0].ask("settle")
-    (new,) = next(peer for peer in peers if peer is not having[0]).ask("add", 50_001, 1)
+    other = next(peer for peer in peers if peer is not having[0])
+    until(lambda: other.ask("state")["state"] in ("ready", "failed"))
+    assert "Another process" in other.ask("state")["reason"]
+    (new,) = other.ask("add", 50_001, 1)
     wanted = [memory.exact.search(unit(seed)[0], [SCOPE], 10) for seed in (1, 2, 50_001)]
     assert next(iter(wanted[2])) == new
     for peer in peers:
