@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,10 @@ READY_WITHIN_SECONDS = 1.0
 """The time in which a probe wants its answer."""
 
 
+def start_program(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
+    return subprocess.Popen([sys.executable, "-m", "mcp_memory", *arguments], **options)
+
+
 class Replica:
     """A server over HTTP on a port that it keeps, with a folder of its own and the memory in the database."""
 
@@ -52,9 +57,9 @@ class Replica:
 
     def start(self) -> None:
         """Start it, and wait until it can read the memory."""
-        command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", str(self.port)]
+        arguments = ("serve", "--http", "--port", str(self.port))
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
+            self._process = start_program(*arguments, stdin=subprocess.DEVNULL, stderr=log, env=self.environment)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self.is_ready(10):
             if time.monotonic() > deadline or self._process.poll() is not None:
@@ -81,10 +86,10 @@ class Replica:
 
     def make_token(self) -> str:
         """Return the secret of a token that all clients use."""
-        command = [sys.executable, "-m", "mcp_memory", "tokens", "add", "all", "--agent", "all", "--json"]
-        given = [*command, "--namespace", NAMESPACE, "--right", "write"]
-        made = subprocess.run(given, env=self.environment, capture_output=True, check=True)
-        return json.loads(made.stdout)["secret"]
+        arguments = ("tokens", "add", "all", "--agent", "all", "--json", "--namespace", NAMESPACE, "--right", "write")
+        with start_program(*arguments, stdout=subprocess.PIPE, env=self.environment) as process:
+            told, _ = process.communicate()
+        return json.loads(told)["secret"]
 
 
 @dataclass(eq=False)

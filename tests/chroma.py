@@ -240,9 +240,9 @@ def free_port() -> int:
 @contextlib.contextmanager
 def chroma_server(folder: Path, port: int) -> Generator[subprocess.Popen[bytes]]:
     """A `chroma run` of its own on loopback, which answers when this begins."""
-    command = [str(Path(sys.executable).parent / "chroma"), "run", "--path", str(folder), "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1"],
+    process = ForkedProcess(
+        *("run", "--path", str(folder), "--port", str(port), "--host", "127.0.0.1"),
+        code="from chromadb.cli.cli import app; app()",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -364,7 +364,8 @@ class Peer:
 def peer() -> None:
     """What a `Peer` runs."""
     folder = Path(sys.argv[1])
-    memory = Memory(folder, lambda: ChromaProcess(folder))  # A forked process has none to fork others from.
+    # As a server does, which asks first whether another has the index. A forked process has none to fork others from.
+    memory = Memory(folder, lambda: memory.store._begun())  # noqa: PLW0108, SLF001 - there is none before
 
     def add(first: int, count: int) -> list[str]:
         return memory.add(*(unit(first + n) for n in range(count)))

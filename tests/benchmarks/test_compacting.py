@@ -12,7 +12,7 @@ from mcp_memory.services.sessions.compact import CompactRequest
 
 
 def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
-    size = 8_000
+    size = 5_000
     figures = measured(size, 5, load=False)
     probes = together(figures.found).of
     assert probes >= 5

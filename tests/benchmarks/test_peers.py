@@ -26,7 +26,10 @@ for line in sys.stdin:
     asked = json.loads(line)
     called = asked.get("params", {})
     given, said = called.get("arguments", {}), ""
-    if called.get("name") == "store":
+    is_refused = "words" in given
+    if is_refused:
+        said = "words: unexpected argument"
+    elif called.get("name") == "store":
         if not loses or int(given["number"]) % loses:
             with kept.open("a") as file:
                 file.write(json.dumps(given["text"]) + "\n")
@@ -36,9 +39,13 @@ for line in sys.stdin:
         best = sorted(lines, key=lambda each: -len(wanted & set(re.findall(r"\w+", each))))
         said = "[" + ", ".join(best[: given["limit"]]) + "]"
     if "id" in asked:
-        print(json.dumps({"id": asked["id"], "result": {"content": [{"type": "text", "text": said}]}}), flush=True)
+        result = {"content": [{"type": "text", "text": said}], "isError": is_refused}
+        print(json.dumps({"id": asked["id"], "result": result}), flush=True)
 """
-"""A server that keeps texts in a file; it says that it stored every one, and drops one in as many as it is told."""
+"""A server that keeps texts in a file, and refuses words.
+
+It says that it stored every one, and drops one in as many as it is told.
+"""
 
 
 def small(home: Path, loses: int = 0) -> Run:
@@ -62,9 +69,9 @@ def test_a_server_that_does_not_start_is_left_out_with_its_first_error(tmp_path:
 
 def test_a_server_that_refuses_a_text_is_left_out_with_what_it_answered(tmp_path: Path) -> None:
     def store(number: int, text: str) -> Call:
-        return "remember", {"words": text}
+        return "store", {"words": text}
 
-    run = Run(peer=replace(OURS, store=store), folder=tmp_path, home=tmp_path)
+    run = Run(peer=replace(small(tmp_path).peer, store=store), folder=tmp_path, home=tmp_path)
     fill([Cost(run)], TEXTS)
     assert "words" in run.failure
 

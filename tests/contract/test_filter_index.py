@@ -216,7 +216,7 @@ def test_what_is_noted_elsewhere_is_known_after_every_change(
     assert index.noted_elsewhere("ann/s2", [BLANK.scope]) == frozenset(ids[:1])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(history=steps, data=st.data())
 def test_what_passes_is_what_the_truth_lets_pass(
     make: Make, new_memory: NewMemory, history: Sequence[tuple[str, int, Record]], data: st.DataObject

@@ -26,17 +26,18 @@ from mcp_memory.ports.changes import Columns, IndexPart
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.lookup import CONTENDERS, MAX_LINKS_MET
+from mcp_memory.stores.graph import lookup, scope, view
+from mcp_memory.stores.graph.lookup import CONTENDERS
 from mcp_memory.stores.graph.paths import DIRECT_LINKS, TOPIC_RECORDS
-from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import LinkGraphStore
-from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
 from tests.contract.conftest import NewMemory
 from tests.reloaded import ReloadingFollower
 
 Add = Callable[..., Record]
 Make = Callable[[RecordStore], GraphStore]
 HERE = ("shared/here",)
+MAX_FAN, MAX_ALIASES, MAX_NAMES = 60, 8, 12
+MAX_LOOKED_AT, MAX_LINKS_MET = 20 * MAX_FAN, 4 * MAX_FAN
 HIDDEN: tuple[dict[str, Any], ...] = ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"})
 """Each hides a record from a reader of HERE who may not see the branch t1."""
 
@@ -45,6 +46,17 @@ STORES: dict[str, Make] = {
     "memory": lambda records: LinkGraphStore(Follower(records)),
     "reloaded": lambda records: LinkGraphStore(ReloadingFollower(records)),
 }
+
+
+@pytest.fixture(autouse=True)
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dozens of records reach what hundreds do; the bounds stand to one another as they do."""
+    for module in (view, lookup):
+        monkeypatch.setattr(module, "MAX_FAN", MAX_FAN)
+        monkeypatch.setattr(module, "MAX_LOOKED_AT", MAX_LOOKED_AT)
+    monkeypatch.setattr(lookup, "MAX_LINKS_MET", MAX_LINKS_MET)
+    monkeypatch.setattr(view, "MAX_NAMES", MAX_NAMES)
+    monkeypatch.setattr(scope, "MAX_ALIASES", MAX_ALIASES)
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -611,7 +623,7 @@ def names_of(path: Sequence[tuple[str, str]]) -> list[str]:
 def test_two_things_are_tied_by_the_strongest_path(graph: GraphStore, add: Add) -> None:
     """O4.2: by records that mention them and relations that join them, not by what many mention, nor by tasks."""
     ends = add("1", entities=entities("Acme", "Common"), task_id="t1"), add("2", entities=entities("INC-7", "Common"))
-    for number in range(60):
+    for number in range(40):
         add(f"filler {number}", entities=entities("Common"), task_id="t1")
     over = add("3", entities=entities("Acme", "tide-api"))
     cause = add("4", relations=[relation("Dana", "INC-7")])
@@ -877,7 +889,7 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
     scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1),
     hidden=st.sampled_from([(), ("b1",)]),
 )
-@settings(max_examples=30)
+@settings(max_examples=16)
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 def test_after_any_history_only_what_is_visible_counts(
     make: Make, new_memory: NewMemory, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]
@@ -909,7 +921,7 @@ def test_after_any_history_only_what_is_visible_counts(
 
 
 @given(steps=STEPS, later=STEPS, last=STEPS, scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_a_graph_that_was_loaded_answers_like_one_that_followed_every_change(
     new_memory: NewMemory, steps: Sequence[tuple[str, int]], later: Sequence[tuple[str, int]],
     last: Sequence[tuple[str, int]], scopes: list[str],

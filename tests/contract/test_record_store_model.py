@@ -167,5 +167,5 @@ class StoreAgainstDict(RuleBasedStateMachine):
 def test_any_history_ends_in_what_a_dict_would_hold() -> None:
     """R1, R2, R8, R9: inserts, corrections, moves, erasures, undone writes and restarts, over two connections."""
     run_state_machine_as_test(
-        StoreAgainstDict, settings=settings(max_examples=25, stateful_step_count=25, deadline=None)
+        StoreAgainstDict, settings=settings(max_examples=12, stateful_step_count=25, deadline=None)
     )

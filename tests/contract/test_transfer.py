@@ -182,7 +182,7 @@ def make(store: RecordStore, history: Sequence[Step]) -> None:
 
 class TestAnyMemory:
     @given(history=steps)
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     def test_leaves_an_empty_memory_it_entered_as_the_same_bytes(
         self, history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
     ) -> None:

@@ -4,7 +4,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -299,19 +299,15 @@ def test_erasing_nothing_costs_nothing(app: App, tmp_path: Path) -> None:
 def test_many_records_erased_in_any_order_leave_no_copy_in_the_slack_of_a_page(tmp_path: Path) -> None:
     """R9: rows that SQLite moved from page to page, as corrections of many records in no order make it do."""
     rng = random.Random(11)
-    app = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"))
-    try:
-        assert_no_copies(app.records, tmp_path / "data", rng)
-    finally:
-        app.close()
+    with closing(SqliteRecordStore(tmp_path / "data", "model", lambda: 1.0)) as records:
+        assert_no_copies(records, tmp_path / "data", rng)
 
 
 def letters(rng: random.Random) -> str:
     return "".join(rng.choices("bcdfghjklmnpqrstvwxz", k=12))
 
 
-def assert_no_copies(records: object, folder: Path, rng: random.Random) -> None:
-    assert isinstance(records, SqliteRecordStore)
+def assert_no_copies(records: SqliteRecordStore, folder: Path, rng: random.Random) -> None:
     vector = np.full((1, 4), 0.5, np.float32)
     words: dict[str, tuple[str, str]] = {}
     blank = Record(

@@ -11,7 +11,10 @@ from mcp_memory.app import open_app
 from mcp_memory.bridge.door import owner_of
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
+from mcp_memory.stores.vectors.chroma import store
+from tests.chroma import ForkedChroma
 from tests.e2e.hook_session import Session
 from tests.faults.test_erase import needles, traces
 
@@ -30,11 +33,14 @@ def forked(session: Session, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("erases", "index"), [("message", "exact"), ("fact", "exact"), ("message", "chroma")])
-def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erases: str, index: str) -> None:
+def test_no_file_of_the_memory_has_an_erased_message_again(
+    tmp_path: Path, erases: str, index: str, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """G2.1, P2.1: hooks are processes of their own, before and after; a migration's copy goes as well.
 
     So does what others state of things, and an index of vectors, in which none has the erased ones.
     """
+    monkeypatch.setattr(store, "ChromaProcess", ForkedChroma)
     data = tmp_path / "data"
     environment = {
         "MCP_MEMORY_DATA_DIR": str(data),
@@ -56,7 +62,7 @@ def test_no_file_of_the_memory_has_an_erased_message_again(tmp_path: Path, erase
         session.hook(event, session_id="fork", transcript_path=str(copy), source="fork", trigger="auto")
     while owner_of(str(data)):  # The hooks' owner ends with the last of them.
         time.sleep(0.01)
-    app = open_app(load_settings(data_dir=data, namespace="test", semantic_store=index))
+    app = open_app(load_settings(data_dir=data, namespace="test", semantic_store=index), embedder=embedder)
     fact = app.remember([NewRecord(text=SAID)], app.caller())[0].id
     told = Entity(name="Vault", properties={"note": SAID, "aliases": [SAID]})
     related = [

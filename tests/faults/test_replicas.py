@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from benchmarks import replicas
+from benchmarks import replica_servers, replicas
 from benchmarks.postgres_clusters import Cluster, pooler_program
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from tests.contract.conftest import BLANK, unit_vectors
+from tests.forked import ForkedProcess
 from tests.postgres import require_pgvector
 
 OUTAGE_SECONDS, AFTERWARDS_SECONDS = 3.2, 2.2
@@ -29,6 +30,12 @@ def folder() -> Iterator[Path]:
     with TemporaryDirectory(prefix="replicas-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
         yield Path(name)
+
+
+@pytest.fixture(autouse=True)
+def forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that are forked from a process which has everything imported."""
+    monkeypatch.setattr(replica_servers, "start_program", ForkedProcess)
 
 
 @pytest.mark.parametrize(

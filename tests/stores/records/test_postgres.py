@@ -180,7 +180,7 @@ def test_both_databases_have_the_same_columns(address: str, tmp_path: Path) -> N
 
 
 @given(history=steps)
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_any_memory_moves_to_postgres_and_back_as_the_same_bytes(
     history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -202,7 +202,7 @@ def test_any_memory_moves_to_postgres_and_back_as_the_same_bytes(
 
 
 @given(history=steps)
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_a_memory_made_in_postgres_is_the_one_that_sqlite_makes(
     history: Sequence[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

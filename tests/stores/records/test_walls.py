@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,19 @@ import numpy as np
 import psycopg
 import pytest
 
-from mcp_memory.app import App
+from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.requests import CompactRequest, ContextRequest, PushRequest, RecallRequest, Revision
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.walls import beyond, within
+from mcp_memory.settings import load_settings
 from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.records.walls_postgres import STAND, walled_tables
+from tests.conftest import Clock
 from tests.postgres import has_pgvector, log_of_server, require_pgvector, walled_database
 from tests.services.sessions.conversations import session
 from tests.unfiltered import CONDITION, take_filter_out
@@ -45,20 +49,32 @@ def walled() -> dict[str, str]:
     return walled_database()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLMEmbedder) -> Iterator[tuple[dict[str, str], App]]:
+    """A memory with walls, in which two tenants have done the same, each in words of its own."""
+    walled = walled_database()
+    chosen: dict[str, Any] = {name: value for name, value in walled.items() if name != "owner_url"}
+    folder = tmp_path_factory.mktemp("walls")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MCP_MEMORY_CONFIG", str(folder / "none.toml"))
+        settings = load_settings(data_dir=folder / "data", namespace="test", **chosen)
+    with closing(open_app(settings, Clock(), embedder)) as app:
+        for caller, word in WORDS.items():
+            with within(caller.scopes):
+                fill(app, caller, word)
+        if has_pgvector():
+            with psycopg.connect(walled["owner_url"]) as connection:
+                connection.execute("CREATE EXTENSION vector")
+            for caller in WORDS:
+                for scope in caller.scopes:
+                    assert pushed_in(app).fill(scope, app.records.embedder_id() or "", lambda: False)
+        yield walled, app
+
+
 @pytest.fixture
-def memory(walled: dict[str, str], open_memory: Callable[..., App]) -> App:
-    """Two tenants that have done the same, each in words of its own."""
-    app = open_memory(**{name: value for name, value in walled.items() if name != "owner_url"})
-    for caller, word in WORDS.items():
-        with within(caller.scopes):
-            fill(app, caller, word)
-    if has_pgvector():
-        with psycopg.connect(walled["owner_url"]) as connection:
-            connection.execute("CREATE EXTENSION vector")
-        for caller in WORDS:
-            for scope in caller.scopes:
-                assert pushed_in(app).fill(scope, app.records.embedder_id() or "", lambda: False)
-    return app
+def memory(filled: tuple[dict[str, str], App]) -> App:
+    """The memory of both tenants."""
+    return filled[1]
 
 
 def pushed_in(app: App) -> PushedVectors:
@@ -94,11 +110,12 @@ def found_in(walled: dict[str, str], table: str, scopes: tuple[str, ...] | None)
         return connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
 
 
-def test_a_table_shows_each_tenant_its_own_rows(memory: App, walled: dict[str, str]) -> None:
+def test_a_table_shows_each_tenant_its_own_rows(filled: tuple[dict[str, str], App]) -> None:
     """M3.1: whatever a statement asks for; and nothing where nobody says whose scopes it reads.
 
     Nothing of that stays with a connection, which a pooler hands on.
     """
+    walled, memory = filled
     with psycopg.connect(walled["owner_url"]) as connection:
         every = {table: connection.execute(f"SELECT * FROM {table}".encode()).fetchall() for table in walled_tables()}
     for table, rows in every.items():

@@ -14,7 +14,8 @@ import pytest
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.indexes import IndexDifference
-from mcp_memory.stores.records.pushed_vectors import FILLED_AT_ONCE, PushedVectors
+from mcp_memory.stores.records import pushed_vectors
+from mcp_memory.stores.records.pushed_vectors import PushedVectors
 from mcp_memory.stores.records.store_postgres import PostgresRecordStore
 from mcp_memory.stores.vectors import pgvector
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -25,7 +26,13 @@ from tests.postgres import new_database, pgvector_over, require_pgvector, walled
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="No package brings PostgreSQL there")
 SCOPE, OTHER = "shared/here", "shared/there"
 PATIENCE_SECONDS = 60.0
+FILLED_AT_ONCE = 20
 SIZE = 2 * FILLED_AT_ONCE + 20
+
+
+@pytest.fixture(autouse=True)
+def filled_by_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed_vectors, "FILLED_AT_ONCE", FILLED_AT_ONCE)
 
 
 @pytest.fixture
@@ -68,14 +75,14 @@ def exactly(store: PgvectorStore, scope: str = SCOPE) -> list[list[str]]:
 
 def test_a_large_scope_is_filled_once_it_is_searched_and_pgvector_names_its_candidates(searched: PgvectorStore) -> None:
     """M1.1: nothing is made before; and the status says who answers."""
-    assert searched.state([SCOPE]).says.startswith("exact search over 330 vectors until pgvector")
+    assert searched.state([SCOPE]).says.startswith("exact search over 90 vectors until pgvector")
     assert found(searched) == exactly(searched)
     assert searched.state().answered == 0
     assert searched.settle(PATIENCE_SECONDS)
     assert found(searched) == exactly(searched)
     state = searched.state([SCOPE])
-    assert (state.mode, state.state, state.answered, state.records) == ("pgvector", "ready", 5, 330)
-    assert state.says == "pgvector, all 330 vectors indexed"
+    assert (state.mode, state.state, state.answered, state.records) == ("pgvector", "ready", 5, 90)
+    assert state.says == "pgvector, all 90 vectors indexed"
     assert [each.says for each in searched.examine(repair=False)] == [state.says, "its vectors are the memory's"]
 
 
@@ -133,7 +140,7 @@ def test_a_scope_that_is_filled_by_half_is_searched_exactly_until_another_server
     add(records, 3)
     assert searched.settle(PATIENCE_SECONDS)
     assert searched.check() == {}
-    assert pushed.count([SCOPE]) == 334
+    assert pushed.count([SCOPE]) == 94
 
 
 def test_too_few_candidates_are_noticed_and_answered_exactly(searched: PgvectorStore, address: str) -> None:
@@ -143,9 +150,9 @@ def test_too_few_candidates_are_noticed_and_answered_exactly(searched: PgvectorS
         connection.execute("DELETE FROM pushed_vectors WHERE row > 10")
     assert found(searched) == exactly(searched)
     assert searched.state().answered == 0
-    assert searched.check() == {SCOPE: IndexDifference(missing=315, extra=0)}
+    assert searched.check() == {SCOPE: IndexDifference(missing=75, extra=0)}
     _, told = searched.examine(repair=False)
-    assert (told.state, told.says) == ("wrong", "of its vectors 315 are missing, 0 too many")
+    assert (told.state, told.says) == ("wrong", "of its vectors 75 are missing, 0 too many")
     assert [each.state for each in searched.examine(repair=True)] == ["ok", "repaired"]
     assert found(searched) == exactly(searched)
     assert searched.settle(PATIENCE_SECONDS)
@@ -187,7 +194,7 @@ def test_a_role_that_may_not_make_the_extension_is_told_who_may(monkeypatch: pyt
             with psycopg.connect(walled["owner_url"]) as connection:
                 connection.execute("CREATE EXTENSION vector")
             assert store.settle(PATIENCE_SECONDS)
-            assert store.state([SCOPE]).says == "pgvector, all 330 vectors indexed"
+            assert store.state([SCOPE]).says == "pgvector, all 90 vectors indexed"
 
 
 def test_a_server_without_pgvector_is_told_so(searched: PgvectorStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.chroma import (
     EMBEDDER,
     SCOPE,
     DirectLink,
+    ForkedChroma,
     Memory,
     Open,
     chroma_server,
@@ -48,7 +50,7 @@ def left(opened: Open) -> Memory:
     return memory
 
 
-def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
+def examiner(memory: Memory, connect: Callable[[], Link] = DirectLink, **place: Any) -> ChromaExaminer:
     exact = ExactVectorStore(Follower(memory.records), EMBEDDER, mismatch)
     own = IndexPlace(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
     return ChromaExaminer(memory.records, exact, replace(own, **place), connect)
@@ -235,7 +237,8 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
     writer.add(*(unit(n) for n in range(30)))
 
     def look(*, repair: bool = False) -> Finding:
-        [_, finding] = examiner(writer, None, **remote).examine(repair=repair)
+        connect = partial(ForkedChroma, writer.folder)  # Chroma's client leaves sockets to its process's end.
+        [_, finding] = examiner(writer, connect, **remote).examine(repair=repair)
         return finding
 
     with chroma_server(tmp_path / "server", port):

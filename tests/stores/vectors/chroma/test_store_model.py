@@ -112,7 +112,7 @@ def garble(directory: Path, seed: int) -> None:
         victim.write_bytes(content)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(steps=STEPS)
 def test_after_any_history_chroma_answers_as_the_exact_search_does(steps: Sequence[Step]) -> None:
     """S2.1, S2.2, R9: stores, revisions, erasures, kills, damage, reopenings and rebuilds in any order."""
