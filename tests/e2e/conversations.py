@@ -80,7 +80,7 @@ def edits(turns: int, seed: int = 1) -> list[list[Message]]:
 def _edit(turn: int, source: random.Random) -> list[Message]:
     noun, verb = source.choice(_NOUNS), source.choice(_VERBS)
     path = f"billing/{noun}_{turn}.py"
-    new = code(source, source.randint(2, 10))
+    new = code(source, source.randint(2, 16))
     asked = f"Please let {path} {verb} each {noun} once." if turn % 3 == 0 else "Go on."
     return [
         said("user", asked),

@@ -17,7 +17,7 @@ LOG_KINDS = ["message", "tool_call", "tool_result"]
 class Client:
     """One session as its client has it: what it told, and what stands for that now."""
 
-    def __init__(self, server: "ServerProcess", session_id: str, window: int = 4_000) -> None:
+    def __init__(self, server: "ServerProcess", session_id: str, window: int = 6_000) -> None:
         self.server = server
         self.session_id = session_id
         self.window = window

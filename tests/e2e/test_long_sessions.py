@@ -148,7 +148,7 @@ def test_attempts_at_the_same_thing_are_told_once_with_every_error(memory: "Serv
 
 def test_a_second_compaction_merges_into_the_first_ones_summary_and_warns(memory: "ServerProcess") -> None:
     """E7, D6.2, D1.2, D3.1, E8.1."""
-    client = Client(memory, "twice", 2_500)
+    client = Client(memory, "twice", 4_000)
     turns = edits(32)
     first = client.compact(flat(turns[:16]), force=True)
     [anchor] = client.summaries()
@@ -185,7 +185,7 @@ def test_near_the_end_of_the_window_outputs_give_way_first_and_the_last_message_
 
 def test_what_was_compacted_is_found_by_words_and_by_every_id(memory: "ServerProcess") -> None:
     """E7, D3.2, T5.1."""
-    client = Client(memory, "found again", 2_500)
+    client = Client(memory, "found again", 4_000)
     client.compact(flat(edits(16)), force=True)
     [summary] = client.summaries()
     covers = client.covered(summary["id"])
@@ -201,7 +201,7 @@ def test_what_was_compacted_is_found_by_words_and_by_every_id(memory: "ServerPro
 
 def test_undo_gives_the_log_back_to_the_byte(memory: "ServerProcess") -> None:
     """E7, D3.2: compaction by compaction, with what was said since."""
-    client = Client(memory, "undone", 2_500)
+    client = Client(memory, "undone", 4_000)
     turns = edits(16)
     for begin in (0, 8):
         client.compact(flat(turns[begin : begin + 8]), force=True)
@@ -213,7 +213,7 @@ def test_undo_gives_the_log_back_to_the_byte(memory: "ServerProcess") -> None:
 
 def test_the_compacted_conversation_is_known_when_it_is_told_again(memory: "ServerProcess") -> None:
     """E2.4, D3.1: with the replacements in their places, and something new at its end."""
-    client = Client(memory, "told again", 2_500)
+    client = Client(memory, "told again", 4_000)
     client.compact(flat(edits(16)), force=True)
     log = client.log()
     assert len(log) < len(client.told)
@@ -260,7 +260,7 @@ def test_two_sessions_are_compacted_at_once(memory: "ServerProcess") -> None:
 
 def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> None:
     """D7.1, D3.1: what is missing or invented is named; the user's words are kept whatever it writes."""
-    client = Client(memory, "caller", 2_500)
+    client = Client(memory, "caller", 4_000)
     rule = said("user", "Never touch the billing cluster.")
     asked = client.compact([rule, *flat(edits(16))], summarizer="caller", force=True)["summarize"]
     assert "## Decisions" in asked["prompt"]
@@ -284,7 +284,7 @@ def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> N
 
 def test_progress_is_told_where_it_is_asked_for(memory: "ServerProcess") -> None:
     """E5.1: start and end of every pass, with the tokens, the time, and how many passes of all are done."""
-    client = Client(memory, "progress", 2_500)
+    client = Client(memory, "progress", 4_000)
     client.told = flat(edits(16))
     number = send(memory, "compact", client.arguments(client.told, force=True), progress="asked")
     *told, answer = heard(memory, lambda message: message.get("id") == number)
