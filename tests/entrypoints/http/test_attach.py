@@ -16,7 +16,7 @@ import anyio.to_thread
 import httpx2
 import psutil
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -40,7 +40,7 @@ from tests.entrypoints.http.conftest import (
     text_of,
     wait_until,
 )
-from tests.forked import ForkedProcess, run_forked
+from tests.forked import ForkedProcess, forked_stdio, run_forked
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -79,8 +79,9 @@ async def attached(
     environment = environment_of(tmp_path / "unused", MCP_MEMORY_URL=url, MCP_MEMORY_TOKEN=secret, **chosen)
     if "MCP_MEMORY_NAMESPACE" not in chosen:
         del environment["MCP_MEMORY_NAMESPACE"]
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era, sampling_callback=sampling, message_handler=message_handler) as client:
+    async with Client(
+        forked_stdio(environment), mode=era, sampling_callback=sampling, message_handler=message_handler
+    ) as client:
         yield client
     assert not (tmp_path / "unused" / "memory.db").exists()
 
