@@ -228,12 +228,12 @@ class _ToProcess(TextIOWrapper):
 
 
 @asynccontextmanager
-async def forked_stdio(env: Mapping[str, str]) -> AsyncGenerator[Any]:
+async def forked_stdio(env: Mapping[str, str], **options: Any) -> AsyncGenerator[Any]:
     """A transport for the SDK's client, as `mcp.client.stdio.stdio_client` is, to a window that is forked."""
     import anyio
     from mcp.server.stdio import stdio_server  # It reads and writes such lines for a server, and for a client as well.
 
-    with ForkedProcess(stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as process:
+    with ForkedProcess(stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **options) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         heard, told = TextIOWrapper(process.stdout, "utf-8"), _ToProcess(process.stdin, "utf-8")

@@ -111,7 +111,7 @@ def test_a_hundred_turns_later_the_log_still_says_what_matters(edited: Edited, q
 
 def test_a_file_of_five_thousand_lines_is_put_away_alone_and_read_again(memory: "ServerProcess") -> None:
     """E7, D5.1, D5.2, T5.1: the mask is enough, so nothing is summarised; what stands in the file is found."""
-    client = Client(memory, "long file", 100_000)
+    client = Client(memory, "long file", 30_000)
     read = long_file(5_200)
     answer = client.compact([*read, *flat(edits(8))])
     assert passes_that_ran(answer) == ["mask"]
@@ -127,7 +127,7 @@ def test_a_file_of_five_thousand_lines_is_put_away_alone_and_read_again(memory: 
     pages: list[str] = []
     offset: int | None = 0
     while offset is not None:
-        page = answered(memory.call("recall", ids=[original], detail="full", offset=offset, max_tokens=30_000))
+        page = answered(memory.call("recall", ids=[original], detail="full", offset=offset, max_tokens=10_000))
         pages.append(page["results"][0]["text"])
         offset = page.get("next_offset")
     assert len(pages) > 2
@@ -306,16 +306,16 @@ def test_a_compaction_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """E7, E2.4, D3.2: killed before its first pass was committed, and again after; nothing is lost or covered twice."""
-    told = large(6, seed=5)
+    told = large(4, seed=5)
     for reached in ("mask: start", "mask: complete"):
         server = start_server(tmp_path / "data", BY_HAND)
-        client = Client(server, "killed", 6_000)
+        client = Client(server, "killed", 4_000)
         send(server, "compact", client.arguments(told), progress="until then")
         list(heard(server, lambda message, reached=reached: reached in message.get("params", {}).get("message", "")))
         server.owner.kill()
         server.stop()
     server = start_server(tmp_path / "data", BY_HAND)
-    client = Client(server, "killed", 6_000)
+    client = Client(server, "killed", 4_000)
     answer = client.compact(told)
     log = client.log()
     server.stop()
