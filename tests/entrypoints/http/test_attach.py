@@ -29,6 +29,7 @@ from mcp.types import (
 from mcp_memory.entrypoints.server import attach
 from mcp_memory.entrypoints.server.attach import read_message
 from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint
+from tests.e2e.test_stdio import PARENT
 from tests.ear import Ear
 from tests.entrypoints.http.conftest import (
     ERAS,
@@ -409,21 +410,12 @@ async def test_what_a_server_replies_decides_whether_it_is_asked_again(
 def test_it_goes_when_its_parent_is_killed(server: HttpServer, tmp_path: Path) -> None:
     """S5.1: though somebody else holds its input open."""
     reading, writing = os.pipe()
-    code = (
-        "import subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-m', 'mcp_memory', '--url', {server.url!r}], stdin={reading})\n"
-        "print(child.pid, flush=True)\ntime.sleep(600)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment_of(tmp_path / "unused"),
-        stdout=subprocess.PIPE,
-        pass_fds=[reading],
-    ) as parent:
-        assert parent.stdout
-        child = psutil.Process(int(parent.stdout.readline()))
+    options: dict[str, Any] = {"env": environment_of(tmp_path / "unused"), "stdin": reading, "stdout": subprocess.PIPE}
+    with ForkedProcess("--url", server.url, code=PARENT, **options) as parent:
         os.write(writing, json.dumps(HELLO).encode() + b"\n")
+        assert parent.stdout
         assert parent.stdout.readline()
+        [child] = psutil.Process(parent.pid).children()
         parent.kill()
         wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     os.close(reading)
