@@ -13,8 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
+from io import TextIOWrapper
 from multiprocessing import forkserver, reduction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -210,3 +212,33 @@ def run_forked(
             raise
     assert not (check and process.returncode), err
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+class _ToProcess(TextIOWrapper):
+    """Lines for a process; a client that leaves may say something more when the process's input has ended."""
+
+    def write(self, s: str, /) -> int:
+        with suppress(OSError, ValueError):
+            super().write(s)
+        return len(s)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            super().flush()
+
+
+@asynccontextmanager
+async def forked_stdio(env: Mapping[str, str], **options: Any) -> AsyncGenerator[Any]:
+    """A transport for the SDK's client, as `mcp.client.stdio.stdio_client` is, to a window that is forked."""
+    import anyio
+    from mcp.server.stdio import stdio_server  # It reads and writes such lines for a server, and for a client as well.
+
+    with ForkedProcess(stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **options) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        heard, told = TextIOWrapper(process.stdout, "utf-8"), _ToProcess(process.stdin, "utf-8")
+        async with stdio_server(anyio.wrap_file(heard), anyio.wrap_file(told)) as streams:
+            try:
+                yield streams
+            finally:
+                process.stdin.close()

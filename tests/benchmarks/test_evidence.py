@@ -37,14 +37,14 @@ BLOCK = """<memory-context id="c0123456789">
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Generator[Group]:
+def group(tmp_path: Path, embedder: MiniLMEmbedder) -> Generator[Group]:
     """A memory of one short answer, one that is too long to be shown whole, and a hundred other texts."""
     clock = Clock()
     long = " ".join(f"Part {number} of the long report on the harbour says that all is well." for number in range(80))
     items = [NewRecord(text="The harbour opens at seven.", speaker="Ada"), NewRecord(text=long)]
     items += [NewRecord(text=f"The harbour master counted {number} ships.") for number in range(100)]
     settings = load_settings(data_dir=tmp_path, namespace="toy", semantic_store="exact")
-    with closing(open_app(settings, clock, MiniLMEmbedder())) as app:
+    with closing(open_app(settings, clock, embedder)) as app:
         ids = [done.id for done in app.remember(items, app.caller())]
         question = Question(
             dataset="toy",

@@ -94,8 +94,9 @@ IN_THE_MIDST = "# The grace period of a lapsed permit is 45 days."
 
 def long_file(lines: int, seed: int = 2) -> list[Message]:
     """A turn that reads a file of so many lines, with one in its midst that is unlike the others."""
-    functions = code(random.Random(seed), lines - 1).split("\n")
-    text = "\n".join([*functions[: lines // 2], IN_THE_MIDST, *functions[lines // 2 :]])
+    source = random.Random(seed)
+    rates = [f"rate_{number} = {source.randrange(1_000)}" for number in range(lines - 1)]
+    text = "\n".join([*rates[: lines // 2], IN_THE_MIDST, *rates[lines // 2 :]])
     read = used("read_all", "read_file", {"path": "billing/generated.py"}, text)
     return [said("user", "Read billing/generated.py."), *read, said("assistant", "I have read it.")]
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import ServerProcess
 
 PORT = "The staging database listens on port 6543."
 HURRIED = """\
@@ -199,8 +203,10 @@ def test_another_clients_event_is_answered_in_its_own_form(session: Session, tmp
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no /dev/full")
-def test_nobody_there_to_read_is_no_failure(session: Session, tmp_path: Path) -> None:
-    push_task(tmp_path / "data", "Find the port")
+def test_nobody_there_to_read_is_no_failure(
+    session: Session, start_server: "Callable[..., ServerProcess]", tmp_path: Path
+) -> None:
+    start_server(tmp_path / "data").call("push_task", goal="Find the port")
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "mcp_memory", "hook", "SessionStart"],

@@ -61,26 +61,24 @@ def written_by_install() -> Sequence[str]:
     return command_of(plan_install(client_named("claude-code"), wanted, places_here()).entry)
 
 
-@pytest.mark.parametrize("form", ["what install writes", "what the plugin writes"])
 def test_a_server_and_its_index_process_run_nothing_of_the_folder(
-    form: str, hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+    hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
-    """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory."""
+    """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory.
+
+    The window that `install` writes starts the owner; that of the plugin, which trusts the environment less, joins it.
+    """
     environment = careless({"MCP_MEMORY_SEMANTIC_STORE": "chroma"})
-    command: Sequence[str] = (PROGRAM,)
-    if form == "what install writes":
-        command = written_by_install()
-    else:
-        environment |= plugin_server()["env"]
-        assert plugin_server()["command"] == "mcp-memory"
-    server = start_server(tmp_path / "data", environment, command, folder=hostile.path)
+    server = start_server(tmp_path / "data", environment, written_by_install(), folder=hostile.path)
     server.call("remember", text="Ines deploys on Tuesdays; password=correct-horse-42-battery", kind="decision")
     assert server.call("recall", query="when did Ines deploy last week?")["structuredContent"] is not None
     server.call("assemble_context", max_tokens=500)
     child = the_child_of(server.owner.pid)
     assert Path(child.cwd()) == (tmp_path / "data").resolve()
     assert not [name for name in child.environ() if name.startswith("PYTHON")]
-    server.stop()
+    assert plugin_server()["command"] == "mcp-memory"
+    second = start_server(tmp_path / "data", environment | plugin_server()["env"], (PROGRAM,), folder=hostile.path)
+    assert "Ines" in json.dumps(second.call("recall", query="who deploys?"))
 
 
 def the_child_of(pid: int) -> psutil.Process:
@@ -129,7 +127,7 @@ def test_hooks_of_the_plugin_run_nothing_of_the_folder(
         assert (done.returncode, done.stderr) == (0, b""), name
 
 
-@pytest.mark.parametrize("arguments", ["add Remembered.", "doctor --json", "tokens list"])
+@pytest.mark.parametrize("arguments", ["add Remembered.", "doctor --json"])
 def test_a_command_runs_nothing_of_the_folder(
     arguments: str, hostile: HostileFolder, environment: dict[str, str]
 ) -> None:
@@ -162,7 +160,7 @@ def test_run_as_a_module_it_drops_the_folder_before_it_imports_anything(
         if planted.stem not in by_python:
             (folder / planted.name).write_bytes(planted.read_bytes())
     done = subprocess.run(
-        [sys.executable, "-m", "mcp_memory", "add", "Remembered."],
+        [sys.executable, "-m", "mcp_memory", "install", "--list"],
         capture_output=True,
         env=environment,
         cwd=folder,

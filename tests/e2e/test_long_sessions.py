@@ -89,9 +89,9 @@ def memory(
 
 @pytest.fixture(scope="module")
 def edited(memory: "ServerProcess") -> Edited:
-    """A hundred turns of edits, told and compacted seven at a time in a window that holds a quarter of them."""
+    """A hundred turns of edits, told and compacted fifteen at a time in a window that holds a quarter of them."""
     client, turns = Client(memory, "edits"), edits(105)
-    answers = [client.compact(flat(turns[begin : begin + 7])) for begin in range(0, len(turns), 7)]
+    answers = [client.compact(flat(turns[begin : begin + 15])) for begin in range(0, len(turns), 15)]
     return Edited(client=client, answers=answers, text=client.text())
 
 
@@ -111,7 +111,7 @@ def test_a_hundred_turns_later_the_log_still_says_what_matters(edited: Edited, q
 
 def test_a_file_of_five_thousand_lines_is_put_away_alone_and_read_again(memory: "ServerProcess") -> None:
     """E7, D5.1, D5.2, T5.1: the mask is enough, so nothing is summarised; what stands in the file is found."""
-    client = Client(memory, "long file", 100_000)
+    client = Client(memory, "long file", 30_000)
     read = long_file(5_200)
     answer = client.compact([*read, *flat(edits(8))])
     assert passes_that_ran(answer) == ["mask"]
@@ -127,7 +127,7 @@ def test_a_file_of_five_thousand_lines_is_put_away_alone_and_read_again(memory: 
     pages: list[str] = []
     offset: int | None = 0
     while offset is not None:
-        page = answered(memory.call("recall", ids=[original], detail="full", offset=offset, max_tokens=30_000))
+        page = answered(memory.call("recall", ids=[original], detail="full", offset=offset, max_tokens=10_000))
         pages.append(page["results"][0]["text"])
         offset = page.get("next_offset")
     assert len(pages) > 2
@@ -149,10 +149,10 @@ def test_attempts_at_the_same_thing_are_told_once_with_every_error(memory: "Serv
 def test_a_second_compaction_merges_into_the_first_ones_summary_and_warns(memory: "ServerProcess") -> None:
     """E7, D6.2, D1.2, D3.1, E8.1."""
     client = Client(memory, "twice", 4_000)
-    turns = edits(40)
-    first = client.compact(flat(turns[:20]), force=True)
+    turns = edits(32)
+    first = client.compact(flat(turns[:16]), force=True)
     [anchor] = client.summaries()
-    second = client.compact(flat(turns[20:]), force=True)
+    second = client.compact(flat(turns[16:]), force=True)
     [merged] = client.summaries()
     assert not any("has been compacted" in each for each in first.get("warnings", []))
     assert any("2 times" in each for each in second["warnings"])
@@ -186,7 +186,7 @@ def test_near_the_end_of_the_window_outputs_give_way_first_and_the_last_message_
 def test_what_was_compacted_is_found_by_words_and_by_every_id(memory: "ServerProcess") -> None:
     """E7, D3.2, T5.1."""
     client = Client(memory, "found again", 4_000)
-    client.compact(flat(edits(30)), force=True)
+    client.compact(flat(edits(16)), force=True)
     [summary] = client.summaries()
     covers = client.covered(summary["id"])
     in_small_pages = client.pages(ids=[summary["id"]], detail="full", limit=7)
@@ -202,9 +202,9 @@ def test_what_was_compacted_is_found_by_words_and_by_every_id(memory: "ServerPro
 def test_undo_gives_the_log_back_to_the_byte(memory: "ServerProcess") -> None:
     """E7, D3.2: compaction by compaction, with what was said since."""
     client = Client(memory, "undone", 4_000)
-    turns = edits(30)
-    for begin in (0, 15):
-        client.compact(flat(turns[begin : begin + 15]), force=True)
+    turns = edits(16)
+    for begin in (0, 8):
+        client.compact(flat(turns[begin : begin + 8]), force=True)
     assert client.log() != client.told
     assert [client.compact(undo=True)["undone"] for _ in range(2)] == [2, 1]
     assert client.log() == client.told
@@ -214,7 +214,7 @@ def test_undo_gives_the_log_back_to_the_byte(memory: "ServerProcess") -> None:
 def test_the_compacted_conversation_is_known_when_it_is_told_again(memory: "ServerProcess") -> None:
     """E2.4, D3.1: with the replacements in their places, and something new at its end."""
     client = Client(memory, "told again", 4_000)
-    client.compact(flat(edits(30)), force=True)
+    client.compact(flat(edits(16)), force=True)
     log = client.log()
     assert len(log) < len(client.told)
     new = [said("user", "Now the invoices of June."), *used("june", "bash", {"command": "make june"}, "june is made")]
@@ -230,8 +230,8 @@ def test_other_calls_are_answered_while_a_large_log_is_compacted(
     """E7: both were sent after it, and are answered before it."""
     server = start_server(tmp_path / "data", BY_HAND)
     server.call("remember", text="With this, all that is slow has been loaded.")
-    client = Client(server, "large", 30_000)
-    client.told = large(30, seed=7)
+    client = Client(server, "large", 20_000)
+    client.told = large(20, seed=7)
     compaction = send(server, "compact", client.arguments(client.told))
     others = [
         send(server, "remember", {"text": "The office is closed on Friday."}),
@@ -247,10 +247,10 @@ def test_other_calls_are_answered_while_a_large_log_is_compacted(
 
 def test_two_sessions_are_compacted_at_once(memory: "ServerProcess") -> None:
     """E2.4: each has what was said in it, and nothing of the other's."""
-    clients = [Client(memory, f"at once {seed}", 12_000) for seed in (8, 9)]
+    clients = [Client(memory, f"at once {seed}", 6_000) for seed in (8, 9)]
     numbers: list[int] = []
     for seed, client in enumerate(clients, start=8):
-        client.told = large(12, seed)
+        client.told = large(6, seed)
         numbers.append(send(memory, "compact", client.arguments(client.told)))
     answers = answers_to(memory, *numbers)
     for client, number in zip(clients, numbers, strict=True):
@@ -262,7 +262,7 @@ def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> N
     """D7.1, D3.1: what is missing or invented is named; the user's words are kept whatever it writes."""
     client = Client(memory, "caller", 4_000)
     rule = said("user", "Never touch the billing cluster.")
-    asked = client.compact([rule, *flat(edits(30))], summarizer="caller", force=True)["summarize"]
+    asked = client.compact([rule, *flat(edits(16))], summarizer="caller", force=True)["summarize"]
     assert "## Decisions" in asked["prompt"]
     assert text_of(client.told[0]) in asked["text"]
     refused = client.refused(summary="## Goal\n- totals\n## Key facts\n- see src/invented.py", span=asked["span"])
@@ -285,7 +285,7 @@ def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> N
 def test_progress_is_told_where_it_is_asked_for(memory: "ServerProcess") -> None:
     """E5.1: start and end of every pass, with the tokens, the time, and how many passes of all are done."""
     client = Client(memory, "progress", 4_000)
-    client.told = flat(edits(30))
+    client.told = flat(edits(16))
     number = send(memory, "compact", client.arguments(client.told, force=True), progress="asked")
     *told, answer = heard(memory, lambda message: message.get("id") == number)
     passes = answer["result"]["structuredContent"]["passes"]
@@ -306,16 +306,16 @@ def test_a_compaction_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:
     """E7, E2.4, D3.2: killed before its first pass was committed, and again after; nothing is lost or covered twice."""
-    told = large(12, seed=5)
+    told = large(4, seed=5)
     for reached in ("mask: start", "mask: complete"):
         server = start_server(tmp_path / "data", BY_HAND)
-        client = Client(server, "killed", 12_000)
+        client = Client(server, "killed", 4_000)
         send(server, "compact", client.arguments(told), progress="until then")
         list(heard(server, lambda message, reached=reached: reached in message.get("params", {}).get("message", "")))
         server.owner.kill()
         server.stop()
     server = start_server(tmp_path / "data", BY_HAND)
-    client = Client(server, "killed", 12_000)
+    client = Client(server, "killed", 4_000)
     answer = client.compact(told)
     log = client.log()
     server.stop()

@@ -1,15 +1,15 @@
 """Clients that subscribed learn that a resource reads otherwise, whichever process changed it: N6.1."""
 
-import sys
 from collections.abc import AsyncIterator
 
 import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 
 from mcp_memory.entrypoints.server.notices import MOST_WATCHED
 from tests.e2e.conftest import PATIENCE_SECONDS, ServerProcess
 from tests.ear import Ear
+from tests.forked import forked_stdio
 
 pytestmark = [
     pytest.mark.anyio,
@@ -30,8 +30,7 @@ def ear() -> Ear:
 @pytest.fixture
 async def client(server: ServerProcess, environment: dict[str, str], era: str, ear: Ear) -> AsyncIterator[Client]:
     """A client whose own process finds an owner there: it starts none, which would load everything."""
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era, message_handler=ear.take) as client:
+    async with Client(forked_stdio(environment), mode=era, message_handler=ear.take) as client:
         yield client
 
 

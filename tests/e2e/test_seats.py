@@ -77,8 +77,8 @@ def test_each_window_asks_the_model_with_its_own_key_and_nothing_holds_one(
     eve = start(MCP_MEMORY_AGENT="eve", **settings)
     answers: list[str] = []
     for name, window in (("ann", ann), ("bob", bob), ("eve", eve), ("ann", ann)):
-        client = Client(window, f"session of {name}")
-        told = [said("user", f"I am {name} from billing."), *flat(edits(20))]
+        client = Client(window, f"session of {name}", 1_000)
+        told = [said("user", f"I am {name} from billing."), *flat(edits(6))]
         answers.append(str(client.compact(told, force=True, summarizer="model", passes=["threshold"])))
     assert {(key, name) for key, text in service.asked for name in ("ann", "bob", "eve") if f"I am {name}" in text} == {
         (f"Bearer {ANN}", "ann"),

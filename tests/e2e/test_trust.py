@@ -132,34 +132,6 @@ def copied_origin(computer: Computer, victim: Path) -> Path:
     return evil
 
 
-def pointer_file(computer: Computer, victim: Path) -> Path:
-    evil = computer.folder_named("evil")
-    (evil / ".git").write_text(f"gitdir: ../{victim.name}/.git\n")
-    return evil
-
-
-def linked_directory(computer: Computer, victim: Path) -> Path:
-    evil = computer.folder_named("evil")
-    (evil / ".git").symlink_to(victim / ".git")
-    return evil
-
-
-def linked_configuration(computer: Computer, victim: Path) -> Path:
-    evil = computer.folder_named("evil")
-    (evil / ".git").mkdir()
-    (evil / ".git" / "config").symlink_to(victim / ".git" / "config")
-    return evil
-
-
-def common_directory(computer: Computer, victim: Path) -> Path:
-    evil = computer.folder_named("evil")
-    (evil / "made").mkdir()
-    (evil / "made" / "commondir").write_text(str(victim / ".git"))
-    (evil / "made" / "gitdir").write_text(str(evil / ".git"))
-    (evil / ".git").write_text("gitdir: made\n")
-    return evil
-
-
 def worktrees_pointer(computer: Computer, victim: Path) -> Path:
     git(victim, "worktree", "add", str(computer.folder / "tree"))
     evil = computer.folder_named("evil")
@@ -167,7 +139,8 @@ def worktrees_pointer(computer: Computer, victim: Path) -> Path:
     return evil
 
 
-FORMS = [copied_origin, pointer_file, linked_directory, linked_configuration, common_directory, worktrees_pointer]
+FORMS = [copied_origin, worktrees_pointer]
+"""Of each kind one: a claim, and a pointer to the project itself. tests/test_projects.py has the others."""
 
 
 @pytest.mark.parametrize("attack", FORMS)

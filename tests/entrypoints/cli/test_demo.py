@@ -1,5 +1,6 @@
 """The demo as a newcomer runs it: one process, against a real server."""
 
+import os
 import re
 import sys
 import tempfile
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import psutil
 import pytest
+from mcp import StdioServerParameters
 
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.cli import demo
 from mcp_memory.entrypoints.cli.demo import STORY, DemoFailed, Scene, next_steps, play
+from tests.forked import forked_stdio, run_forked
 from tests.hostile_folder import HostileFolder
 
 if TYPE_CHECKING:
@@ -119,6 +122,18 @@ def test_an_installed_demo_names_the_command_that_starts_it(tmp_path: Path, monk
     assert next_steps(1.0)[1].plain == "  Add it to Claude Code: mcp-memory install claude-code"
 
 
+@pytest.fixture
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo's servers are forked; those of the scenes above are started."""
+
+    def connect(command: StdioServerParameters, errlog: Any) -> Any:
+        return forked_stdio({**os.environ, **(command.env or {})}, cwd=command.cwd, stderr=errlog)
+
+    run_forked(code="pass")  # What forks them is no child that the demo leaves behind.
+    monkeypatch.setattr(demo, "stdio_client", connect)
+
+
+@pytest.mark.usefixtures("forking")
 def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +149,7 @@ def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("forking")
 def test_a_demo_whose_server_dies_says_what_its_log_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S7.1."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -23,7 +23,7 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.entrypoints.commands.transfer import IMPORT_BATCH
+from mcp_memory.entrypoints.commands import transfer
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Ran, Run
 
 OpenMemory = Callable[..., App]
+BATCH = 8
+IN_SMALL_BATCHES = f"""
+from mcp_memory.__main__ import main
+from mcp_memory.entrypoints.commands import transfer
+transfer.IMPORT_BATCH = {BATCH}
+main()
+"""
+"""The command line with a smaller `IMPORT_BATCH`: what happens behind it takes fewer records."""
 IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int](), "into": "test", "changes": 0}
 """What an import from another server tells that did nothing, with the number of its changes."""
 
@@ -236,7 +244,7 @@ def test_an_interrupted_import_says_how_to_go_on(
 def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> None:
     """S7.1: as if an agent had said it; a second run changes nothing; what is left out is said."""
     file = tmp_path / "memory.jsonl"
-    said = [f"watches gauge {number}" for number in range(120)]
+    said = [f"watches gauge {number}" for number in range(12)]
     lines = [
         {"type": "entity", "name": "Mara", "entityType": "person", "observations": said},
         {"type": "relation", "from": "Mara", "to": "Harbour", "relationType": "works_at"},
@@ -245,10 +253,10 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
     file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     first = run("import", str(file), "--from", "reference", "--json")
     left_out = "lines that are neither an entity nor a relation"
-    assert told_of(first) == IMPORTED | {"stored": 121, "embedded": 121, "left_out": {left_out: 1}, "changes": 1}
+    assert told_of(first) == IMPORTED | {"stored": 13, "embedded": 13, "left_out": {left_out: 1}, "changes": 1}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
-    told = f"121 records known already. Left out: {left_out} (1)."
+    told = f"13 records known already. Left out: {left_out} (1)."
     assert ran.out == f"Imported: {told} The records are in the project test.\n"
     assert run("status", "--json").json["store"]["revision"] == revision
     graph = run("status", "--json").json["graph"]
@@ -269,7 +277,7 @@ def test_what_is_imported_is_found_by_its_words_before_it_has_vectors(
     run: "Run", open_memory: OpenMemory, tmp_path: Path, server: str
 ) -> None:
     """S7.1: after the import was killed, while it waited for an embedder that says nothing."""
-    source = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 25)
+    source = reference_file(tmp_path / "memory.jsonl", BATCH + 5)
     if server:
         arguments = ("import", str(source), "--from", server)
     else:
@@ -287,24 +295,27 @@ def test_what_is_imported_is_found_by_its_words_before_it_has_vectors(
         embedder = {"EMBEDDER": "ollama", "EMBEDDER_MODEL": "m", "EMBEDDER_TIMEOUT_SECONDS": "600"}
         embedder["EMBEDDER_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
         env = {**os.environ, "NO_PROXY": "127.0.0.1", **{f"MCP_MEMORY_{name}": each for name, each in embedder.items()}}
-        process = ForkedProcess(*arguments, *there, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = ForkedProcess(
+            *arguments, *there, code=IN_SMALL_BATCHES, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         with process as importing, silent.accept()[0]:
             importing.kill()
     assert found() == ("Mara: watches gauge 7", True)
     again = run(*arguments, *there, "--json").json
-    assert (again["stored"], again["embedded"]) == (0, IMPORT_BATCH + 25)
+    assert (again["stored"], again["embedded"]) == (0, BATCH + 5)
     assert found() == ("Mara: watches gauge 7", False)
 
 
 def test_progress_is_shown_on_a_terminal(run: "Run", tmp_path: Path) -> None:
     """S7.1: what is stored, and apart from it what is embedded, out of what there is to do; nothing elsewhere."""
     pty = pytest.importorskip("pty")
-    source = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 25)
+    source = reference_file(tmp_path / "memory.jsonl", BATCH + 5)
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    arguments = "import", str(source), "--from", "reference"
     with (
         os.fdopen(ours, "rb", buffering=0) as shown,
-        ForkedProcess("import", str(source), "--from", "reference", env=env, stderr=theirs, stdout=subprocess.PIPE),
+        ForkedProcess(*arguments, code=IN_SMALL_BATCHES, env=env, stderr=theirs, stdout=subprocess.PIPE),
     ):
         os.close(theirs)
         text = b""
@@ -312,7 +323,7 @@ def test_progress_is_shown_on_a_terminal(run: "Run", tmp_path: Path) -> None:
             while part := shown.read(4096):
                 text += part
     counts = re.findall(r"(Storing|Embedding).*?(\d+)/(\d+)", text.decode())
-    assert {total for _, _, total in counts} == {str(IMPORT_BATCH + 25)}
+    assert {total for _, _, total in counts} == {str(BATCH + 5)}
     assert [name for name, _ in groupby(counts, itemgetter(0))] == ["Storing", "Embedding"]
     assert {name for name, done, total in counts if done == total} == {"Storing", "Embedding"}
 
@@ -359,20 +370,21 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
     run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S7.1, R1: what was stored until then stays."""
-    file = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 1)
+    file = reference_file(tmp_path / "memory.jsonl", BATCH + 1)
     remember = App.remember
 
     def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: Any) -> list[Remembered]:
-        if len(items) < IMPORT_BATCH:
+        if len(items) < BATCH:
             raise StoreUnavailable("The disk is full; free space and call again.")
         return remember(self, items, caller, **options)
 
+    monkeypatch.setattr(transfer, "IMPORT_BATCH", BATCH)
     with monkeypatch.context() as patched:
         patched.setattr(App, "remember", fails_later)
         ran = run("import", str(file), "--from", "reference")
     assert ran.code == 1
-    assert f"free space and call again. {IMPORT_BATCH} are done. Run the same command again" in ran.err
-    counts = {"stored": 1, "known": IMPORT_BATCH, "embedded": IMPORT_BATCH + 1, "changes": 1}
+    assert f"free space and call again. {BATCH} are done. Run the same command again" in ran.err
+    counts = {"stored": 1, "known": BATCH, "embedded": BATCH + 1, "changes": 1}
     assert told_of(run("import", str(file), "--from", "reference", "--json")) == IMPORTED | counts
 
 
@@ -391,10 +403,11 @@ def test_what_is_no_memory_is_refused_before_it_is_kept(run: "Run", tmp_path: Pa
     why = "cannot be read (not an ordinary file); name an exported memory, or pipe it in and name -."
     assert (ran.code, ran.err) == (1, f"mcp-memory: {tmp_path / 'pipe'} {why}\n")
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
-        command = [sys.executable, "-m", "mcp_memory", "import", "-", "--data-dir", str(tmp_path / "there")]
-        refused = subprocess.run(command, stdin=endless.stdout, capture_output=True, check=False)
+        arguments = "import", "-", "--data-dir", str(tmp_path / "there")
+        with ForkedProcess(*arguments, stdin=endless.stdout, stderr=subprocess.PIPE) as refused:
+            _, told = refused.communicate(timeout=60)
         endless.kill()
-    assert b"Standard input, line 1: It is not JSON" in refused.stderr
+    assert b"Standard input, line 1: It is not JSON" in told
     assert not (tmp_path / "there").exists()
 
 

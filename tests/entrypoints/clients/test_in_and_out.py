@@ -80,7 +80,7 @@ FILES = st.tuples(st.sampled_from(["", "\ufeff"]), json_files() | toml_files()).
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(text=FILES)
 @example(text='{"mcpServers": { }}')
 @example(text='{"mcpServers" /* c1c */ : {}}')

@@ -37,7 +37,7 @@ def shown(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return sorted(each for each in read if not each[1].startswith("[SUMMARIZED] (open "))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     turns=TURNS,
     window=st.sampled_from([1_000, 2_500]),
@@ -107,7 +107,7 @@ def test_a_message_that_was_corrected_is_left_out_for_the_block_that_covers_it(a
     assert shown(applied) == sorted((entry.kind, entry.text) for entry in log.entries)
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(turns=TURNS, window=st.sampled_from([1_000, 2_500]), options=OPTIONS, data=st.data())
 @pytest.mark.parametrize("name", OTHER_FORMS)
 def test_what_is_applied_is_the_log_and_valid_in_the_form_that_came(

@@ -132,7 +132,7 @@ def test_with_nothing_said_and_no_memory_it_still_tells_the_client_what_to_keep(
 
 def test_marks_of_a_summary_that_never_ends_are_part_of_it(memory: App, run_hook: "RunHook") -> None:
     """S7.2: and take no longer than other text, as no deadline ends a pattern's search."""
-    said = "<summary>" * 30_000 + "The port is 5433."
+    said = "<summary>" * 3_000 + "The port is 5433."
     run_hook("PostCompact", trigger="auto", compact_summary=said)
     assert kept(memory, "client-summary")[0].text.endswith("The port is 5433.")
 

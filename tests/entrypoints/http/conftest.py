@@ -20,7 +20,7 @@ from mcp_memory.app import open_app
 from mcp_memory.domain.model.scopes import Grant, Right
 from mcp_memory.services.access.access_tokens import AccessTokens
 from mcp_memory.settings import load_settings
-from tests.forked import PROGRAM, ForkedProcess, run_forked
+from tests.forked import ForkedProcess, run_forked
 
 PATIENCE_SECONDS = 60.0
 web = httpx2.Client(timeout=PATIENCE_SECONDS, verify=False)
@@ -78,7 +78,8 @@ class HttpServer:
         """`settings` by their names; `open_files` is how many the process may have."""
         self.data_dir = data_dir
         arguments = ["serve", "--http", *(options or ("--port", "0"))]
-        fewer = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *PROGRAM]
+        limits = f"import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({open_files}, {open_files}))\n"
+        code = f"{limits}from mcp_memory.__main__ import main\nmain()" if open_files else ""
         pipes: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
@@ -88,9 +89,7 @@ class HttpServer:
             ),
             "encoding": "utf-8",
         }
-        self.process = (
-            subprocess.Popen([*fewer, *arguments], **pipes) if open_files else ForkedProcess(*arguments, **pipes)
-        )
+        self.process = ForkedProcess(*arguments, code=code, **pipes)
         self._lines: list[str] = []
         self._is_up = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -1,17 +1,17 @@
 """A host finds the apps over standard streams, over HTTP, and through a process that passes messages on to a server."""
 
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.extension import advertise
 from mcp.types import TextResourceContents
 
 from mcp_memory.entrypoints.server.mcp_server import APPS
 from tests.entrypoints.http.conftest import ERAS, HttpServer, connected, environment_of
+from tests.forked import forked_stdio
 
 DRAWS = advertise(APPS, {"mimeTypes": ["text/html;profile=mcp-app"]})
 
@@ -45,7 +45,8 @@ async def test_over_http(server: HttpServer, era: str) -> None:
 async def test_over_standard_streams(server: HttpServer, tmp_path: Path, attached: bool) -> None:
     """U4.2: with a memory of its own, or with that of a server."""
     environment = environment_of(tmp_path / "data", **({"MCP_MEMORY_URL": server.url} if attached else {}))
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
     async with AsyncExitStack() as connections:
         for era in ERAS:
-            await check(await connections.enter_async_context(Client(command, mode=era, extensions=[DRAWS])))
+            await check(
+                await connections.enter_async_context(Client(forked_stdio(environment), mode=era, extensions=[DRAWS]))
+            )

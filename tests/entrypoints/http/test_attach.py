@@ -16,7 +16,7 @@ import anyio.to_thread
 import httpx2
 import psutil
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CLIENT_CAPABILITIES_META_KEY,
@@ -29,6 +29,7 @@ from mcp.types import (
 from mcp_memory.entrypoints.server import attach
 from mcp_memory.entrypoints.server.attach import read_message
 from mcp_memory.entrypoints.server.remote_address import connection_options, endpoint
+from tests.e2e.test_stdio import PARENT
 from tests.ear import Ear
 from tests.entrypoints.http.conftest import (
     ERAS,
@@ -40,7 +41,7 @@ from tests.entrypoints.http.conftest import (
     text_of,
     wait_until,
 )
-from tests.forked import ForkedProcess, run_forked
+from tests.forked import ForkedProcess, forked_stdio, run_forked
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -79,8 +80,9 @@ async def attached(
     environment = environment_of(tmp_path / "unused", MCP_MEMORY_URL=url, MCP_MEMORY_TOKEN=secret, **chosen)
     if "MCP_MEMORY_NAMESPACE" not in chosen:
         del environment["MCP_MEMORY_NAMESPACE"]
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
-    async with Client(command, mode=era, sampling_callback=sampling, message_handler=message_handler) as client:
+    async with Client(
+        forked_stdio(environment), mode=era, sampling_callback=sampling, message_handler=message_handler
+    ) as client:
         yield client
     assert not (tmp_path / "unused" / "memory.db").exists()
 
@@ -408,21 +410,12 @@ async def test_what_a_server_replies_decides_whether_it_is_asked_again(
 def test_it_goes_when_its_parent_is_killed(server: HttpServer, tmp_path: Path) -> None:
     """S5.1: though somebody else holds its input open."""
     reading, writing = os.pipe()
-    code = (
-        "import subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-m', 'mcp_memory', '--url', {server.url!r}], stdin={reading})\n"
-        "print(child.pid, flush=True)\ntime.sleep(600)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=environment_of(tmp_path / "unused"),
-        stdout=subprocess.PIPE,
-        pass_fds=[reading],
-    ) as parent:
-        assert parent.stdout
-        child = psutil.Process(int(parent.stdout.readline()))
+    options: dict[str, Any] = {"env": environment_of(tmp_path / "unused"), "stdin": reading, "stdout": subprocess.PIPE}
+    with ForkedProcess("--url", server.url, code=PARENT, **options) as parent:
         os.write(writing, json.dumps(HELLO).encode() + b"\n")
+        assert parent.stdout
         assert parent.stdout.readline()
+        [child] = psutil.Process(parent.pid).children()
         parent.kill()
         wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     os.close(reading)

@@ -82,7 +82,7 @@ def test_a_session_is_reached_on_every_connection(data_dir: Path, start_http: St
     assert post(server.url, "tools/call", RECALL, {"mcp-session-id": "7.unknown"}).status_code == 404
 
 
-def test_sixty_four_clients_at_once_are_all_answered(data_dir: Path, start_http: Start) -> None:
+def test_two_dozen_clients_at_once_are_all_answered(data_dir: Path, start_http: Start) -> None:
     """L4.2: by turns. One that is told to ask again in a while does so."""
     server = start_http(data_dir, http_calls=4)
     statuses: list[int] = []
@@ -98,13 +98,13 @@ def test_sixty_four_clients_at_once_are_all_answered(data_dir: Path, start_http:
                 time.sleep(0.2)
             statuses.append(status)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(24)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert statuses == [200] * 128
-    assert "mcp_memory_records 128.0" in web.get(server.address("/metrics")).text
+    assert statuses == [200] * 48
+    assert "mcp_memory_records 48.0" in web.get(server.address("/metrics")).text
 
 
 def test_a_call_beyond_those_that_may_wait_is_told_what_to_do(data_dir: Path, start_http: Start) -> None:
