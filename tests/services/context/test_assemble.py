@@ -245,7 +245,7 @@ def test_every_budget_down_to_the_least_works_and_ends(app: App) -> None:
     least = refused.value.least
     with pytest.raises(BudgetTooSmall):
         assemble(app, max_tokens=least - 1)
-    for budget in range(least, least + 40):
+    for budget in range(least, least + 12):
         context = assemble(app, max_tokens=budget, explain=True)
         assert tokens(context.text) <= budget
         assert "Deploy the service to production" in context.text
@@ -256,7 +256,7 @@ def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_
     """A3.2, F9.1: 8,000 by default, of which what was learnt takes half where nobody asks."""
     app = open_memory(embedder=HashingEmbedder())
     items = [
-        NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(300)
+        NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(120)
     ]
     app.remember(items, app.caller(), advise=False)
     assert 3_700 < assemble(app).report.token_count <= 4_100
@@ -392,9 +392,9 @@ def test_an_hour_of_work_does_not_bury_what_was_learnt(app: App, remember: Remem
         remember("Run make seed before the end to end tests.", kind="procedure").id,
     ]
     clock.advance(hours=1)
-    fed(app, app.caller("yesterday"), 80, output_lines=2)
+    fed(app, app.caller("yesterday"), 24, output_lines=2)
     for strategy in ("", "balanced", "important", "clustered", "decision", "planning", "coding"):
-        context = app.assemble_context(ContextRequest(strategy=strategy, max_tokens=2_000), app.caller())
+        context = app.assemble_context(ContextRequest(strategy=strategy, max_tokens=1_000), app.caller())
         shown = [component.id for component in context.report.components]
         assert set(learnt) <= set(shown), strategy
         assert len(shown) > 10, strategy
@@ -403,8 +403,8 @@ def test_an_hour_of_work_does_not_bury_what_was_learnt(app: App, remember: Remem
 def test_a_context_of_the_log_alone_holds_nothing_else(app: App, remember: RememberOne) -> None:
     """B1.4: however much of it there is."""
     remember("Releases happen on Tuesday only.", kind="fact")
-    fed(app, app.caller("yesterday"), 80, output_lines=2)
-    request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=1_000)
+    fed(app, app.caller("yesterday"), 24, output_lines=2)
+    request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=500)
     components = app.assemble_context(request, app.caller()).report.components
     assert {component.kind for component in components} == {"message"}
 
@@ -466,7 +466,7 @@ def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember:
     asked = "how do I run the migrations for the instalment option"
     assert {rule.id, dead.id} <= {each.id for each in assemble(app, query=asked, max_tokens=300).report.components}
     many = [
-        NewRecord(text=f"Never run migrations of the instalment tables on host {n}.", kind="censor") for n in range(40)
+        NewRecord(text=f"Never run migrations of the instalment tables on host {n}.", kind="censor") for n in range(30)
     ]
     app.remember(many, app.caller(), advise=False)
     report = assemble(app, query=asked, max_tokens=2_000).report
@@ -629,7 +629,7 @@ def test_a_long_explanation_takes_its_room_from_the_least_wanted(app: App, remem
     goal = "Find out " + "which service listens on which port and " * 8 + "why"
     app.tasks.push(PushRequest(goal=goal, success_criteria="a table of ports " * 20), app.caller())
     explained: list[bool] = []
-    for budget in range(90, 700, 11):
+    for budget in range(90, 700, 29):
         context = assemble(app, query="service port", max_tokens=budget, explain=True)
         assert tokens(context.text) <= budget
         check_fates(context.report)
