@@ -34,7 +34,9 @@ class Pump:
 
 
 def pumps(pattern: re.Pattern[str]) -> Sequence[Pump]:
-    """Each once, the most telling first."""
+    """Each once, the most telling first; none of a pattern that repeats nothing without a bound, which is linear."""
+    if next(_unbounded(parse(pattern), pattern.flags, ""), None) is None:
+        return []
     return list(islice((each for each in dict.fromkeys(_all(pattern)) if each.period), MOST))
 
 

@@ -11,7 +11,7 @@ from mcp_memory.domain.memory import harness
 from mcp_memory.domain.text import time_phrases
 from mcp_memory.domain.text.passages import inflections_of
 
-PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
+PERIODS, LONGER = (3, 6, 9), (20, 40, 60)
 """How often a text repeats, in equal steps."""
 BOUNDED = {
     "domain.model.projects": "the address of a git remote, of 2,000 characters at most",
