@@ -11,8 +11,8 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context import shown_contexts
+from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest

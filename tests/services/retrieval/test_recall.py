@@ -43,6 +43,12 @@ def sent(result: object) -> int:
     return COUNTER.count(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
 
 
+def store_menus(app: App) -> None:
+    """What most of a memory is about, so that little of it bears on a question about something else."""
+    menus = [NewRecord(text=f"Lunch menu of day {number}: soup and bread.") for number in range(30)]
+    app.remember(menus, app.caller(), advise=False)
+
+
 def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: RememberOne) -> None:
     """R1, R5: best first, each with id, kind, date, score and summary."""
     remember("Lunch is at one.")
@@ -578,8 +584,7 @@ def test_a_record_two_relations_away_is_found(app: App, remember: RememberOne) -
 
 def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app: App, remember: RememberOne) -> None:
     """R5: the best of what does not fit stays low; an exact hit is high."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     remember("The signing key of the mobile app expires in June.")
     hit = recall(app, "when does the mobile app's signing key expire?").results[0]["score"]
     stray = [float(str(r["score"])) for r in recall(app, "orbital mechanics of Neptune's moons").results]
@@ -589,8 +594,7 @@ def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app
 
 def test_a_score_says_less_where_another_record_matches_as_well(app: App, remember: RememberOne) -> None:
     """F4.1: of two signing keys, a question that names neither can mean either; a later page says the same of it."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     remember("The signing key of the mobile app expires in June.")
     alone = recall(app, "when does the app's signing key expire?").results[0]["score"]
     remember("The signing key of the desktop app expires in May.")
@@ -683,8 +687,7 @@ def test_a_record_is_found_by_the_questions_it_answers(app: App, remember: Remem
 def test_what_no_record_names_is_named_and_the_rest_of_the_question_answered(app: App, remember: RememberOne) -> None:
     """W3.1: a name in another form is there; a store with nothing in it names nothing."""
     assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     kept = remember("Postgres keeps its nightly backups in the vault at Bergen.")
     unknown = recall(app, "Where does Redis keep its snapshots?")
     assert (unknown.results, unknown.unknown) == ((), ("Redis",))
@@ -695,8 +698,7 @@ def test_what_no_record_names_is_named_and_the_rest_of_the_question_answered(app
 
 def test_an_unknown_name_is_read_from_what_is_visible_now(app: App, remember: RememberOne) -> None:
     """W3.1: what is retired may have named it; a look at retired records or back in time says nothing of names."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     gone = remember("Redis keeps its snapshots on the second disk.")
     assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
     app.forget([gone.id], "retire", app.caller())

@@ -196,11 +196,11 @@ class TestPasses:
 
     def test_an_answer_tells_as_well_what_nobody_asked_for(self, app: App, caller: Caller) -> None:
         """D3.1: whoever holds the conversation has not seen what was compacted when idle."""
-        fed(app, caller, 10)
-        idle = app.compact(replace(EVERY, window=3_000, trigger="idle"), caller)
-        fed(app, caller, 13)
-        asked = app.compact(replace(EVERY, window=3_000, passes=("mask",)), caller)
-        again = app.compact(replace(EVERY, window=3_000, passes=("mask",)), caller)
+        fed(app, caller, 14)
+        idle = app.compact(replace(EVERY, window=4_000, trigger="idle"), caller)
+        fed(app, caller, 19)
+        asked = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
+        again = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
         assert {entry.id for entry in asked.made} > {entry.id for entry in idle.made}
         assert again.made == ()
 
@@ -644,12 +644,12 @@ class TestCallersSummary:
 
     @pytest.mark.uncounted
     def test_a_summary_that_names_no_compaction_begins_one(self, app: App, caller: Caller) -> None:
-        self._ruled(app, caller, 20)
-        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
+        self._ruled(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
         assert asked
         span, number, _ = asked.span.split("/")
         assert number == "1"
-        done = self._insisted(app, caller, 3_000, f"{span}/99")
+        done = self._insisted(app, caller, 6_000, f"{span}/99")
         assert (done.number, done.compactions) == (2, 2)
 
     def test_undo_and_a_summary_exclude_each_other(self, app: App, caller: Caller) -> None:
