@@ -262,7 +262,7 @@ def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "C
 @pytest.mark.uncounted
 def test_very_long_last_words_leave_room(app: App, clock: "Clock") -> None:
     decide(app)
-    say(app, f"{ASKED} {'And mind the log of each. ' * 900}", f"{'Shard 3 took its time. ' * 900} {ANSWERED}")
+    say(app, f"{ASKED} {'And mind the log of each. ' * 400}", f"{'Shard 3 took its time. ' * 400} {ANSWERED}")
     clock.advance(days=1)
     for budget in BUDGETS:
         context = first_block(app, budget)
