@@ -135,7 +135,7 @@ def failed(message: str, **fields: Any) -> NewRecord:
 def test_errors_since_are_told_once_beside_a_full_block(app: App, remember: RememberOne, query: str) -> None:
     """C7.1: at most three, the newest first; what fits beside the shown is added as ever."""
     app.remember(
-        [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(40)],
+        [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(80)],
         app.caller(),
     )
     first = assemble(app, query=query, max_tokens=500)
