@@ -21,6 +21,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.server.record_answers import show_report
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
+from mcp_memory.services.context import candidates
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.fit_to_budget import WITHOUT_ROOM
 from mcp_memory.services.memory.remember import Remembered
@@ -384,8 +385,11 @@ def test_with_a_query_every_strategy_orders_only_what_is_relevant(
     assert set(texts) == {"Postgres listens on port 5432.", "Postgres is backed up at night."}
 
 
-def test_an_hour_of_work_does_not_bury_what_was_learnt(app: App, remember: RememberOne, clock: "Clock") -> None:
+def test_an_hour_of_work_does_not_bury_what_was_learnt(
+    app: App, remember: RememberOne, clock: "Clock", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A1.5, S7.2: whoever keeps a session's log finds decisions at the next start, not tool output alone."""
+    monkeypatch.setattr(candidates, "PER_ORDER", 40)
     learnt = [
         remember("Invoices are numbered by the database, never by the application.", kind="decision").id,
         remember("Releases happen on Tuesday only.", kind="fact").id,
@@ -400,8 +404,11 @@ def test_an_hour_of_work_does_not_bury_what_was_learnt(app: App, remember: Remem
         assert len(shown) > 10, strategy
 
 
-def test_a_context_of_the_log_alone_holds_nothing_else(app: App, remember: RememberOne) -> None:
+def test_a_context_of_the_log_alone_holds_nothing_else(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B1.4: however much of it there is."""
+    monkeypatch.setattr(candidates, "PER_ORDER", 40)
     remember("Releases happen on Tuesday only.", kind="fact")
     fed(app, app.caller("yesterday"), 24, output_lines=2)
     request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=500)

@@ -1,5 +1,6 @@
 """A session's log made shorter: what runs, in which order, what is kept, and how it comes back."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenC
 from mcp_memory.services.memory.forget import Forgotten
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions import summarize_span
 from mcp_memory.services.sessions.commit_plan import Begun, Committed, PlanCommitter
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.run_pass import PassStep
@@ -559,6 +561,18 @@ class TestCallersSummary:
         for span in (asked.span, "r1-r2-ff", "nonsense"):
             with pytest.raises(Conflict, match="call compact again"):
                 app.compact(CompactRequest(window=3_000, summary=self.GOOD, span=span), caller)
+
+    def test_of_a_long_span_the_beginning_is_shown_and_what_to_open(
+        self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """D7.1."""
+        monkeypatch.setattr(summarize_span, "ASKED_TOKENS", 200)
+        fed(app, caller, 12)
+        asked = app.compact(replace(EVERY, window=2_000, summarizer="caller"), caller).asked
+        assert asked
+        *shown, last = asked.text.splitlines()
+        assert "amber-relay" in shown[0]
+        assert re.fullmatch(r"… and \d+ more, from \w+ on: open them with recall\.", last)
 
     def test_a_span_is_taken_for_exactly_what_was_asked(self, app: App, caller: Caller) -> None:
         fed(app, caller, 20)
