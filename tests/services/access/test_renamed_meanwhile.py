@@ -93,6 +93,7 @@ def test_a_compaction_under_way_leaves_the_log_whole(open_memory: Open, tmp_path
     assert any(each.ran for each in app.compact(CompactRequest(window=log.tokens), app.caller("s1")).runs)
 
 
+@pytest.mark.uncounted
 def test_a_long_conversation_is_whole_once_it_is_told_again(
     open_memory: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -373,6 +373,7 @@ def test_with_a_query_an_old_decision_beats_yesterdays_chat(app: App, remember: 
     assert not context.report.truncated
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("strategy", ["recent", "important", "balanced"])
 def test_with_a_query_every_strategy_orders_only_what_is_relevant(
     app: App, remember: RememberOne, strategy: str
@@ -460,6 +461,7 @@ def test_shares_hold_what_is_always_there_apart_from_what_was_asked(app: App) ->
     assert "The database port is 5432." in assemble(app, query="database port", max_tokens=400).text
 
 
+@pytest.mark.uncounted
 def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember: RememberOne) -> None:
     """W1.1, B1.3: the path of the task took the third before the answers; of many rules some are left out, and why."""
     app.tasks.push(PushRequest(goal="Let customers pay in three instalments at the checkout"), app.caller())
@@ -560,6 +562,7 @@ def test_pinned_and_inherited_records_go_first(app: App, remember: RememberOne) 
     assert shown(app, query="how to parse TOML in Python") == first
 
 
+@pytest.mark.uncounted
 def test_excluded_and_filtered_records_never_appear(app: App, remember: RememberOne, clock: "Clock") -> None:
     """B1.1, B1.4: not even pinned, inherited, or as a correction of what matches."""
     old = remember("The port is 5432.", tags=("net",), occurred_at=clock.now - 9 * DAY)
@@ -648,6 +651,7 @@ def test_a_long_explanation_takes_its_room_from_the_least_wanted(app: App, remem
     assert (explained[0], explained[-1]) == (False, True)
 
 
+@pytest.mark.uncounted
 def test_where_the_explanation_does_not_fit_the_records_have_its_room(app: App, remember: RememberOne) -> None:
     """B1.3: explain never empties a small block."""
     for n in range(30):
@@ -767,6 +771,7 @@ def test_planned_tasks_that_are_not_shown_are_accounted_for(app: App) -> None:
     assert "25 more tasks in memory://tasks" in context.text
 
 
+@pytest.mark.uncounted
 def test_a_compressed_context_shortens_the_least_wanted_and_keeps_the_order(app: App) -> None:
     """B7.1: more of them stand, the lowest scores at their shortest; the selection is in the same order."""
     texts = [f"Fact {n} about the billing service. " + "It is explained here at some length. " * 8 for n in range(12)]

@@ -250,6 +250,7 @@ def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock") -> None:
         assert 0.3 * budget <= sum(learnt) <= budget / 2
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("query", ["what next?", "carry on", "go on"])
 def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "Clock", query: str) -> None:
     """W4.1: a turn that names no subject asks for what a first block tells."""
@@ -280,6 +281,7 @@ def test_an_answer_of_some_length_is_whole_where_there_is_room(app: App, clock: 
     assert f"{answer} {ANSWERED}" in section(first_block(app, 4_000), "Last Exchange")
 
 
+@pytest.mark.uncounted
 def test_of_several_agents_each_goes_on_where_it_was(open_memory: Open, clock: "Clock") -> None:
     """F9.1: whoever is new goes on from the latest words, which name whose they are."""
     ann, bob, new = (open_memory(agent=name) for name in ("ann", "bob", "new"))
@@ -292,6 +294,7 @@ def test_of_several_agents_each_goes_on_where_it_was(open_memory: Open, clock: "
     assert "by ann" in section(first_block(new), "Last Exchange")
 
 
+@pytest.mark.uncounted
 def test_the_open_work_of_others_is_named(open_memory: Open, clock: "Clock") -> None:
     """F9.1: the innermost open task of each tree, with its agent and since when; the reader's own path first."""
     ann, bob = open_memory(agent="ann"), open_memory(agent="bob")

@@ -67,6 +67,7 @@ def test_the_same_request_within_half_a_minute_is_answered_from_the_cache(
     assert told(assemble(app, query="port"), "cached") is False
 
 
+@pytest.mark.uncounted
 def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
     """B8.1: by whichever process: a record, a correction, a task, an erasure."""
     port = remember("The port is 5432.")
@@ -92,6 +93,7 @@ def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], r
     assert "5432" not in assemble(app, query="port").text
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "asked", [{"strategy": "recent"}, {"strategy": "important", "overrides": {"weights": {"access": 1.0}}}]
 )
@@ -184,6 +186,7 @@ def test_an_error_since_is_told_beside_what_is_added(app: App, remember: Remembe
     assert (told(third, "follow_up"), told(third, "errors")) == ("unchanged", None)
 
 
+@pytest.mark.uncounted
 def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app: App, remember: RememberOne) -> None:
     """C7.1: nor what a client's own window shows, nor one for which the budget has no room."""
     remember("The port of the database is 5432.")
@@ -204,6 +207,7 @@ def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app:
     assert told(assemble(app, max_tokens=70, previous=small.report.id), "errors") is None
 
 
+@pytest.mark.uncounted
 def test_a_follow_up_adds_only_what_is_new(app: App, remember: RememberOne) -> None:
     """C7.1: a chain of them, inside the budget of the first; the rest stays what the client shows (C7.2)."""
     remember("Never force-push.", kind="censor")
@@ -303,6 +307,7 @@ def test_a_block_is_rebuilt_where_something_it_shows_is_not_so_any_more(
     assert ("5434. (before r000001, 2026-11-20: 5432)" in context.text) == (change == "superseded")
 
 
+@pytest.mark.uncounted
 def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app: App, remember: RememberOne) -> None:
     """C7.1, C7.2: censors, identity and the task stack."""
     remember("You are the release manager.", kind="identity")
@@ -348,6 +353,7 @@ def test_without_an_embedder_only_the_same_words_are_the_same_question(
     assert "5433" in second.text
 
 
+@pytest.mark.uncounted
 def test_what_is_known_of_shown_blocks_is_bounded(
     app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +379,7 @@ def test_an_added_block_accounts_for_everything(app: App, remember: RememberOne)
     ]  # fmt: skip
 
 
+@pytest.mark.uncounted
 def test_a_correction_of_what_was_shown_first_rebuilds_however_long_the_chain(app: App, remember: RememberOne) -> None:
     """C7.1, R8: also of what the present question does not find any more."""
     port = remember("The port of the database is 5432.")

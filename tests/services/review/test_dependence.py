@@ -81,6 +81,7 @@ def test_what_stands_on_a_changed_ground_is_to_be_checked_step_by_step(
     assert checks(app, decision, procedure, other) == [[fact], [fact], []]
 
 
+@pytest.mark.uncounted
 def test_what_stands_on_dependents_is_told_with_its_steps(
     app: App, open_memory: Callable[..., App], remember: RememberOne
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_change_that_says_nothing_else_raises_no_doubt(app: App, remember: Rem
     assert checks(app, decision, procedure) == [[], []]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("fields", [{"feedback": "helpful"}, {"status": "core"}, {}], ids=str)
 def test_who_confirms_a_record_vouches_for_it_and_for_what_stands_on_it(
     app: App, remember: RememberOne, fields: dict[str, Any]
@@ -259,6 +261,7 @@ def test_a_ground_that_the_reader_cannot_see_is_not_named(app: App, remember: Re
     assert (checks(app, shared), checks(open_memory(agent="bob"), shared)) == ([[private]], [[]])
 
 
+@pytest.mark.uncounted
 def test_a_change_reaches_five_steps_and_three_grounds_are_named(app: App, remember: RememberOne) -> None:
     """N3.1: the doubt is bounded."""
     line = [remember("Step 0.").id]

@@ -69,6 +69,7 @@ class TestPasses:
         assert all(run.reason for run in done.runs)
         assert all(run.ran == (run.tokens_after < run.tokens_before) for run in done.runs)
 
+    @pytest.mark.uncounted
     def test_tokens_are_counted_anew_between_passes(self, app: App, caller: Caller) -> None:
         """E1.1: a pass begins with what the one before it left."""
         log = fed(app, caller, 15)
@@ -88,6 +89,7 @@ class TestPasses:
         assert "masking" in _reason(done, "threshold")
         assert {entry.form for entry in done.made} == {"mask"}
 
+    @pytest.mark.uncounted
     def test_a_log_below_the_threshold_is_not_summarised_unless_asked(self, app: App, caller: Caller) -> None:
         """E2.2: at 80 % or more, else it says why not; D1.2: by hand it works all the same."""
         fed(app, caller, 12)
@@ -120,6 +122,7 @@ class TestPasses:
         assert done.runs[1].ran
         assert done.after.share <= 0.5
 
+    @pytest.mark.uncounted
     def test_finished_turns_become_batches_at_any_pressure(self, app: App, caller: Caller) -> None:
         """E2.3: by age and number."""
         fed(app, caller, 15)
@@ -127,6 +130,7 @@ class TestPasses:
         assert _ran(done) == ["goal_batch"]
         assert all(entry.text.startswith("[GOAL BATCH") for entry in done.made)
 
+    @pytest.mark.uncounted
     def test_a_pass_that_fails_leaves_the_log_as_it_was(
         self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -164,6 +168,7 @@ class TestPasses:
         app.compact(request, caller)
         assert plans == [100_000, 50_000, 100_000]
 
+    @pytest.mark.uncounted
     def test_what_happens_is_told_as_it_happens(self, app: App, caller: Caller) -> None:
         """E5.1: start and end of each pass, with tokens, number and time."""
         log = fed(app, caller, 15)
@@ -196,6 +201,7 @@ class TestPasses:
         assert not app.keep_up() or app.logs.size(caller).tokens > 6_000
         assert app.compact(CompactRequest(), caller).after.share < 0.9
 
+    @pytest.mark.uncounted
     def test_an_answer_tells_as_well_what_nobody_asked_for(self, app: App, caller: Caller) -> None:
         """D3.1: whoever holds the conversation has not seen what was compacted when idle."""
         fed(app, caller, 14)
@@ -230,6 +236,7 @@ class TestNothingIsLost:
         with pytest.raises(Conflict, match=r"nothing to undo.*give the session_id that compact answered with"):
             app.compact(CompactRequest(undo=True), caller)
 
+    @pytest.mark.uncounted
     def test_what_was_said_since_stays_when_a_compaction_is_undone(self, app: App, caller: Caller) -> None:
         log = fed(app, caller, 15)
         app.compact(replace(EVERY, window=2_000), caller)
@@ -325,6 +332,7 @@ class TestNothingIsLost:
         assert done.runs[0].error == (None if times == 1 else "The log changed meanwhile.")
         assert (app.logs.log(caller) == log) == (times == 9 and not done.runs[1].ran)
 
+    @pytest.mark.uncounted
     def test_a_store_that_is_away_ends_the_call(
         self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:

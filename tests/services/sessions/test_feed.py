@@ -99,6 +99,7 @@ def test_a_conversation_of_many_batches_keeps_its_order(
     assert _texts(app, caller) == [record.text for record in told]
 
 
+@pytest.mark.uncounted
 def test_what_remember_stored_is_known_when_the_whole_conversation_is_told(app: App, caller: Caller) -> None:
     told = session(2)
     app.remember(told[:4], caller)
@@ -288,6 +289,7 @@ _ACTS: dict[str, Callable[[App, Caller, Sequence[NewRecord]], object]] = {
 }
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("act", _ACTS)
 def test_what_another_session_does_with_a_shared_line_leaves_it_as_it_was_told(
     app: App, caller: Caller, act: str
@@ -310,6 +312,7 @@ def test_what_another_session_does_with_a_shared_line_leaves_it_as_it_was_told(
     assert [record.text for record in records.values()] == [record.text for record in told]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("agent", ["alice", "bob"])
 def test_a_line_that_is_corrected_is_so_in_every_log_and_in_forks_to_come(
     open_memory: Callable[..., App], agent: str

@@ -138,6 +138,7 @@ def test_the_keys_of_clients_are_forgotten_with_the_last_one(
     assert not vars(app)["_worked_on"]
 
 
+@pytest.mark.uncounted
 def test_a_window_is_reckoned_in_the_clients_tokens(open_memory: Callable[..., App]) -> None:
     """D1.1: a client whose tokens are shorter fills its window sooner."""
     probe = open_memory(folder=None)
@@ -154,6 +155,7 @@ def test_the_last_client_that_called_is_reckoned_for(open_memory: Callable[..., 
     assert app.factor(app.caller()).factor > 1
 
 
+@pytest.mark.uncounted
 def test_automatic_compaction_can_be_switched_off(open_memory: Callable[..., App]) -> None:
     """D1.2."""
     app = open_memory(compaction="off", compaction_window=3_000)
@@ -162,6 +164,7 @@ def test_automatic_compaction_can_be_switched_off(open_memory: Callable[..., App
     assert app.logs.log(app.caller("work")) == log
 
 
+@pytest.mark.uncounted
 def test_a_log_that_cannot_be_made_shorter_is_left_until_it_grows(open_memory: Callable[..., App]) -> None:
     """E1.3: or upkeep would never come to rest."""
     app = open_memory(compaction_window=1_000)
@@ -211,6 +214,7 @@ def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
     assert not app.idle_compaction.due()
 
 
+@pytest.mark.uncounted
 def test_a_session_that_was_silent_for_days_is_left_alone(open_memory: Callable[..., App], clock: Clock) -> None:
     app = open_memory(compaction_window=3_000)
     log = fed(app, app.caller("work"), 10)
@@ -219,6 +223,7 @@ def test_a_session_that_was_silent_for_days_is_left_alone(open_memory: Callable[
     assert app.logs.log(app.caller("work")) == log
 
 
+@pytest.mark.uncounted
 def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
     app = open_memory(compaction_window=3_000)
     fed(app, app.caller("work"), 10)
@@ -250,6 +255,7 @@ def test_a_log_that_a_call_is_at_work_on_is_left_to_it(open_memory: Callable[...
     assert app.logs.compactions(caller)[-1].trigger == "forced"
 
 
+@pytest.mark.uncounted
 def test_an_undone_compaction_stays_undone(open_memory: Callable[..., App]) -> None:
     """D3.2, D12.1: a background that saw the full log again would take it back at once, also after a restart."""
     app = open_memory(compaction_window=3_000)
@@ -279,6 +285,7 @@ def test_a_call_waits_only_for_a_while_and_not_where_locks_do_not_work(
         assert app.idle_compaction.step()
 
 
+@pytest.mark.uncounted
 def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +339,7 @@ def test_a_ceiling_is_not_held_where_compaction_is_off(open_memory: Callable[...
     assert not app.logs.compactions(app.caller("work"))
 
 
+@pytest.mark.uncounted
 def test_a_log_that_another_call_compacted_meanwhile_is_left_alone(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -249,6 +249,7 @@ def test_entities_that_nobody_mentions_are_dropped_when_asked_to(app: App, remem
     assert app.records.summarize(app.caller(), frozenset()).records == {"fact": 1}
 
 
+@pytest.mark.uncounted
 def test_words_that_an_earlier_version_derived_are_renewed_step_by_step(app: App, remember: RememberOne) -> None:
     """F6.2: each step looks at a few records, and once all are done at none."""
     events = [remember(f"Ran {n}.", kind="event", details={"command": f"walrus {n}"}).id for n in range(5)]
