@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,22 +43,27 @@ def written_patterns() -> tuple[Sequence[Written], Sequence[str]]:
         names = _assigned(nodes)
         for call in _calls(nodes):
             try:
-                pattern = _evaluated(call, module)
+                pattern = _evaluated(call, importlib.import_module(module))
             except NameError:
-                unknown.append(f"{module.__name__}: {ast.unparse(call.args[0])}")
+                unknown.append(f"{module}: {ast.unparse(call.args[0])}")
                 continue
-            place = f"{module.__name__.removeprefix('mcp_memory.')}:{call.lineno}"
+            place = f"{module.removeprefix('mcp_memory.')}:{call.lineno}"
             known.append(Written(place=place, pattern=pattern, methods=_methods(call, module, names, used)))
     return known, unknown
 
 
-def _modules() -> Iterator[tuple[ModuleType, Sequence[ast.AST]]]:
-    """Each module with all nodes of its source, the tree itself first."""
-    for found in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
-        # Importing it would start the program.
-        if not found.name.endswith("__main__"):
-            module = importlib.import_module(found.name)
-            yield module, list(ast.walk(ast.parse(Path(cast("str", module.__file__)).read_text("utf-8"))))
+def _modules() -> Iterator[tuple[str, Sequence[ast.AST]]]:
+    """The name of each module that calls such a method or has a pattern, with all nodes of its source, its tree first.
+
+    Others are not parsed: that takes longer than all else here. The program itself starts when it is imported.
+    """
+    root = Path(mcp_memory.__path__[0])
+    calls = re.compile(rf"\.(?:compile|{'|'.join(_METHODS)})\b")
+    for file in sorted(root.rglob("*.py")):
+        parts = file.relative_to(root.parent).with_suffix("").parts
+        source = file.read_text("utf-8")
+        if parts[-1] != "__main__" and calls.search(source):
+            yield ".".join(parts).removesuffix(".__init__"), list(ast.walk(ast.parse(source)))
 
 
 def _calls(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
@@ -94,7 +98,7 @@ def _assigned(nodes: Sequence[ast.AST]) -> Mapping[ast.expr, str]:
     }
 
 
-def _uses(modules: Sequence[tuple[ModuleType, Sequence[ast.AST]]]) -> Mapping[tuple[str, str], set[Method]]:
+def _uses(modules: Sequence[tuple[str, Sequence[ast.AST]]]) -> Mapping[tuple[str, str], set[Method]]:
     """The methods called on each name, by module; by "" those called through an attribute, as in `forms.FILE.sub`."""
     found: dict[tuple[str, str], set[Method]] = defaultdict(set)
     for module, nodes in modules:
@@ -102,7 +106,7 @@ def _uses(modules: Sequence[tuple[ModuleType, Sequence[ast.AST]]]) -> Mapping[tu
             if isinstance(node, ast.Attribute) and node.attr in _METHODS:
                 for inner in ast.walk(node.value):
                     if isinstance(inner, ast.Name):
-                        found[module.__name__, inner.id].add(_METHODS[node.attr])
+                        found[module, inner.id].add(_METHODS[node.attr])
                     elif isinstance(inner, ast.Attribute):
                         found["", inner.attr].add(_METHODS[node.attr])
     return found
@@ -110,7 +114,7 @@ def _uses(modules: Sequence[tuple[ModuleType, Sequence[ast.AST]]]) -> Mapping[tu
 
 def _methods(
     call: ast.Call,
-    module: ModuleType,
+    module: str,
     names: Mapping[ast.expr, str],
     used: Mapping[tuple[str, str], set[Method]],
 ) -> Sequence[Method]:
@@ -118,7 +122,7 @@ def _methods(
     if function != "compile":
         return [_METHODS[function]]
     name = names.get(call, "")
-    own = used.get((module.__name__, name), set[Method]())
+    own = used.get((module, name), set[Method]())
     others = set[Method]() if name.startswith("_") else used.get(("", name), set[Method]())
     # A pattern in a table, or given to somebody: it may be searched with.
     return sorted(own | others) or ["search"]

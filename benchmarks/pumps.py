@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice, product, zip_longest
 from typing import Any
 
 from benchmarks.backtracking import Node, Test, bounds, one_character, parse, sre
@@ -19,6 +19,8 @@ _IN_WORDS = "a1A_0bZé中か"
 _OTHERS = "- ./:'\"`*#,;=(){}[]<>@+?!%&|~\\^$\n\t。"
 _BODIES = 5
 _ALTERNATIVES = 60
+_Repeat = tuple[str, Sequence[Node], int]
+"""What stands before a repeat, its body, and the flags that hold there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +35,48 @@ class Pump:
         return self.head + self.period * times + self.tail
 
 
-def pumps(pattern: re.Pattern[str]) -> Sequence[Pump]:
-    """Each once, the most telling first."""
-    return list(islice((each for each in dict.fromkeys(_all(pattern)) if each.period), MOST))
+def pumps(pattern: re.Pattern[str], most: int = MOST) -> Sequence[Pump]:
+    """Each once, the most telling first; none of a pattern that repeats nothing without a bound, which is linear."""
+    repeats = list(_unbounded(parse(pattern), pattern.flags, ""))
+    if not repeats:
+        return []
+    return list(islice((each for each in dict.fromkeys(_all(pattern, repeats)) if each.period), most))
 
 
-def _all(pattern: re.Pattern[str]) -> Iterator[Pump]:
+def _all(pattern: re.Pattern[str], repeats: Sequence[_Repeat]) -> Iterator[Pump]:
+    """Some of each repeat, of the beginnings and of the characters in turn, so that the first ones are of all kinds."""
     nodes = parse(pattern)
-    for before, body, flags in _unbounded(nodes, pattern.flags, ""):
-        for each in _bodies(before, body, flags):
-            for tail in ("", *_BREAKS):
-                yield Pump(before, each, tail)
-                yield Pump("", before + each, tail)
-                yield Pump("", each, tail)
-                yield Pump("", each + tail, "")
+    kinds = [*(_of_repeat(*each) for each in repeats), _of_beginnings(nodes, pattern), _of_characters(nodes, pattern)]
+    for in_turn in zip_longest(*kinds):
+        yield from filter(None, in_turn)
+
+
+def _of_beginnings(nodes: Sequence[Node], pattern: re.Pattern[str]) -> Iterator[Pump]:
     for end in range(len(nodes), 0, -1):
         for each in _samples(nodes[:end], pattern.flags):
             yield Pump("", each, "")
             yield Pump("", each, _BREAKS[0])
+
+
+def _of_characters(nodes: Sequence[Node], pattern: re.Pattern[str]) -> Iterator[Pump]:
     characters = list(dict.fromkeys(each for one in _samples(nodes, pattern.flags) for each in one))[:12]
     for each in (*characters, *map("".join, product(characters[:8], repeat=2))):
         yield Pump("", each, "")
         yield Pump("", each, _BREAKS[0])
 
 
-def _unbounded(nodes: Sequence[Node], flags: int, before: str) -> Iterator[tuple[str, Sequence[Node], int]]:
-    """What stands before each repeat without a bound, its body, and the flags that hold there."""
+def _of_repeat(before: str, body: Sequence[Node], flags: int) -> Iterator[Pump]:
+    bodies = list(_bodies(before, body, flags))
+    for tail in ("", *_BREAKS):
+        for each in bodies:
+            yield Pump(before, each, tail)
+            yield Pump("", before + each, tail)
+            yield Pump("", each, tail)
+            yield Pump("", each + tail, "")
+
+
+def _unbounded(nodes: Sequence[Node], flags: int, before: str) -> Iterator[_Repeat]:
+    """Each repeat without a bound."""
     for node in nodes:
         operation, argument = node
         if operation is sre.SUBPATTERN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -31,15 +32,21 @@ DEEDS = (
 PLACES = ("in the yard", "on pier three", "at the north gate")
 
 
-@pytest.fixture
-def filled(tmp_path: Path, embedder: MiniLMEmbedder) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLMEmbedder) -> Path:
     """A memory of 240 records, more than a search takes from Chroma."""
+    data = tmp_path_factory.mktemp("filled") / "data"
     texts = [f"The {thing} {deed} {place}." for thing in THINGS for deed in DEEDS for place in PLACES]
-    with_data = load_settings(data_dir=tmp_path / "data", namespace="test", semantic_store="exact")
+    with_data = load_settings(data_dir=data, namespace="test", semantic_store="exact")
     app = open_app(with_data, embedder=embedder)
     app.remember([NewRecord(text=text) for text in texts], app.caller())
     app.close()
-    return tmp_path / "data"
+    return data
+
+
+@pytest.fixture
+def filled(tmp_path: Path, filled_once: Path) -> Path:
+    return copytree(filled_once, tmp_path / "data")
 
 
 @pytest.fixture

@@ -80,8 +80,7 @@ def nothing(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) ->
     """For runs of which only the end matters."""
 
 
-@given(random_logs(), random_options, runs)
-def test_every_original_is_covered_exactly_once(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
+def covers_every_original_once(log: SessionLog) -> Check:
     """E2.4: however often passes run."""
     originals = [entry.id for entry in log.entries]
 
@@ -93,11 +92,10 @@ def test_every_original_is_covered_exactly_once(log: SessionLog, options: Compac
         assert len({entry.id for entry in after.entries}) == len(after.entries)
         assert sum(entry.original_tokens for entry in after.entries) == log.tokens
 
-    run(log, options, names, check)
+    return check
 
 
-@given(random_logs(), random_options, runs)
-def test_a_call_and_its_results_stay_together(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
+def keeps_a_call_and_its_results_together(log: SessionLog) -> Check:
     """E2.5: no tool call without its result, no result without its call: each has its own entry, or one block all."""
     exchanges = [[entry.id for entry in log.at(exchange)] for exchange in log.exchanges]
     originals = {entry.id: entry for entry in log.entries}
@@ -113,6 +111,79 @@ def test_a_call_and_its_results_stay_together(log: SessionLog, options: Compacti
                     assert entry.covers == (part,)
                     assert (entry.kind, entry.call_id) == (original.kind, original.call_id)
         assert all(now[call].covers == (call,) for call in waiting)
+
+    return check
+
+
+def shortens_the_log_or_leaves_it(log: SessionLog) -> Check:
+    """E1.1, E1.3: each replacement is shorter than what it replaces, and every plan says why."""
+
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
+        tokens = {entry.id: entry.tokens for entry in before.entries}
+        for one in plan.replacements:
+            assert one.entry.tokens < sum(tokens[entry_id] for entry_id in one.replaces)
+            assert one.entry.tokens == quarter(one.entry.text)
+        assert plan.reason
+
+    return check
+
+
+def keeps_the_order_of_what_happened(log: SessionLog) -> Check:
+    """E4.1: by the first original that each entry covers."""
+
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
+        firsts = [id_order(entry.covers[0]) for entry in after.entries]
+        assert firsts == sorted(firsts)
+        assert all(list(entry.covers) == sorted(entry.covers, key=id_order) for entry in after.entries)
+        assert in_order(reversed(after.entries)) == after
+
+    return check
+
+
+def raises_the_level_with_each_telling(log: SessionLog) -> Check:
+    """E8.1: a summary of summaries is one level higher; a mask is none."""
+
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
+        levels = {entry.id: entry.level for entry in before.entries}
+        for one in plan.replacements:
+            highest = max(levels[entry_id] for entry_id in one.replaces)
+            assert one.entry.level == highest + (one.entry.form not in ("mask", "external"))
+
+    return check
+
+
+def names_an_id_that_opens_each_replacement(log: SessionLog) -> Check:
+    """T5.1: a block its own, or that of what it shortens; what stands for one message, the message's."""
+    known = {entry.id for entry in log.entries}
+
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
+        known.update(one.entry.id for one in plan.replacements)
+        for one in plan.replacements:
+            is_one = one.entry.form in ("mask", "external")
+            assert any(entry_id in one.entry.text for entry_id in (known if is_one else {one.entry.id}))
+
+    return check
+
+
+PROMISES: Sequence[Callable[[SessionLog], Check]] = (
+    covers_every_original_once,
+    keeps_a_call_and_its_results_together,
+    shortens_the_log_or_leaves_it,
+    keeps_the_order_of_what_happened,
+    raises_the_level_with_each_telling,
+    names_an_id_that_opens_each_replacement,
+)
+"""What each pass promises of a log, from its originals on."""
+
+
+@given(random_logs(), random_options, runs)
+def test_every_pass_keeps_its_promises(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
+    """E1.1, E1.3, E2.4, E2.5, E4.1, E8.1, T5.1: each of them, after each pass; one test, as runs take longer."""
+    checks = [promise(log) for promise in PROMISES]
+
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
+        for each in checks:
+            each(name, before, plan, after)
 
     run(log, options, names, check)
 
@@ -141,64 +212,6 @@ def test_every_instruction_of_the_users_stands_to_the_byte(
 
     def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         assert asked.keys() <= instructions(after.entries).keys()
-
-    run(log, options, names, check)
-
-
-@given(random_logs(), random_options, runs)
-def test_a_pass_shortens_the_log_or_leaves_it(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
-    """E1.1, E1.3: each replacement is shorter than what it replaces, and every plan says why."""
-
-    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
-        tokens = {entry.id: entry.tokens for entry in before.entries}
-        for one in plan.replacements:
-            assert one.entry.tokens < sum(tokens[entry_id] for entry_id in one.replaces)
-            assert one.entry.tokens == quarter(one.entry.text)
-        assert plan.reason
-
-    run(log, options, names, check)
-
-
-@given(random_logs(), random_options, runs)
-def test_the_order_stays_the_order_of_what_happened(
-    log: SessionLog, options: CompactionOptions, names: list[str]
-) -> None:
-    """E4.1: by the first original that each entry covers."""
-
-    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
-        firsts = [id_order(entry.covers[0]) for entry in after.entries]
-        assert firsts == sorted(firsts)
-        assert all(list(entry.covers) == sorted(entry.covers, key=id_order) for entry in after.entries)
-        assert in_order(reversed(after.entries)) == after
-
-    run(log, options, names, check)
-
-
-@given(random_logs(), random_options, runs)
-def test_levels_grow_with_each_telling(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
-    """E8.1: a summary of summaries is one level higher; a mask is none."""
-
-    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
-        levels = {entry.id: entry.level for entry in before.entries}
-        for one in plan.replacements:
-            highest = max(levels[entry_id] for entry_id in one.replaces)
-            assert one.entry.level == highest + (one.entry.form not in ("mask", "external"))
-
-    run(log, options, names, check)
-
-
-@given(random_logs(), random_options, runs)
-def test_every_replacement_names_an_id_that_opens_it(
-    log: SessionLog, options: CompactionOptions, names: list[str]
-) -> None:
-    """T5.1: a block its own, or that of what it shortens; what stands for one message, the message's."""
-    known = {entry.id for entry in log.entries}
-
-    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
-        known.update(one.entry.id for one in plan.replacements)
-        for one in plan.replacements:
-            is_one = one.entry.form in ("mask", "external")
-            assert any(entry_id in one.entry.text for entry_id in (known if is_one else {one.entry.id}))
 
     run(log, options, names, check)
 

@@ -140,11 +140,13 @@ def test_the_name_of_a_mark_is_ordinary_text() -> None:
 
 
 def test_something_said_once_in_a_long_text_is_found_by_windows_and_not_by_truncation() -> None:
-    text = filler(9_000) + "The password of the telescope is kept in the blue safe. " + filler(4_000)
+    text = filler(4_000) + "The password of the telescope is kept in the blue safe. " + filler(2_000)
     query = EMBEDDER.embed_query("Where is the telescope's password?")
-    scores = EMBEDDER.embed(text) @ query
+    vectors = EMBEDDER.embed(text)
+    scores = vectors @ query
+    mean = vectors.mean(0)
     assert scores.max() > 2 * scores[0]
-    assert scores.max() > EMBEDDER.embed_query(text) @ query + 0.05
+    assert scores.max() > mean / np.linalg.norm(mean) @ query + 0.05
 
 
 def test_a_long_query_is_the_mean_of_its_windows_at_unit_length() -> None:

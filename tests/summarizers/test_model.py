@@ -69,6 +69,7 @@ def test_a_good_answer_is_taken_without_what_comes_from_the_log(
     assert service.keys == {f"Bearer {KEY}"}
 
 
+@pytest.mark.uncounted
 def test_the_span_is_sent_as_data_within_a_fence_that_it_cannot_close(
     service: ModelService, open_summarizer: OpenSummarizer
 ) -> None:

@@ -172,5 +172,5 @@ def test_of_any_output_lines_are_kept(text: str, failed: bool) -> None:
 @pytest.mark.uncounted
 def test_a_part_that_begins_at_every_character_is_looked_for_in_linear_time() -> None:
     """X3.1: each place where it may stand costs the same, wherever that is."""
-    assert not is_said("aa", [f"{'a' * 1_000_000}b"])
-    assert is_said("aa", [f"{'a' * 1_000_000}, b"])
+    assert not is_said("aa", [f"{'a' * 200_000}b"])
+    assert is_said("aa", [f"{'a' * 200_000}, b"])

@@ -36,7 +36,7 @@ def test_auto_picks_what_people_picked(embedder: MiniLMEmbedder) -> None:
 
 
 @pytest.mark.uncounted
-@pytest.mark.parametrize(("part", "least"), [("dev", 247), ("aside", 45)])
+@pytest.mark.parametrize(("part", "least"), [pytest.param("dev", 247, marks=pytest.mark.rounds), ("aside", 45)])
 def test_auto_picks_what_three_others_want_in_sixteen_languages(part: Literal["dev", "aside"], least: int) -> None:
     """F8.1: of 260 queries by which the training was chosen, and of 50 kept aside (docs/strategies.md)."""
     tally = strategies(part)

@@ -70,6 +70,7 @@ def test_a_folder_inside_a_plain_project_has_its_memory(at: At, tmp_path: Path) 
     assert length in found(at(tmp_path / "home" / "thesis"), "How many pages does chapter one have?")
 
 
+@pytest.mark.uncounted
 def test_a_folder_that_holds_projects_lends_its_memory_to_none(at: At, tmp_path: Path) -> None:
     """P4.1: what has a memory of its own keeps it, and lends it; what is beside it is a project of its own."""
     outer, inner = tmp_path / "home" / "clients", tmp_path / "home" / "clients" / "acme"
@@ -118,6 +119,7 @@ def test_a_repository_inside_a_plain_project_is_its_own(at: At, tmp_path: Path) 
     assert not found(at(tmp_path / "home" / "outer" / "repository" / "src"))
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("swallower", ["home", ".", "home/Documents", "open"])
 def test_no_folder_of_all_kinds_of_things_swallows_what_is_inside(at: At, tmp_path: Path, swallower: str) -> None:
     """P4.1: the home directory, what is around it, the places for everything in it, and those that all may write to."""

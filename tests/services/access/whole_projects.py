@@ -65,7 +65,7 @@ def fill(app: App, text: str) -> dict[str, Any]:
     shared, private, user, erased = [each.id for each in app.remember(items, caller)]
     app.forget([erased], "erase", caller)
     push(app, f"Ship the {text}")
-    log = fed(app, app.caller("s2"), 30)
+    log = fed(app, app.caller("s2"), 8)
     app.compact(CompactRequest(window=log.tokens), app.caller("s2"))
     assert app.logs.stand_ins(app.caller("s2"))
     app.assemble_context(ContextRequest(query=text), caller)

@@ -21,6 +21,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.server.record_answers import show_report
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
+from mcp_memory.services.context import candidates
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.fit_to_budget import WITHOUT_ROOM
 from mcp_memory.services.memory.remember import Remembered
@@ -245,7 +246,7 @@ def test_every_budget_down_to_the_least_works_and_ends(app: App) -> None:
     least = refused.value.least
     with pytest.raises(BudgetTooSmall):
         assemble(app, max_tokens=least - 1)
-    for budget in range(least, least + 40):
+    for budget in range(least, least + 12):
         context = assemble(app, max_tokens=budget, explain=True)
         assert tokens(context.text) <= budget
         assert "Deploy the service to production" in context.text
@@ -256,7 +257,7 @@ def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_
     """A3.2, F9.1: 8,000 by default, of which what was learnt takes half where nobody asks."""
     app = open_memory(embedder=HashingEmbedder())
     items = [
-        NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(300)
+        NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(120)
     ]
     app.remember(items, app.caller(), advise=False)
     assert 3_700 < assemble(app).report.token_count <= 4_100
@@ -372,6 +373,7 @@ def test_with_a_query_an_old_decision_beats_yesterdays_chat(app: App, remember: 
     assert not context.report.truncated
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("strategy", ["recent", "important", "balanced"])
 def test_with_a_query_every_strategy_orders_only_what_is_relevant(
     app: App, remember: RememberOne, strategy: str
@@ -384,27 +386,33 @@ def test_with_a_query_every_strategy_orders_only_what_is_relevant(
     assert set(texts) == {"Postgres listens on port 5432.", "Postgres is backed up at night."}
 
 
-def test_an_hour_of_work_does_not_bury_what_was_learnt(app: App, remember: RememberOne, clock: "Clock") -> None:
+def test_an_hour_of_work_does_not_bury_what_was_learnt(
+    app: App, remember: RememberOne, clock: "Clock", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A1.5, S7.2: whoever keeps a session's log finds decisions at the next start, not tool output alone."""
+    monkeypatch.setattr(candidates, "PER_ORDER", 40)
     learnt = [
         remember("Invoices are numbered by the database, never by the application.", kind="decision").id,
         remember("Releases happen on Tuesday only.", kind="fact").id,
         remember("Run make seed before the end to end tests.", kind="procedure").id,
     ]
     clock.advance(hours=1)
-    fed(app, app.caller("yesterday"), 80, output_lines=2)
+    fed(app, app.caller("yesterday"), 24, output_lines=2)
     for strategy in ("", "balanced", "important", "clustered", "decision", "planning", "coding"):
-        context = app.assemble_context(ContextRequest(strategy=strategy, max_tokens=2_000), app.caller())
+        context = app.assemble_context(ContextRequest(strategy=strategy, max_tokens=1_000), app.caller())
         shown = [component.id for component in context.report.components]
         assert set(learnt) <= set(shown), strategy
         assert len(shown) > 10, strategy
 
 
-def test_a_context_of_the_log_alone_holds_nothing_else(app: App, remember: RememberOne) -> None:
+def test_a_context_of_the_log_alone_holds_nothing_else(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B1.4: however much of it there is."""
+    monkeypatch.setattr(candidates, "PER_ORDER", 40)
     remember("Releases happen on Tuesday only.", kind="fact")
-    fed(app, app.caller("yesterday"), 80, output_lines=2)
-    request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=1_000)
+    fed(app, app.caller("yesterday"), 24, output_lines=2)
+    request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=500)
     components = app.assemble_context(request, app.caller()).report.components
     assert {component.kind for component in components} == {"message"}
 
@@ -453,6 +461,7 @@ def test_shares_hold_what_is_always_there_apart_from_what_was_asked(app: App) ->
     assert "The database port is 5432." in assemble(app, query="database port", max_tokens=400).text
 
 
+@pytest.mark.uncounted
 def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember: RememberOne) -> None:
     """W1.1, B1.3: the path of the task took the third before the answers; of many rules some are left out, and why."""
     app.tasks.push(PushRequest(goal="Let customers pay in three instalments at the checkout"), app.caller())
@@ -466,7 +475,7 @@ def test_a_constraint_has_the_room_that_a_small_block_leaves(app: App, remember:
     asked = "how do I run the migrations for the instalment option"
     assert {rule.id, dead.id} <= {each.id for each in assemble(app, query=asked, max_tokens=300).report.components}
     many = [
-        NewRecord(text=f"Never run migrations of the instalment tables on host {n}.", kind="censor") for n in range(40)
+        NewRecord(text=f"Never run migrations of the instalment tables on host {n}.", kind="censor") for n in range(30)
     ]
     app.remember(many, app.caller(), advise=False)
     report = assemble(app, query=asked, max_tokens=2_000).report
@@ -553,6 +562,7 @@ def test_pinned_and_inherited_records_go_first(app: App, remember: RememberOne) 
     assert shown(app, query="how to parse TOML in Python") == first
 
 
+@pytest.mark.uncounted
 def test_excluded_and_filtered_records_never_appear(app: App, remember: RememberOne, clock: "Clock") -> None:
     """B1.1, B1.4: not even pinned, inherited, or as a correction of what matches."""
     old = remember("The port is 5432.", tags=("net",), occurred_at=clock.now - 9 * DAY)
@@ -629,7 +639,7 @@ def test_a_long_explanation_takes_its_room_from_the_least_wanted(app: App, remem
     goal = "Find out " + "which service listens on which port and " * 8 + "why"
     app.tasks.push(PushRequest(goal=goal, success_criteria="a table of ports " * 20), app.caller())
     explained: list[bool] = []
-    for budget in range(90, 700, 11):
+    for budget in range(90, 700, 29):
         context = assemble(app, query="service port", max_tokens=budget, explain=True)
         assert tokens(context.text) <= budget
         check_fates(context.report)
@@ -641,6 +651,7 @@ def test_a_long_explanation_takes_its_room_from_the_least_wanted(app: App, remem
     assert (explained[0], explained[-1]) == (False, True)
 
 
+@pytest.mark.uncounted
 def test_where_the_explanation_does_not_fit_the_records_have_its_room(app: App, remember: RememberOne) -> None:
     """B1.3: explain never empties a small block."""
     for n in range(30):
@@ -760,6 +771,7 @@ def test_planned_tasks_that_are_not_shown_are_accounted_for(app: App) -> None:
     assert "25 more tasks in memory://tasks" in context.text
 
 
+@pytest.mark.uncounted
 def test_a_compressed_context_shortens_the_least_wanted_and_keeps_the_order(app: App) -> None:
     """B7.1: more of them stand, the lowest scores at their shortest; the selection is in the same order."""
     texts = [f"Fact {n} about the billing service. " + "It is explained here at some length. " * 8 for n in range(12)]

@@ -62,7 +62,7 @@ def crowded(open_memory: Callable[..., App], copied: Copied) -> App:
 def crowd(app: App) -> None:
     """More of everything than fits, all of it about billing, and a deep stack of tasks."""
     counts: dict[Kind, int] = {
-        "decision": 60, "fact": 80, "procedure": 40, "episode": 40, "censor": 40, "identity": 30,
+        "decision": 30, "fact": 30, "procedure": 15, "episode": 15, "censor": 7, "identity": 9,
     }  # fmt: skip
     for kind, count in counts.items():
         items = [
@@ -118,7 +118,7 @@ def test_no_share_and_no_limit_cuts_what_answers_best(app: App) -> None:
 @pytest.mark.uncounted
 def test_what_an_empty_section_leaves_goes_to_the_others(app: App) -> None:
     """C1.2: decisions alone may fill all of it."""
-    items = [NewRecord(text=f"Billing decision {n}. " + LONG, kind="decision") for n in range(80)]
+    items = [NewRecord(text=f"Billing decision {n}. " + LONG, kind="decision") for n in range(30)]
     app.remember(items, app.caller(), advise=False)
     context = assemble(
         app, query="billing", strategy="decision", overrides={"limits": {"decision": 100}}, max_tokens=3_000
@@ -179,6 +179,7 @@ def test_a_call_may_bring_weights_of_its_own(app: App, remember: RememberOne, cl
         assemble(app, query=query, overrides={"weights": {"charm": 1}})
 
 
+@pytest.mark.uncounted
 def test_the_score_of_a_component_is_the_sum_of_its_parts(app: App, remember: RememberOne) -> None:
     """B4.4: by the names of the strategy's signals, each at most its weight."""
     remember("The port of billing is 5432.", kind="decision", outcome="success")
@@ -235,6 +236,7 @@ def test_what_belongs_together_cannot_be_found_out_is_said(
     assert assemble(app, query="billing", strategy="clustered").report.metadata["degraded"] == []
 
 
+@pytest.mark.uncounted
 def test_a_fresh_process_builds_the_same_bytes(crowded: App, open_memory: Callable[..., App]) -> None:
     """B11.2: for the same request at the same revision, whatever was opened meanwhile; stable sections stand first."""
     wanted = ContextRequest(query="billing invoice", strategy="decision", explain=True)
@@ -260,6 +262,7 @@ def test_another_question_begins_with_the_same_text(app: App, remember: Remember
     assert "ship the release" in stable[0]
 
 
+@pytest.mark.uncounted
 def test_whatever_is_left_out_can_be_opened(crowded: App) -> None:
     """T5.1, B1.3: by the context's id page by page, and then by the ids that it names."""
     context = assemble(crowded, query="billing invoice", strategy="decision", max_tokens=1_500, explain=True)

@@ -86,6 +86,7 @@ def test_a_flood_of_anothers_constraints_crowds_out_none_of_ones_own(
         assert mine in assemble(ann, max_tokens=max_tokens).text
 
 
+@pytest.mark.uncounted
 def test_a_person_can_leave_out_what_others_are_and_forbid(open_memory: Open, bob: App) -> None:
     """X5.1: also where it is pinned or asked for; the person's own stays, whichever of the agents stored it."""
     ann = open_memory(agent="ann", guidance_from_others=False)

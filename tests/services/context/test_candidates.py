@@ -76,6 +76,7 @@ def test_constraints_apply_by_domain_or_trigger(app: App, remember: RememberOne)
     assert [fates(app)[each.id] for each in (everywhere, testing, deploys)] == ["", "", ""]
 
 
+@pytest.mark.uncounted
 def test_a_way_of_working_brings_its_questions(app: App, remember: RememberOne) -> None:
     """C3.1, C1.1, F8.2: as the current approach, where there is something to say and the way was asked for by name."""
     assert "Current Approach" not in assemble(app, query="why does the deploy fail?", strategy="debugging").text
@@ -210,6 +211,7 @@ def test_a_session_without_words_of_its_own_goes_on_from_those_of_its_task(app: 
     assert "Numpy" not in app.assemble_context(only, app.caller()).text
 
 
+@pytest.mark.uncounted
 def test_confidence_is_told_how_well_it_held_up(app: App, clock: "Clock") -> None:
     """C1.1: the calibration note, for whoever weighs decisions; not where they are filtered out."""
     decided = [
@@ -231,6 +233,7 @@ def test_confidence_is_told_how_well_it_held_up(app: App, clock: "Clock") -> Non
         assert "confidence" not in section(assemble(app, query=query, **fields).text, "Note")
 
 
+@pytest.mark.uncounted
 def test_what_a_finished_task_did_stays_out_and_its_result_comes_up(app: App, remember: RememberOne) -> None:
     """T2.2: in the parent's and the sibling's context; what was learnt there is a candidate everywhere."""
     push(app, "ship")
@@ -250,6 +253,7 @@ def test_what_a_finished_task_did_stays_out_and_its_result_comes_up(app: App, re
         push(app, "write it down")
 
 
+@pytest.mark.uncounted
 def test_what_was_learnt_in_a_failed_task_is_marked(app: App, remember: RememberOne) -> None:
     """F7, W4.3: what was said of the attempt is; its result says it itself, and what was learnt did not fail."""
     push(app, "speed up the search")

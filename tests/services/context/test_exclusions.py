@@ -87,6 +87,7 @@ def test_one_of_an_agent_holds_for_it_alone(app: App, remember: RememberOne) -> 
     assert app.exclusions.of(record, replace(bob, is_admin=True)) == [exclusion]
 
 
+@pytest.mark.uncounted
 def test_a_block_that_was_shown_gives_what_is_excluded_no_more(app: App, remember: RememberOne, clock: "Clock") -> None:
     """U1.1, B8.1: also within the half minute for which a block is kept, and where it corrected something since."""
     old = remember("The gateway listens on port 80.").id

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Open = Callable[..., App]
 RememberOne = Callable[..., Remembered]
 ASKED, ANSWERED = "Import the shards one by one.", "Shard 3 is in. Tomorrow: continue with shard 4."
-BUDGETS = pytest.mark.parametrize("budget", [300, 1_000, 4_000])
+BUDGETS = 300, 1_000, 4_000
 
 
 def first_block(app: App, budget: int = 1_000, **fields: Any) -> Context:
@@ -62,26 +62,25 @@ def decide(app: App, number: int = 25) -> None:
 
 
 @pytest.mark.uncounted
-@BUDGETS
-def test_yesterdays_last_words_stand_before_older_decisions(app: App, clock: "Clock", budget: int) -> None:
+def test_yesterdays_last_words_stand_before_older_decisions(app: App, clock: "Clock") -> None:
     """F9.1: 25 decisions of the day before do not crowd them out."""
     decide(app)
     clock.advance(days=1)
     say(app, "Hello.", "Hi.", ASKED, ANSWERED)
     clock.advance(days=1)
-    context = first_block(app, budget)
-    asked, answered = section(context, "Last Exchange").splitlines()
-    assert asked.endswith(f"] user: {ASKED}")
-    assert answered.endswith(f"] assistant: {ANSWERED}")
-    decisions = section(context, "Relevant Past Decisions")
-    assert "invoices_" in decisions
-    assert context.text.index(ANSWERED) < context.text.index(decisions)
-    assert "Hi." not in section(context, "Last Exchange")
+    for budget in BUDGETS:
+        context = first_block(app, budget)
+        asked, answered = section(context, "Last Exchange").splitlines()
+        assert asked.endswith(f"] user: {ASKED}")
+        assert answered.endswith(f"] assistant: {ANSWERED}")
+        decisions = section(context, "Relevant Past Decisions")
+        assert "invoices_" in decisions
+        assert context.text.index(ANSWERED) < context.text.index(decisions)
+        assert "Hi." not in section(context, "Last Exchange")
 
 
 @pytest.mark.uncounted
-@BUDGETS
-def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock: "Clock", budget: int) -> None:
+def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock: "Clock") -> None:
     """F9.1: a client without hooks keeps no messages; its agent notes where it is."""
     decide(app)
     clock.advance(days=1)
@@ -89,10 +88,11 @@ def test_where_nobody_spoke_the_last_that_was_noted_stands_there(app: App, clock
     for kind, text in notes:
         app.remember([NewRecord(text=text, kind=kind)], app.caller("yesterday"))
     clock.advance(days=1)
-    context = first_block(app, budget)
-    assert "Continue with shard 4." in section(context, "Last Exchange")
-    assert "invoices_" not in section(context, "Last Exchange")
-    assert context.text.count("Continue with shard 4.") == 1
+    for budget in BUDGETS:
+        context = first_block(app, budget)
+        assert "Continue with shard 4." in section(context, "Last Exchange")
+        assert "invoices_" not in section(context, "Last Exchange")
+        assert context.text.count("Continue with shard 4.") == 1
 
 
 @pytest.mark.uncounted
@@ -102,7 +102,7 @@ def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock") -> No
     clock.advance(days=1)
     say(app, ASKED)
     prefixes = "mcp__mcp-memory__", "mcp__plugin_mcp-memory_mcp-memory__", "mcp_memory_", ""
-    for n, prefix in enumerate(prefixes * 10):
+    for n, prefix in enumerate(prefixes * 3):
         use(app, "ToolSearch", f'{{"query":"select:{prefix}recall"}}', "found 1 tool")
         use(app, f"{prefix}remember", f'{{"items":[{{"text":"Decided {n}"}}]}}', f"stored r{n:06}")
         use(app, f"{prefix}recall", f'{{"query":"invoices {n}"}}', "Service number 1 keeps its invoices")
@@ -110,7 +110,7 @@ def test_the_memorys_own_calls_are_no_candidates(app: App, clock: "Clock") -> No
         clock.advance(seconds=60)
     use(app, "Bash", "make shards", "shard 3: done")
     clock.advance(hours=14)
-    for budget in (300, 1_000, 4_000):
+    for budget in BUDGETS:
         context = first_block(app, budget)
         for word in ("ToolSearch", "remember", "recall", "pop_task"):
             assert word not in context.text
@@ -144,8 +144,7 @@ def test_an_agent_killed_at_work_is_told_what_it_did_last(app: App, clock: "Cloc
 
 
 @pytest.mark.uncounted
-@BUDGETS
-def test_open_work_then_the_last_exchange_stand_whole(open_memory: Open, clock: "Clock", budget: int) -> None:
+def test_open_work_then_the_last_exchange_stand_whole(open_memory: Open, clock: "Clock") -> None:
     """W7.1: 300 tokens hold both, the reader's own work first, and a blocked task with its reason."""
     ann, bob = open_memory(agent="ann"), open_memory(agent="bob")
     decide(ann)
@@ -155,15 +154,16 @@ def test_open_work_then_the_last_exchange_stand_whole(open_memory: Open, clock: 
     clock.advance(hours=1)
     push(bob, "Draw the chart")
     clock.advance(hours=14)
-    context = first_block(ann, budget)
-    task = section(context, "Task").splitlines()
-    assert task[0].endswith("Import the nine shards; blocked: waits for the key of Ines")
-    asked, answered = section(context, "Last Exchange").splitlines()
-    assert asked.endswith(ASKED)
-    assert answered.endswith(ANSWERED)
-    assert budget == 300 or " open, bob since " in task[1]
-    titles = [line[3:] for line in context.text.splitlines() if line.startswith("## ")]
-    assert titles[:2] == ["Task", "Last Exchange"]
+    for budget in BUDGETS:
+        context = first_block(ann, budget)
+        task = section(context, "Task").splitlines()
+        assert task[0].endswith("Import the nine shards; blocked: waits for the key of Ines")
+        asked, answered = section(context, "Last Exchange").splitlines()
+        assert asked.endswith(ASKED)
+        assert answered.endswith(ANSWERED)
+        assert budget == 300 or " open, bob since " in task[1]
+        titles = [line[3:] for line in context.text.splitlines() if line.startswith("## ")]
+        assert titles[:2] == ["Task", "Last Exchange"]
 
 
 def test_what_the_session_noted_and_what_came_of_its_calls_follow(open_memory: Open, clock: "Clock") -> None:
@@ -240,16 +240,17 @@ def test_where_only_tools_left_something_it_is_told(app: App, clock: "Clock") ->
 @pytest.mark.uncounted
 def test_what_was_learnt_takes_at_most_half(app: App, clock: "Clock") -> None:
     """F9.1: nobody asked for it."""
-    decide(app, 120)
+    decide(app, 90)
     clock.advance(days=1)
     say(app, ASKED, ANSWERED)
     clock.advance(days=1)
-    for budget in (300, 1_000, 4_000):
+    for budget in BUDGETS:
         context = first_block(app, budget)
         learnt = [each.tokens for each in context.report.components if each.kind == "decision"]
         assert 0.3 * budget <= sum(learnt) <= budget / 2
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("query", ["what next?", "carry on", "go on"])
 def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "Clock", query: str) -> None:
     """W4.1: a turn that names no subject asks for what a first block tells."""
@@ -262,9 +263,9 @@ def test_what_next_outside_any_task_tells_where_things_stood(app: App, clock: "C
 @pytest.mark.uncounted
 def test_very_long_last_words_leave_room(app: App, clock: "Clock") -> None:
     decide(app)
-    say(app, f"{ASKED} {'And mind the log of each. ' * 900}", f"{'Shard 3 took its time. ' * 900} {ANSWERED}")
+    say(app, f"{ASKED} {'And mind the log of each. ' * 400}", f"{'Shard 3 took its time. ' * 400} {ANSWERED}")
     clock.advance(days=1)
-    for budget in (300, 1_000, 4_000):
+    for budget in BUDGETS:
         context = first_block(app, budget)
         lines = section(context, "Last Exchange").splitlines()
         assert len(lines) == 2
@@ -280,6 +281,7 @@ def test_an_answer_of_some_length_is_whole_where_there_is_room(app: App, clock: 
     assert f"{answer} {ANSWERED}" in section(first_block(app, 4_000), "Last Exchange")
 
 
+@pytest.mark.uncounted
 def test_of_several_agents_each_goes_on_where_it_was(open_memory: Open, clock: "Clock") -> None:
     """F9.1: whoever is new goes on from the latest words, which name whose they are."""
     ann, bob, new = (open_memory(agent=name) for name in ("ann", "bob", "new"))
@@ -292,6 +294,7 @@ def test_of_several_agents_each_goes_on_where_it_was(open_memory: Open, clock: "
     assert "by ann" in section(first_block(new), "Last Exchange")
 
 
+@pytest.mark.uncounted
 def test_the_open_work_of_others_is_named(open_memory: Open, clock: "Clock") -> None:
     """F9.1: the innermost open task of each tree, with its agent and since when; the reader's own path first."""
     ann, bob = open_memory(agent="ann"), open_memory(agent="bob")
@@ -327,8 +330,7 @@ def test_a_blocked_task_says_what_it_waits_for(app: App, clock: "Clock") -> None
     assert "waits for the key of the bucket" in section(first_block(app), "Task")
 
 
-@BUDGETS
-def test_what_changed_since_the_last_exchange_is_told(open_memory: Open, clock: "Clock", budget: int) -> None:
+def test_what_changed_since_the_last_exchange_is_told(open_memory: Open, clock: "Clock") -> None:
     """F9.1: corrections, results and what is forgotten, by whomever; nothing from before."""
     ann, bob = open_memory(agent="ann"), open_memory(agent="bob")
     old, port, wrong, first = (
@@ -346,15 +348,16 @@ def test_what_changed_since_the_last_exchange_is_told(open_memory: Open, clock: 
     push(ann, "Ship the importer")
     pop(ann, "shipped at noon")
     clock.advance(hours=1)
-    context = first_block(bob, budget)
-    changed = section(context, "Changed Since")
-    told = [f"[{new} ", "The port is 6432.", "Rows are kept for 90 days.", "shipped at noon", f"Retired: {wrong}"]
-    for words in told if budget > 300 else told[:2]:
-        assert words in changed
-    assert "Backups" not in changed
-    assert "invoices_" not in changed
-    ids = [component.id for component in context.report.components]
-    assert len(ids) == len(set(ids))
+    for budget in BUDGETS:
+        context = first_block(bob, budget)
+        changed = section(context, "Changed Since")
+        told = [f"[{new} ", "The port is 6432.", "Rows are kept for 90 days.", "shipped at noon", f"Retired: {wrong}"]
+        for words in told if budget > 300 else told[:2]:
+            assert words in changed
+        assert "Backups" not in changed
+        assert "invoices_" not in changed
+        ids = [component.id for component in context.report.components]
+        assert len(ids) == len(set(ids))
 
 
 def revise(app: App, record_id: str, **fields: Any) -> None:

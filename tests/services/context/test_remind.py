@@ -54,6 +54,7 @@ def test_what_says_the_same_is_given_once(app: App) -> None:
     assert set(app.remind(ASKED, (), 500, app.caller()).ids) < {first, second}
 
 
+@pytest.mark.uncounted
 def test_what_happened_in_a_finished_task_is_spoken_for_by_its_result(app: App) -> None:
     me = app.caller()
     app.tasks.push(PushRequest(goal="Move the database"), me)
@@ -106,6 +107,7 @@ def test_a_record_of_one_long_sentence_is_given_by_its_summary(app: App) -> None
     assert "port 6543" in reminder.text
 
 
+@pytest.mark.uncounted
 def test_what_was_chosen_and_why_in_another_session_is_given_behind_what_was_stored(app: App) -> None:
     """P1.3, D9.3: as it was said there; neither a choice without a reason, nor what this session's window holds."""
     said = "We decided to use Postgres for the orders store because MySQL lacks row level security."

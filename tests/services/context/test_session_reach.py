@@ -18,7 +18,7 @@ from tests.conftest import Clock
 from tests.services.memory.outcomes import Sessions
 from tests.services.sessions.conversations import fed, session
 
-SUMMARISE = CompactRequest(window=4_000, force=True, passes=("threshold",))
+SUMMARISE = CompactRequest(window=2_000, force=True, passes=("threshold",))
 SECRET = NewRecord(kind="message", role="user", text="Zanzibar stays closed next year.", visibility="private")
 
 
@@ -59,7 +59,7 @@ def _shown(app: App, caller: Caller) -> str:
 @pytest.mark.uncounted
 def test_a_summary_of_what_is_shared_is_opened_by_every_agent(app: App, caller: Caller, bob: App) -> None:
     """T5.1, S4.1: it names its id, which opens what it stands for, for whoever sees that."""
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(bob, bob.caller())
     assert summary.visibility == "shared"
@@ -72,7 +72,7 @@ def test_a_summary_of_what_is_shared_is_opened_by_every_agent(app: App, caller: 
 def test_a_summary_of_anything_private_is_private(app: App, caller: Caller, bob: App) -> None:
     """S4.1, D3.1: neither its record, nor its id, nor the page of its session shows it to another agent."""
     app.remember([SECRET], caller)
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(app, caller)
     assert SECRET.text in summary.text
@@ -90,10 +90,10 @@ def test_a_summary_of_anything_private_is_private(app: App, caller: Caller, bob:
 
 def test_a_shared_summary_holds_beside_the_private_one_that_it_grew_into(app: App, caller: Caller, bob: App) -> None:
     """D6.2, S4.1: others still have the one that they see."""
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.compact(SUMMARISE, caller)
     app.remember([SECRET], caller)
-    app.feed([record for turn in range(40, 80) for record in session(turn + 1)[5 * turn :]], caller)
+    app.feed(session(40)[100:], caller)
     app.compact(SUMMARISE, caller)
     shared, private = _summaries(app, caller)
     assert (shared.visibility, shared.holds, private.visibility) == ("shared", True, "private")
@@ -107,7 +107,7 @@ def test_an_entry_that_becomes_private_takes_its_summary_along(
 ) -> None:
     """S4.1: and what was extracted from it, as long as it says its words."""
     source = Sessions(app, clock).mended(caller)
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(bob, bob.caller())
     for visibility in ("private", "shared", "private"):  # Shown again, the message does not take its words along.
@@ -130,7 +130,7 @@ def _extracted(app: App, caller: Caller) -> list[Record]:
 def test_a_summary_of_a_branch_is_seen_where_the_branch_is(app: App, caller: Caller) -> None:
     """T4.3: from the trunk neither its record, nor its text, nor what it opens, until the branch has ended."""
     branch = app.tasks.push(PushRequest(goal="try", branch=True), caller).path[-1]
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.tasks.push(PushRequest(goal="Something else"), app.caller("trunk"))
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(app, caller)
@@ -148,7 +148,7 @@ def test_a_summary_made_outside_of_a_branch_that_it_tells_of_lies_in_the_branch(
     """T4.3: its session has gone to another task meanwhile; what it covers decides."""
     root = app.tasks.push(PushRequest(goal="all of it"), caller).path[-1]
     branch = app.tasks.push(PushRequest(goal="try", branch=True), caller).path[-1]
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     app.tasks.push(PushRequest(task_id=root.id), caller)
     app.remember([NewRecord(kind="message", role="user", text="Let us wait for the others.")], caller)
     app.compact(SUMMARISE, caller)
@@ -166,17 +166,17 @@ def test_a_summary_of_two_branches_is_no_record_while_they_are_open(app: App, ca
     root = app.tasks.push(PushRequest(goal="all of it"), caller).path[-1]
     for part in range(2):
         app.tasks.push(PushRequest(goal=f"way {part}", parent_id=root.id, branch=True), caller)
-        app.feed(session(40)[100 * part : 100 * (part + 1)], caller)
+        app.feed(session(20)[50 * part : 50 * (part + 1)], caller)
     app.compact(SUMMARISE, caller)
     assert _summaries(app, caller) == []
     assert [each.record_id for each in app.logs.stand_ins(caller) if each.entry.form == "summary"] == [None]
     app.compact(CompactRequest(undo=True), caller)
-    assert len(app.logs.log(caller).entries) == 200
+    assert len(app.logs.log(caller).entries) == 100
 
 
 def test_secrets_in_a_callers_summary_are_cut_out(app: App, caller: Caller) -> None:
     """R4: before it is stored, in the log and as a record."""
-    fed(app, caller, 40)
+    fed(app, caller, 20)
     asked = app.compact(replace(SUMMARISE, summarizer="caller"), caller).asked
     assert asked
     sections = ("Goal", "Constraints", "Key facts", "Current state", "Completed", "In progress", "Next steps")

@@ -11,12 +11,12 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.services.context import shown_contexts
 from mcp_memory.services.context.assemble import Context, ContextRequest
-from mcp_memory.services.context.shown_contexts import CACHED
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.stores.own_shown import CONTEXTS_KEPT as SHOWN
+from mcp_memory.stores import own_shown
 from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def test_the_same_request_within_half_a_minute_is_answered_from_the_cache(
     assert told(assemble(app, query="port"), "cached") is False
 
 
+@pytest.mark.uncounted
 def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
     """B8.1: by whichever process: a record, a correction, a task, an erasure."""
     port = remember("The port is 5432.")
@@ -92,6 +93,7 @@ def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], r
     assert "5432" not in assemble(app, query="port").text
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "asked", [{"strategy": "recent"}, {"strategy": "important", "overrides": {"weights": {"access": 1.0}}}]
 )
@@ -106,13 +108,13 @@ def test_a_record_that_was_opened_since_is_weighed_by_that(
     assert ids(assemble(app, **asked)) == [first, second]
 
 
-def test_the_cache_is_bounded(app: App, remember: RememberOne) -> None:
+def test_the_cache_is_bounded(app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch) -> None:
     """B8.1: the oldest go first."""
+    monkeypatch.setattr(shown_contexts, "CACHED", 3)
     remember("The port is 5432.")
-    for n in range(CACHED + 1):
+    for n in range(4):
         assemble(app, max_tokens=500 + n)
-    assert told(assemble(app, max_tokens=500 + CACHED), "cached") is True
-    assert told(assemble(app, max_tokens=500), "cached") is False
+    assert [told(assemble(app, max_tokens=500 + n), "cached") for n in (3, 1, 0)] == [True, True, False]
 
 
 def test_a_follow_up_says_that_nothing_changed(app: App, remember: RememberOne, clock: "Clock") -> None:
@@ -156,7 +158,7 @@ def test_errors_since_are_told_once_beside_a_full_block(app: App, remember: Reme
 @pytest.mark.parametrize("query", ["Why does the login of the shop fail?", ""])
 def test_errors_since_are_told_once_in_a_block_that_is_rebuilt(app: App, query: str) -> None:
     """C7.1: though others fill it; an account says what it left out for them."""
-    rules = [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(80)]
+    rules = [NewRecord(text=f"The login of the shop fails where handler {n} checks rule {n * 7}.") for n in range(24)]
     app.remember(rules, app.caller())
     first = assemble(app, query=query, max_tokens=500)
     app.revise(Revision(id=ids(first)[0], text="The login of the shop fails at noon."), app.caller())
@@ -184,6 +186,7 @@ def test_an_error_since_is_told_beside_what_is_added(app: App, remember: Remembe
     assert (told(third, "follow_up"), told(third, "errors")) == ("unchanged", None)
 
 
+@pytest.mark.uncounted
 def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app: App, remember: RememberOne) -> None:
     """C7.1: nor what a client's own window shows, nor one for which the budget has no room."""
     remember("The port of the database is 5432.")
@@ -198,12 +201,13 @@ def test_no_error_is_told_that_bears_on_something_else_or_was_not_asked_for(app:
         app.remember([error], app.caller())
         second = assemble(app, query=query, previous=first.report.id, **asked)
         assert told(second, "errors") is None
-    app.remember([NewRecord(text=f"The port of database {n} is 54{n}.") for n in range(10, 90)], app.caller())
+    app.remember([NewRecord(text=f"The port of database {n} is 54{n}.") for n in range(10, 20)], app.caller())
     small = assemble(app, max_tokens=70)
     app.remember([failed("The port of the database is closed again, " * 8)], app.caller())
     assert told(assemble(app, max_tokens=70, previous=small.report.id), "errors") is None
 
 
+@pytest.mark.uncounted
 def test_a_follow_up_adds_only_what_is_new(app: App, remember: RememberOne) -> None:
     """C7.1: a chain of them, inside the budget of the first; the rest stays what the client shows (C7.2)."""
     remember("Never force-push.", kind="censor")
@@ -303,6 +307,7 @@ def test_a_block_is_rebuilt_where_something_it_shows_is_not_so_any_more(
     assert ("5434. (before r000001, 2026-11-20: 5432)" in context.text) == (change == "superseded")
 
 
+@pytest.mark.uncounted
 def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app: App, remember: RememberOne) -> None:
     """C7.1, C7.2: censors, identity and the task stack."""
     remember("You are the release manager.", kind="identity")
@@ -348,12 +353,15 @@ def test_without_an_embedder_only_the_same_words_are_the_same_question(
     assert "5433" in second.text
 
 
-def test_what_is_known_of_shown_blocks_is_bounded(app: App, remember: RememberOne) -> None:
+@pytest.mark.uncounted
+def test_what_is_known_of_shown_blocks_is_bounded(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C7.1: the oldest are forgotten, and a follow-up on them is the whole block."""
+    monkeypatch.setattr(own_shown, "CONTEXTS_KEPT", 3)
     remember("The port of the database is 5432.")
-    first = assemble(app, max_tokens=500)
-    for n in range(SHOWN):
-        assemble(app, max_tokens=501 + n)
+    first, second, *_ = [assemble(app, max_tokens=500 + n) for n in range(4)]
+    assert told(assemble(app, max_tokens=9_000, previous=second.report.id), "follow_up") == "unchanged"
     context = assemble(app, max_tokens=9_000, previous=first.report.id)
     assert told(context, "reason") == "the earlier context is not known here"
 
@@ -371,6 +379,7 @@ def test_an_added_block_accounts_for_everything(app: App, remember: RememberOne)
     ]  # fmt: skip
 
 
+@pytest.mark.uncounted
 def test_a_correction_of_what_was_shown_first_rebuilds_however_long_the_chain(app: App, remember: RememberOne) -> None:
     """C7.1, R8: also of what the present question does not find any more."""
     port = remember("The port of the database is 5432.")

@@ -71,6 +71,7 @@ def test_pinned_records_dead_ends_and_next_steps_are_there(depot: Depot, query: 
     assert context.report.token_count <= budget
 
 
+@pytest.mark.uncounted
 def test_what_a_budget_has_no_room_for_is_told_as_pinned(app: App, remember: RememberOne) -> None:
     """W1.1, B1.3: a question keeps its answer, and the account names each pinned record that is left out."""
     answer = remember("The port of the database is 5432.")
@@ -90,6 +91,7 @@ def test_what_a_budget_has_no_room_for_is_told_as_pinned(app: App, remember: Rem
         assert not query or answer.id in there
 
 
+@pytest.mark.uncounted
 def test_a_pinned_record_comes_before_others_of_its_section(app: App, remember: RememberOne) -> None:
     """W1.1: whatever their importance, with and without a question."""
     for n in range(20):
@@ -101,6 +103,7 @@ def test_a_pinned_record_comes_before_others_of_its_section(app: App, remember: 
             assert report.components[0].id == pinned.id
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("rules", [1, 6])
 def test_a_pinned_guardrail_is_there_whatever_is_asked(app: App, remember: RememberOne, rules: int) -> None:
     """W1.1: also one of another domain, and one of many."""

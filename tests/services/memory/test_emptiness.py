@@ -33,6 +33,7 @@ def test_an_empty_memory_says_so_in_one_line(app: App, query: str) -> None:
     assert not context.report.truncated
 
 
+@pytest.mark.uncounted
 def test_it_names_where_there_is_something(open_memory: Open) -> None:
     """F4.2: a few of them, and only those that the caller may know of."""
     app = open_memory()

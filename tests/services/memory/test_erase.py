@@ -66,6 +66,7 @@ def test_quotations_go_from_records_versions_details_and_tasks(app: App, remembe
     assert not [text for text in texts(app) if "Plum" in text]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(("kind", "most"), [("fact", MOST_LASTING), ("message", MOST_QUOTING)])
 def test_words_that_many_records_have_are_no_quotation(app: App, remember: RememberOne, kind: Kind, most: int) -> None:
     """A phrase of all of them, as a header of files; the erased record goes, and what is rare in it is named."""
@@ -79,6 +80,7 @@ def test_words_that_many_records_have_are_no_quotation(app: App, remember: Remem
     assert remember(f"{phrase}: number 99.").status == "stored"
 
 
+@pytest.mark.uncounted
 def test_the_accounts_of_a_session_go_with_what_was_said_before_them(app: App) -> None:
     """G2.1: nobody can tell which words of a summary reworded it. A summary that is erased takes no message along."""
     me = app.caller("work")

@@ -86,6 +86,7 @@ def test_what_happened_twice_is_kept_once(app: App, sessions: Sessions) -> None:
     assert list(extracted(app)) == [RULE, COMMIT]
 
 
+@pytest.mark.uncounted
 def test_what_was_remembered_or_corrected_is_not_stored(app: App, remember: RememberOne, sessions: Sessions) -> None:
     """D4.1, R8: by the words of it, as a record of any kind outside the log."""
     remember(FIX.upper())
@@ -117,6 +118,7 @@ def test_of_a_call_that_failed_nothing_is_kept(app: App, sessions: Sessions) -> 
     assert extracted(app) == {}
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("mode", ["erase", "retire"])
 def test_nothing_is_kept_of_what_is_forgotten(app: App, sessions: Sessions, mode: ForgetMode) -> None:
     """D4.1, R9: also where that happens while it is made ready."""

@@ -28,6 +28,7 @@ def found(app: App, query: str, *, include_inactive: bool = False) -> list[str]:
     return [str(result["id"]) for result in app.recall(request, app.caller()).results]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("kind", ["fact", "decision", "message"])
 def test_a_retired_record_is_out_of_sight_until_it_is_restored(app: App, remember: RememberOne, kind: Kind) -> None:
     """R9: in search, lists and contexts; asked for, it is still there."""
@@ -91,6 +92,7 @@ def test_a_forgotten_old_value_comes_back_as_an_old_value(app: App, remember: Re
     assert [c.id for c in app.assemble_context(ContextRequest(), app.caller()).report.components] == [new.id]
 
 
+@pytest.mark.uncounted
 def test_what_an_erased_episode_stated_is_erased_with_it(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R9, R8: its words are in no file; what was made of them since stays, and so does what names it otherwise."""
     stated = ["The code word is Zanzibar.", "The vault word is Quetzalcoatl.", "The gate word is Xylophone."]

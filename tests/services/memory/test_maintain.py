@@ -147,6 +147,7 @@ def test_procedures_and_censors_are_judged_anew(app: App, remember: RememberOne)
     ]  # fmt: skip
 
 
+@pytest.mark.uncounted
 def test_maintenance_is_for_every_project_and_agent(
     app: App, open_memory: Callable[..., App], remember: RememberOne, clock: "Clock"
 ) -> None:
@@ -161,6 +162,7 @@ def test_maintenance_is_for_every_project_and_agent(
     assert {record.namespace for record in everything(other).values() if record.scope != "user"} == {"another"}
 
 
+@pytest.mark.uncounted
 def test_a_step_is_small_and_a_run_tells_how_far_it_is(app: App, remember: RememberOne, clock: "Clock") -> None:
     """C8.7: what is due can be asked for without doing it."""
     count = STEP_RECORDS + 3

@@ -70,6 +70,7 @@ def test_entities_and_relations_come_along(app: App, other: App) -> None:
     assert list(relations) == [relation]
 
 
+@pytest.mark.uncounted
 def test_records_name_each_other_by_their_ids_here(app: App, other: App) -> None:
     """S7.1, R8: what replaced one, and what it was extracted from; a name of what did not come is dropped."""
     remember(app, NewRecord(text="Something else."))

@@ -74,6 +74,7 @@ def sees(app: App, record_id: str, caller: Caller) -> set[str]:
     return ways | ({"context"} if record_id in context.text else set[str]())
 
 
+@pytest.mark.uncounted
 def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: RememberOne) -> None:
     """D10.1: not another session, nor another agent in one of the same name, nor another project."""
     assert sees(app, noted, here) == {"recall", "list", "id", "log"}
@@ -93,6 +94,7 @@ def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: 
     assert noted not in remember(FIX.upper(), caller=app.caller("there")).similar
 
 
+@pytest.mark.uncounted
 def test_the_graph_holds_it_once_it_is_confirmed(app: App, noted: str, here: Caller, remember: RememberOne) -> None:
     """D10.1: what it mentions leads nobody to it before."""
     other = remember("The file src/clock.py is old.", caller=app.caller("there"))
@@ -120,6 +122,7 @@ def test_no_context_holds_it_nor_a_reminder(app: App, noted: str, here: Caller) 
     assert shown() == [True] * 4
 
 
+@pytest.mark.uncounted
 def test_it_never_stands_beside_its_source(app: App, noted: str, here: Caller, remember: RememberOne) -> None:
     """D10.1: neither in an answer nor in a list, whose pages go on behind it."""
     source = stored(app, noted).details["source"]
@@ -178,6 +181,7 @@ def test_it_is_promoted(app: App, noted: str, here: Caller, state: State, confir
         assert app.inspect.status(app.caller("there")).summary.promoted == 1
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("session", ["here", "there"])
 def test_storing_the_same_text_promotes_it(app: App, noted: str, remember: RememberOne, session: str) -> None:
     """D10.1: also in its own session, as the agent vouches for it."""
@@ -191,6 +195,7 @@ def test_the_agent_that_repeats_itself_promotes_nothing(app: App, noted: str, st
     assert stored(app, noted).status == "noted"
 
 
+@pytest.mark.uncounted
 def test_a_log_that_is_stored_again_under_another_name_promotes_nothing(
     app: App, noted: str, state: State, clock: "Clock"
 ) -> None:
@@ -233,6 +238,7 @@ def test_it_expires(app: App, noted: str, here: Caller, clock: "Clock") -> None:
     assert stored(app, noted).status == "retired"
 
 
+@pytest.mark.uncounted
 def test_a_later_correction_wins(app: App, noted: str, here: Caller, state: State) -> None:
     """D10.1, R8: what was corrected comes back in no session."""
     app.revise(Revision(id=noted, text="pytest -q failed, as the host ran ahead of the clock."), here)

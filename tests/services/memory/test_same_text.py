@@ -59,6 +59,7 @@ def pieces(app: App) -> list[Piece]:
     return [piece for piece in app.moving.leave() if not isinstance(piece, Origin)]
 
 
+@pytest.mark.uncounted
 def test_it_stays_in_each_scope(open_one: Callable[[], App], clock: Clock) -> None:
     """M3.1: through storing, upkeep, review and importing, into an empty memory and into one that has it."""
     app = open_one()

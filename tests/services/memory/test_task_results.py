@@ -50,6 +50,7 @@ def test_a_record_tells_the_result_as_long_as_its_words_are_the_tasks(app: App, 
     assert result_in(replace(record, text="It was slow."), task) == ""
 
 
+@pytest.mark.uncounted
 def test_a_task_with_a_similar_goal_is_shown_what_the_earlier_one_came_to(app: App) -> None:
     """F2.2: dead ends first; what the stack shows is not said twice."""
     ended(app, "Drop the index on orders", "Ten times slower; rolled back.", status="failed")

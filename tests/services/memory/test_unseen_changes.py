@@ -87,6 +87,7 @@ def test_another_window_of_the_same_agent_is_another(ann: App, open_memory: Open
         revise(other, port, text="The port is 84.")
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("mode", ["retire", "erase"])
 def test_nothing_is_forgotten_that_changed_unseen(ann: App, bob: App, mode: Literal["retire", "erase"]) -> None:
     """All of the call is refused, and its records count as seen."""
@@ -110,6 +111,7 @@ def test_what_is_retired_already_is_retired_again_without_a_word(ann: App, bob: 
     assert ann.forget([port], "restore", ann.caller()).done == (port,)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("showing", ["ids", "query", "context"])
 def test_what_the_session_was_shown_is_seen(ann: App, bob: App, showing: str) -> None:
     """Whichever call showed it."""
@@ -165,6 +167,7 @@ def test_a_version_that_is_given_has_to_be_the_newest(ann: App, bob: App) -> Non
     revise(ann, port, text="The port is 82.", version=newer)
 
 
+@pytest.mark.uncounted
 def test_a_session_that_goes_on_in_another_process_has_seen_its_own_changes(bob: App, open_memory: Open) -> None:
     """And none of another's since."""
     ann = open_memory(agent="ann", session="walk")
@@ -177,6 +180,7 @@ def test_a_session_that_goes_on_in_another_process_has_seen_its_own_changes(bob:
         revise(again, name, text="The name is Deneb.")
 
 
+@pytest.mark.uncounted
 def test_what_a_process_never_showed_was_seen_when_it_began(ann: App, bob: App, open_memory: Open) -> None:
     """Also what was shown so long ago that it is forgotten."""
     port, name = store(ann, "The port is 80."), store(ann, "The name is Orion.")

@@ -45,6 +45,7 @@ def history(app: App, remember: RememberOne, clock: "Clock") -> dict[str, str]:
     return {"limit": limit, "host": host, "key": key, "cookies": cookies}
 
 
+@pytest.mark.uncounted
 def test_each_day_has_its_own_truth(app: App, history: dict[str, str]) -> None:
     """N4.1: corrected, replaced, retired, and not known yet; also by words that only the earlier text had."""
     asked = ("requests per minute", "where are sessions kept", "mapping key")
@@ -90,6 +91,7 @@ def test_lists_ids_and_filters_are_of_then_too(app: App, history: dict[str, str]
         texts(app, "once", "sessions")
 
 
+@pytest.mark.uncounted
 def test_it_answers_as_was_answered_then(app: App, remember: RememberOne, clock: "Clock") -> None:
     """N4.1: whatever was done to the records since, undone included."""
     answers: list[list[str]] = []

@@ -56,6 +56,7 @@ def test_the_newest_state_of_an_issue_follows_the_best_record(
     assert threads([later, newest, old]) == Threads({later: newest})
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("kind", "at", "text"),
     [("message", JUNE, f"{ISSUE}what?"), ("fact", MARCH, f"{ISSUE}a leak."), ("fact", JUNE, "PORT-7 uses max_rows")],

@@ -53,6 +53,7 @@ def other(app: App, open_memory: Callable[..., App]) -> App:
     return open_memory()
 
 
+@pytest.mark.uncounted
 def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_what_is_written_between_two_sources_of_a_recall_is_in_the_next(
     assert recalled(app) == set(changed)
 
 
+@pytest.mark.uncounted
 def test_what_is_written_in_the_middle_of_a_context_is_in_the_next(
     app: App, other: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return seen
 
 
+@pytest.mark.uncounted
 def test_a_request_reads_the_revision_once_and_changes_once(app: App, other: App, reads: Reads) -> None:
     """R9: whatever the request, however many sources it asks, and not at all where nothing changed."""
     stored(app, OLD)
@@ -177,6 +180,7 @@ def test_a_hook_that_feeds_reads_the_revision_once(app: App, reads: Reads) -> No
     assert reads.taken() == (1, [0] * 4)
 
 
+@pytest.mark.uncounted
 def test_no_answer_mixes_revisions_while_several_write(app: App, other: App, embedder: MiniLMEmbedder) -> None:
     """R9: two writers replace a pair of records again and again, each time at once; three agents ask meanwhile."""
     texts = ("The database listens on port", "The port of the database is")

@@ -92,6 +92,7 @@ def test_what_waits_comes_first_where_that_is_asked(bob: App) -> None:
     assert "Rotate the signing keys" in block(bob, "was ist blockiert?", max_tokens=300)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "query", ["what is still open in the crane slot migration?", "wer arbeitet am Crane Slot Service?"]
 )
@@ -113,6 +114,7 @@ def test_a_question_of_which_open_work_has_few_words_is_not_about_it() -> None:
         assert open_work.answering(work, Query(text="", terms=()), ()) == wanted
 
 
+@pytest.mark.uncounted
 def test_the_words_of_a_foreign_goal_count(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
     """W4.1: a goal in another language is indexed by that language's rules, as records are."""
     push(open_memory(agent="ines"), "Pasar los catálogos al nuevo gestor de contenidos")
@@ -121,6 +123,7 @@ def test_the_words_of_a_foreign_goal_count(app: App, open_memory: Callable[..., 
     assert "Pasar los catálogos" in lines(open_memory(agent="bob"), "¿quién está con la migración del catálogo?")[0]
 
 
+@pytest.mark.uncounted
 def test_a_question_with_a_subject_of_its_own_goes_by_what_bears_on_it(bob: App, remember: RememberOne) -> None:
     """W4.1: the same gate for tasks as for records."""
     gate = remember("The harbour gate stays open until ten.").id

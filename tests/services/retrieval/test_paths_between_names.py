@@ -59,6 +59,7 @@ def line(chain: list[str]) -> str:
     return f"Acme Foods → {chain[0]} → tide-api → {chain[1]} → Dana → {chain[2]} → INC-7"
 
 
+@pytest.mark.uncounted
 def test_a_rare_name_that_was_given_once_ties_the_texts_that_have_it(
     app: App, noise: None, remember: RememberOne
 ) -> None:
@@ -100,6 +101,7 @@ def test_the_whole_path_is_among_the_results_and_said_in_a_line(app: App, chain:
     assert all(f"[{each} " in block for each in chain)
 
 
+@pytest.mark.uncounted
 def test_names_count_in_lower_case_and_by_what_the_texts_say(app: App, noise: None, remember: RememberOne) -> None:
     """O4.2: nobody gave an entity; the words name nothing else."""
     del noise
@@ -112,6 +114,7 @@ def test_names_count_in_lower_case_and_by_what_the_texts_say(app: App, noise: No
     assert not asked(app, "what is it, acme foods?", offset=1).tie
 
 
+@pytest.mark.uncounted
 def test_a_word_that_many_records_have_names_nothing(app: App, noise: None, remember: RememberOne) -> None:
     """O4.2: "site" is one, though a record mentions a Site."""
     del noise
@@ -126,6 +129,7 @@ def test_a_word_that_many_records_have_names_nothing(app: App, noise: None, reme
     assert not is_name("gone", 0.9, Background(records=100))
 
 
+@pytest.mark.uncounted
 def test_what_is_filtered_out_or_hidden_is_no_part_of_a_path(
     app: App, open_memory: Callable[..., App], chain: list[str]
 ) -> None:
@@ -157,6 +161,7 @@ def test_what_is_filtered_out_or_hidden_is_no_part_of_a_path(
     assert "x-api" in app.recall(RecallRequest(query=QUESTION), trial).tie
 
 
+@pytest.mark.uncounted
 def test_a_prompt_that_names_both_ties_them_to_nothing(app: App, chain: list[str], remember: RememberOne) -> None:
     """O4.2: a line of the log does not stand in the way of the path either."""
     remember(QUESTION, kind="message")
@@ -173,6 +178,7 @@ def test_a_question_that_names_one_thing_loads_no_networkx(
         asked(app)
 
 
+@pytest.mark.uncounted
 def test_where_nothing_bears_on_a_question_no_path_is_shown(app: App, chain: list[str]) -> None:
     """C4.2: what is unknown stays unknown."""
     del chain

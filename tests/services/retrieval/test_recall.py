@@ -43,6 +43,12 @@ def sent(result: object) -> int:
     return COUNTER.count(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
 
 
+def store_menus(app: App) -> None:
+    """What most of a memory is about, so that little of it bears on a question about something else."""
+    menus = [NewRecord(text=f"Lunch menu of day {number}: soup and bread.") for number in range(30)]
+    app.remember(menus, app.caller(), advise=False)
+
+
 def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: RememberOne) -> None:
     """R1, R5: best first, each with id, kind, date, score and summary."""
     remember("Lunch is at one.")
@@ -71,6 +77,7 @@ def test_what_has_nothing_to_do_with_the_query_is_not_answered(app: App, remembe
     assert recall(app, "xylophone").results == ()
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "query", ["", " ", "port", "the of and", "?!", "🙂", "last week", "9999-12-31", 'a"b OR NEAR(', "x" * 9_000]
 )
@@ -199,6 +206,7 @@ def test_a_search_goes_on_where_the_last_page_ended(app: App) -> None:
     assert (beyond.results, beyond.truncated, beyond.next_offset) == ((), False, None)
 
 
+@pytest.mark.uncounted
 def test_a_search_ends_where_the_rest_of_many_records_does_not_bear_on_it(app: App) -> None:
     """R5: the last page promises no further one, though each source found as much as it was asked for."""
     others = [NewRecord(text=f"The service of hall {n} was painted in {1900 + n}.") for n in range(80)]
@@ -208,6 +216,7 @@ def test_a_search_ends_where_the_rest_of_many_records_does_not_bear_on_it(app: A
     assert (answer.truncated, answer.next_offset) == (False, None)
 
 
+@pytest.mark.uncounted
 def test_filters_hold_for_search_and_list(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R5, B1.4: kind, tag, time, task, session, entity."""
     outside = remember("The port was 4321.", kind="decision", session_id="old talk", occurred_at=clock.now - 9 * DAY)
@@ -462,6 +471,7 @@ def test_a_question_alone_is_no_answer_to_itself(app: App, remember: RememberOne
     assert recall(app, "What does the Kafka cluster cost a month?").results[0]["id"] == told.id
 
 
+@pytest.mark.uncounted
 def test_stored_records_are_found_however_many_lines_are_nearer(app: App, remember: RememberOne) -> None:
     """W8.1: all places of a search taken by the log leave ten for what was stored."""
     fact = remember("It listens on 7443 there.")
@@ -576,10 +586,10 @@ def test_a_record_two_relations_away_is_found(app: App, remember: RememberOne) -
     assert graph[near.id] > graph[far.id] > 0
 
 
+@pytest.mark.uncounted
 def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app: App, remember: RememberOne) -> None:
     """R5: the best of what does not fit stays low; an exact hit is high."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     remember("The signing key of the mobile app expires in June.")
     hit = recall(app, "when does the mobile app's signing key expire?").results[0]["score"]
     stray = [float(str(r["score"])) for r in recall(app, "orbital mechanics of Neptune's moons").results]
@@ -587,10 +597,10 @@ def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app
     assert all(score < 0.5 for score in stray)
 
 
+@pytest.mark.uncounted
 def test_a_score_says_less_where_another_record_matches_as_well(app: App, remember: RememberOne) -> None:
     """F4.1: of two signing keys, a question that names neither can mean either; a later page says the same of it."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     remember("The signing key of the mobile app expires in June.")
     alone = recall(app, "when does the app's signing key expire?").results[0]["score"]
     remember("The signing key of the desktop app expires in May.")
@@ -613,6 +623,7 @@ def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., A
     assert file.id in [result["id"] for result in found.results]
 
 
+@pytest.mark.uncounted
 def test_a_correction_says_the_earlier_value_in_its_own_line(
     app: App, remember: RememberOne, clock: "Clock", open_memory: Callable[..., App]
 ) -> None:
@@ -641,6 +652,7 @@ def test_an_earlier_value_that_only_its_author_may_see_is_told_to_nobody_else(
     assert "earlier" not in recall(bob, "What is the budget?").results[0]
 
 
+@pytest.mark.uncounted
 def test_what_the_line_of_an_event_shows_is_found(app: App, remember: RememberOne) -> None:
     """F6.2: its command, its path, the end of its output, and any other detail."""
     ran = remember(
@@ -680,11 +692,11 @@ def test_a_record_is_found_by_the_questions_it_answers(app: App, remember: Remem
             remember("Anything.", details={"asked_as": wrong})
 
 
+@pytest.mark.uncounted
 def test_what_no_record_names_is_named_and_the_rest_of_the_question_answered(app: App, remember: RememberOne) -> None:
     """W3.1: a name in another form is there; a store with nothing in it names nothing."""
     assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     kept = remember("Postgres keeps its nightly backups in the vault at Bergen.")
     unknown = recall(app, "Where does Redis keep its snapshots?")
     assert (unknown.results, unknown.unknown) == ((), ("Redis",))
@@ -693,10 +705,10 @@ def test_what_no_record_names_is_named_and_the_rest_of_the_question_answered(app
     assert recall(app, "Where does PostgreSQL keep its nightly backups?").unknown == ()
 
 
+@pytest.mark.uncounted
 def test_an_unknown_name_is_read_from_what_is_visible_now(app: App, remember: RememberOne) -> None:
     """W3.1: what is retired may have named it; a look at retired records or back in time says nothing of names."""
-    for number in range(30):
-        remember(f"Lunch menu of day {number}: soup and bread.")
+    store_menus(app)
     gone = remember("Redis keeps its snapshots on the second disk.")
     assert recall(app, "Where does Redis keep its snapshots?").unknown == ()
     app.forget([gone.id], "retire", app.caller())

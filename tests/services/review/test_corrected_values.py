@@ -144,6 +144,7 @@ def settled(app: App, clock: "Clock", answer: Remembered) -> None:
     app.settle(Settling(id=answer.review, settle="both-true"), app.caller())
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("say", [confirmed, revised, settled])
 def test_it_keeps_its_place_once_somebody_says_otherwise(
     app: App,

@@ -16,7 +16,8 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.settle import Settling
-from mcp_memory.services.status.overview import FOOTING_SHOWN, FURTHER_SHOWN, FURTHER_STEPS, Support
+from mcp_memory.services.status import overview
+from mcp_memory.services.status.overview import Support
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def test_what_stands_on_a_changed_ground_is_to_be_checked_step_by_step(
     assert checks(app, decision, procedure, other) == [[fact], [fact], []]
 
 
+@pytest.mark.uncounted
 def test_what_stands_on_dependents_is_told_with_its_steps(
     app: App, open_memory: Callable[..., App], remember: RememberOne
 ) -> None:
@@ -104,21 +106,28 @@ def test_what_stands_on_dependents_is_told_with_its_steps(
     retire(app, procedure)
     shown = app.inspect.footing(fact, app.caller())
     assert shown.further == []
-    last = remember("Step 0.").id
-    first = last
-    for number in range(1, FURTHER_STEPS + 2):
+
+
+def test_of_what_stands_on_dependents_a_bounded_part_is_told(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O4.2: so many steps, and so many records."""
+    for name, most in (("FOOTING_SHOWN", 4), ("FURTHER_SHOWN", 6), ("FURTHER_STEPS", 3)):
+        monkeypatch.setattr(overview, name, most)
+    first = last = remember("Step 0.").id
+    for number in range(1, 5):
         last = remember(f"Step {number} stands on the one before it.", depends_on=(last,)).id
     shown = app.inspect.footing(first, app.caller())
-    assert [each.steps for each in shown.further] == list(range(2, FURTHER_STEPS + 1))
-    fan = [NewRecord(text=f"Part {n} of the plan.", depends_on=(first,)) for n in range(FOOTING_SHOWN)]
+    assert [each.steps for each in shown.further] == [2, 3]
+    fan = [NewRecord(text=f"Part {n} of the plan.", depends_on=(first,)) for n in range(4)]
     for each in app.remember(fan, app.caller()):
-        app.remember([NewRecord(text=f"{each.id} {n} more", depends_on=(each.id,)) for n in range(5)], app.caller())
+        app.remember([NewRecord(text=f"{each.id} {n} more", depends_on=(each.id,)) for n in range(4)], app.caller())
     shown = app.inspect.footing(first, app.caller())
-    assert len(shown.further) <= FURTHER_SHOWN + FOOTING_SHOWN
+    assert (len(shown.dependents), len(shown.further)) == (4, 4)
 
 
 def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(
-    app: App, open_memory: Callable[..., App], remember: RememberOne
+    app: App, open_memory: Callable[..., App], remember: RememberOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """U1.1, S4.1: a bounded number of each, and how many more; nothing of other namespaces, agents and branches."""
     task = app.tasks.push(PushRequest(goal="ship"), app.caller()).current
@@ -143,7 +152,8 @@ def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(
     elsewhere = open_memory(namespace="elsewhere", inherit=("test",))
     shown = elsewhere.inspect.footing(mine, elsewhere.caller())
     assert [each.id for each in shown.depends_on] == [fact]  # The task belongs to another namespace.
-    more = [NewRecord(text=f"Host {n} runs it.", depends_on=(fact,)) for n in range(FOOTING_SHOWN + 3)]
+    monkeypatch.setattr(overview, "FOOTING_SHOWN", 3)
+    more = [NewRecord(text=f"Host {n} runs it.", depends_on=(fact,)) for n in range(6)]
     stored = app.remember(more, app.caller())
     shown = app.inspect.footing(fact, app.caller())
     assert [each.id for each in shown.dependents] == [each.id for each in stored[:2:-1]]
@@ -163,6 +173,7 @@ def test_a_change_that_says_nothing_else_raises_no_doubt(app: App, remember: Rem
     assert checks(app, decision, procedure) == [[], []]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("fields", [{"feedback": "helpful"}, {"status": "core"}, {}], ids=str)
 def test_who_confirms_a_record_vouches_for_it_and_for_what_stands_on_it(
     app: App, remember: RememberOne, fields: dict[str, Any]
@@ -250,6 +261,7 @@ def test_a_ground_that_the_reader_cannot_see_is_not_named(app: App, remember: Re
     assert (checks(app, shared), checks(open_memory(agent="bob"), shared)) == ([[private]], [[]])
 
 
+@pytest.mark.uncounted
 def test_a_change_reaches_five_steps_and_three_grounds_are_named(app: App, remember: RememberOne) -> None:
     """N3.1: the doubt is bounded."""
     line = [remember("Step 0.").id]

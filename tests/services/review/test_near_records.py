@@ -48,6 +48,7 @@ def test_a_restatement_is_similar(remember: RememberOne) -> None:
     assert {each.id for each in near.near} == {first.id, again.id}
 
 
+@pytest.mark.uncounted
 def test_what_refers_to_one_issue_or_title_is_near(remember: RememberOne) -> None:
     """N1.1: long texts that say much else, where their meaning is near enough; what many refer to is a topic."""
     filler = " The group met on the quay, went through its list, heard each member, and took notes for those away."
@@ -76,6 +77,7 @@ def test_what_says_that_a_name_is_gone_names_who_tells_of_it(app: App, remember:
     assert remember("Removed `max_rows` from the tests of the export.").conflicts == ()  # It is told already.
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -1,5 +1,6 @@
 """A session's log made shorter: what runs, in which order, what is kept, and how it comes back."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenC
 from mcp_memory.services.memory.forget import Forgotten
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions import summarize_span
 from mcp_memory.services.sessions.commit_plan import Begun, Committed, PlanCommitter
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.run_pass import PassStep
@@ -54,7 +56,7 @@ class TestPasses:
     @pytest.mark.uncounted
     def test_each_pass_says_whether_it_ran_and_why(self, app: App, caller: Caller) -> None:
         """E1.1, E6.2: the reason stands beside what it did, in the given order; the ceiling comes last."""
-        log = fed(app, caller, 30)
+        log = fed(app, caller, 15)
         done = app.compact(CompactRequest(window=log.tokens), caller)
         assert [run.name for run in done.runs] == [
             "mask",
@@ -67,9 +69,10 @@ class TestPasses:
         assert all(run.reason for run in done.runs)
         assert all(run.ran == (run.tokens_after < run.tokens_before) for run in done.runs)
 
+    @pytest.mark.uncounted
     def test_tokens_are_counted_anew_between_passes(self, app: App, caller: Caller) -> None:
         """E1.1: a pass begins with what the one before it left."""
-        log = fed(app, caller, 30)
+        log = fed(app, caller, 15)
         done = app.compact(replace(EVERY, window=log.tokens, passes=("tool_calls", "mask", "goal_batch")), caller)
         assert [run.name for run in done.runs][:3] == ["tool_calls", "mask", "goal_batch"]
         assert done.runs[0].tokens_before == log.tokens == done.before.tokens
@@ -79,13 +82,14 @@ class TestPasses:
     @pytest.mark.uncounted
     def test_masking_alone_may_be_enough(self, app: App, caller: Caller) -> None:
         """D4.2, D5.2: tool output goes first, and where that reaches the target nothing is summarised."""
-        log = fed(app, caller, 30, output_lines=100)
+        log = fed(app, caller, 15, output_lines=100)
         done = app.compact(CompactRequest(window=int(log.tokens * 1.1)), caller)
         assert _ran(done) == ["mask"]
         assert done.after.share <= 0.5
         assert "masking" in _reason(done, "threshold")
         assert {entry.form for entry in done.made} == {"mask"}
 
+    @pytest.mark.uncounted
     def test_a_log_below_the_threshold_is_not_summarised_unless_asked(self, app: App, caller: Caller) -> None:
         """E2.2: at 80 % or more, else it says why not; D1.2: by hand it works all the same."""
         fed(app, caller, 12)
@@ -95,7 +99,7 @@ class TestPasses:
     @pytest.mark.uncounted
     def test_a_full_log_comes_down_to_its_target(self, app: App, caller: Caller) -> None:
         """E2.2: to 50 % or less of a window that it fills with words."""
-        log = fed(app, caller, 60, output_lines=2)
+        log = fed(app, caller, 30, output_lines=2)
         done = app.compact(CompactRequest(window=log.tokens), caller)
         assert "threshold" in _ran(done)
         assert done.after.share <= 0.5
@@ -104,7 +108,7 @@ class TestPasses:
     @pytest.mark.uncounted
     def test_a_full_log_is_not_left_just_below_its_threshold(self, app: App, caller: Caller) -> None:
         """E2.2: it would be compacted again and again, each time for little."""
-        log = fed(app, caller, 40, output_lines=30)
+        log = fed(app, caller, 20, output_lines=30)
         mask = MaskToolOutput(app.counter.count)
 
         def masked(window: int) -> float:
@@ -118,13 +122,15 @@ class TestPasses:
         assert done.runs[1].ran
         assert done.after.share <= 0.5
 
+    @pytest.mark.uncounted
     def test_finished_turns_become_batches_at_any_pressure(self, app: App, caller: Caller) -> None:
         """E2.3: by age and number."""
-        fed(app, caller, 30)
-        done = app.compact(CompactRequest(passes=("goal_batch",), window=20_000), caller)
+        fed(app, caller, 15)
+        done = app.compact(CompactRequest(passes=("goal_batch",), window=10_000), caller)
         assert _ran(done) == ["goal_batch"]
         assert all(entry.text.startswith("[GOAL BATCH") for entry in done.made)
 
+    @pytest.mark.uncounted
     def test_a_pass_that_fails_leaves_the_log_as_it_was(
         self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -134,9 +140,9 @@ class TestPasses:
             raise ZeroDivisionError
 
         monkeypatch.setattr("mcp_memory.compaction.mask_tool_output.MaskToolOutput.plan", fail)
-        log = fed(app, caller, 30)
+        log = fed(app, caller, 15)
         steps: list[PassStep] = []
-        done = app.compact(CompactRequest(passes=("mask", "goal_batch"), window=20_000), caller, steps.append)
+        done = app.compact(CompactRequest(passes=("mask", "goal_batch"), window=10_000), caller, steps.append)
         failed, batched, _ = done.runs
         assert (failed.error, failed.ran, failed.tokens_after) == ("ZeroDivisionError", False, log.tokens)
         assert batched.ran
@@ -162,9 +168,10 @@ class TestPasses:
         app.compact(request, caller)
         assert plans == [100_000, 50_000, 100_000]
 
+    @pytest.mark.uncounted
     def test_what_happens_is_told_as_it_happens(self, app: App, caller: Caller) -> None:
         """E5.1: start and end of each pass, with tokens, number and time."""
-        log = fed(app, caller, 30)
+        log = fed(app, caller, 15)
         steps: list[PassStep] = []
         app.compact(CompactRequest(window=log.tokens), caller, steps.append)
         assert [(step.event, step.number) for step in steps] == [
@@ -188,19 +195,20 @@ class TestPasses:
     @pytest.mark.uncounted
     def test_off_compacts_by_hand_alone(self, open_memory: Callable[..., App]) -> None:
         """D1.2: automatic compaction is off, a call always works."""
-        app = open_memory(compaction="off", compaction_window=6_000)
+        app = open_memory(compaction="off", compaction_window=3_000)
         caller = app.caller("work")
-        fed(app, caller, 30)
+        fed(app, caller, 15)
         assert not app.keep_up() or app.logs.size(caller).tokens > 6_000
         assert app.compact(CompactRequest(), caller).after.share < 0.9
 
+    @pytest.mark.uncounted
     def test_an_answer_tells_as_well_what_nobody_asked_for(self, app: App, caller: Caller) -> None:
         """D3.1: whoever holds the conversation has not seen what was compacted when idle."""
-        fed(app, caller, 20)
-        idle = app.compact(replace(EVERY, window=6_000, trigger="idle"), caller)
-        fed(app, caller, 25)
-        asked = app.compact(replace(EVERY, window=6_000, passes=("mask",)), caller)
-        again = app.compact(replace(EVERY, window=6_000, passes=("mask",)), caller)
+        fed(app, caller, 14)
+        idle = app.compact(replace(EVERY, window=4_000, trigger="idle"), caller)
+        fed(app, caller, 19)
+        asked = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
+        again = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
         assert {entry.id for entry in asked.made} > {entry.id for entry in idle.made}
         assert again.made == ()
 
@@ -209,17 +217,17 @@ class TestNothingIsLost:
     @pytest.mark.uncounted
     def test_every_original_is_covered_exactly_once(self, app: App, caller: Caller) -> None:
         """E2.4: however often passes run, in whatever order."""
-        originals = covered(fed(app, caller, 40))
+        originals = covered(fed(app, caller, 20))
         for passes in (("mask",), ("goal_batch", "tool_calls"), ("threshold", "mask"), ("threshold",)):
-            app.compact(replace(EVERY, passes=passes, window=6_000), caller)
+            app.compact(replace(EVERY, passes=passes, window=3_000), caller)
             assert sorted(covered(app.logs.log(caller))) == sorted(originals)
 
     @pytest.mark.uncounted
     def test_undo_gives_back_the_log_to_the_byte(self, app: App, caller: Caller) -> None:
         """D3.2: one compaction after the other, the latest first."""
-        logs = [fed(app, caller, 40)]
+        logs = [fed(app, caller, 20)]
         for passes in (("mask",), ("tool_calls", "goal_batch"), ("threshold",)):
-            app.compact(replace(EVERY, passes=passes, window=8_000), caller)
+            app.compact(replace(EVERY, passes=passes, window=4_000), caller)
             logs.append(app.logs.log(caller))
         assert len({log.revision for log in logs}) == len(logs)
         for before in reversed(logs[:-1]):
@@ -228,9 +236,10 @@ class TestNothingIsLost:
         with pytest.raises(Conflict, match=r"nothing to undo.*give the session_id that compact answered with"):
             app.compact(CompactRequest(undo=True), caller)
 
+    @pytest.mark.uncounted
     def test_what_was_said_since_stays_when_a_compaction_is_undone(self, app: App, caller: Caller) -> None:
-        log = fed(app, caller, 30)
-        app.compact(replace(EVERY, window=4_000), caller)
+        log = fed(app, caller, 15)
+        app.compact(replace(EVERY, window=2_000), caller)
         app.feed([NewRecord(kind="message", role="user", text="And now the tests.")], caller)
         app.compact(CompactRequest(undo=True), caller)
         now = app.logs.log(caller)
@@ -239,8 +248,8 @@ class TestNothingIsLost:
 
     def test_originals_are_found_and_opened_after_a_compaction(self, app: App, caller: Caller) -> None:
         """D3.2, T5.1: by a question, by the id of what stands for them, by their own."""
-        fed(app, caller, 40)
-        app.compact(replace(EVERY, window=4_000), caller)
+        fed(app, caller, 20)
+        app.compact(replace(EVERY, window=2_000), caller)
         summary = next(entry for entry in app.logs.log(caller).entries if entry.form == "summary")
         found = app.recall(RecallRequest(query="which port did birch-relay move to?", detail="full"), caller)
         assert any("5401" in str(result["text"]) for result in found.results)
@@ -257,8 +266,8 @@ class TestNothingIsLost:
         assert one["text"] == session(1)[0].text
 
     def test_several_stand_ins_open_side_by_side(self, app: App, caller: Caller) -> None:
-        fed(app, caller, 30)
-        done = app.compact(CompactRequest(passes=("goal_batch",), window=20_000), caller)
+        fed(app, caller, 15)
+        done = app.compact(CompactRequest(passes=("goal_batch",), window=10_000), caller)
         ids = tuple(entry.id for entry in done.made[:2])
         shown = app.recall(RecallRequest(ids=(*ids, "x000"), max_tokens=8_000), caller)
         assert [(result["id"], result["form"]) for result in shown.results] == [(each, "batch") for each in ids]
@@ -270,8 +279,8 @@ class TestNothingIsLost:
     ) -> None:
         """D4.1: linked to the call that it comes from, each once."""
         Sessions(app, clock).mended(caller)
-        fed(app, caller, 40)
-        done = app.compact(replace(EVERY, window=4_000), caller)
+        fed(app, caller, 20)
+        done = app.compact(replace(EVERY, window=2_000), caller)
         [fix] = app.records.get(done.extracted, caller.scopes).values()
         assert (fix.kind, fix.text) == ("fact", FIX)
         [source] = app.records.get([str(fix.details["source"])], caller.scopes).values()
@@ -279,9 +288,9 @@ class TestNothingIsLost:
 
     def test_two_sessions_are_compacted_apart(self, app: App) -> None:
         one, two = app.caller("one"), app.caller("two")
-        fed(app, one, 20)
-        untouched = fed(app, two, 20)
-        app.compact(replace(EVERY, window=3_000), one)
+        fed(app, one, 10)
+        untouched = fed(app, two, 10)
+        app.compact(replace(EVERY, window=1_500), one)
         assert app.logs.log(two) == untouched
         with pytest.raises(Conflict):
             app.compact(CompactRequest(undo=True), two)
@@ -293,15 +302,15 @@ class TestNothingIsLost:
         """Two processes at one session: the later one sees that its plan is stale, and plans again."""
         app, other = open_memory(), open_memory()
         caller = app.caller("work")
-        originals = covered(fed(app, caller, 30))
+        originals = covered(fed(app, caller, 15))
         read, stale = app.logs.log, [app.logs.log(caller)]
 
         def read_late(who: Caller) -> SessionLog:
             return stale.pop() if stale else read(who)
 
         monkeypatch.setattr(app.logs, "log", read_late)
-        other.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
-        app.compact(replace(EVERY, window=4_000), caller)
+        other.compact(replace(EVERY, window=2_000, passes=("mask",)), caller)
+        app.compact(replace(EVERY, window=2_000), caller)
         assert sorted(covered(read(caller))) == sorted(originals)
 
     @pytest.mark.parametrize("times", [1, 9])
@@ -317,12 +326,13 @@ class TestNothingIsLost:
             return commit(self, plan, name, log, begun)
 
         monkeypatch.setattr(PlanCommitter, "__call__", late)
-        log = fed(app, caller, 20)
-        done = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
+        log = fed(app, caller, 10)
+        done = app.compact(replace(EVERY, window=2_000, passes=("mask",)), caller)
         assert done.runs[0].ran == (times == 1)
         assert done.runs[0].error == (None if times == 1 else "The log changed meanwhile.")
         assert (app.logs.log(caller) == log) == (times == 9 and not done.runs[1].ran)
 
+    @pytest.mark.uncounted
     def test_a_store_that_is_away_ends_the_call(
         self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -332,15 +342,15 @@ class TestNothingIsLost:
             raise StoreBusy("Try again.")
 
         monkeypatch.setattr(PlanCommitter, "__call__", fail)
-        fed(app, caller, 20)
+        fed(app, caller, 10)
         with pytest.raises(StoreBusy):
-            app.compact(replace(EVERY, window=4_000), caller)
+            app.compact(replace(EVERY, window=2_000), caller)
 
     @pytest.mark.uncounted
     def test_erasing_a_message_erases_what_says_the_same(self, app: App, caller: Caller) -> None:
         """D3.2: what stands for it goes, the others it stood for stand again."""
-        log = fed(app, caller, 40)
-        app.compact(replace(EVERY, window=4_000), caller)
+        log = fed(app, caller, 20)
+        app.compact(replace(EVERY, window=2_000), caller)
         first = log.entries[0]
         forgotten = app.forget([first.id], "erase", caller)
         assert isinstance(forgotten, Forgotten)
@@ -352,8 +362,8 @@ class TestNothingIsLost:
 class TestSummaries:
     def test_a_summary_says_what_it_stands_for(self, app: App, caller: Caller) -> None:
         """D3.1: one message in the user's role, marked, with its counts, listed in the session's resource."""
-        log = fed(app, caller, 40)
-        done = app.compact(replace(EVERY, window=4_000), caller)
+        log = fed(app, caller, 20)
+        done = app.compact(replace(EVERY, window=2_000), caller)
         summary = next(entry for entry in done.made if entry.form == "summary")
         assert summary.role == "user"
         assert summary.text.startswith(f"[CONTEXT SUMMARY {summary.id}] {len(summary.covers)} messages")
@@ -367,11 +377,11 @@ class TestSummaries:
     @pytest.mark.uncounted
     def test_a_new_summary_grows_from_the_earlier_one(self, app: App, caller: Caller) -> None:
         """D6.2, E8.1: one anchor; the earlier summary is not lost, and its record stands behind the new one's."""
-        fed(app, caller, 40)
-        first = app.compact(replace(EVERY, window=6_000), caller)
+        fed(app, caller, 20)
+        first = app.compact(replace(EVERY, window=3_000), caller)
         early = next(entry for entry in first.made if entry.form == "summary")
-        app.feed([record for record in session(80) if record.text not in {r.text for r in session(40)}], caller)
-        second = app.compact(replace(EVERY, window=6_000), caller)
+        app.feed([record for record in session(40) if record.text not in {r.text for r in session(20)}], caller)
+        second = app.compact(replace(EVERY, window=3_000), caller)
         (late,) = [entry for entry in app.logs.log(caller).entries if entry.form == "summary"]
         assert set(early.covers) < set(late.covers)
         assert late.level >= early.level
@@ -388,9 +398,9 @@ class TestSummaries:
 
     def test_of_summaries_that_grew_from_each_other_the_last_alone_is_found(self, app: App, caller: Caller) -> None:
         """D6.2, R8: it holds the others, which are found where what no longer holds is asked for."""
-        for turns in (10, 20, 30):
+        for turns in (8, 14, 20):
             fed(app, caller, turns)
-            app.compact(replace(EVERY, window=6_000, passes=("threshold",)), caller)
+            app.compact(replace(EVERY, window=3_000, passes=("threshold",)), caller)
         asked = RecallRequest(query="Which services were moved to which port?", kinds=("summary",))
         [found] = app.recall(asked, caller).results
         assert "Please move the service" in str(found["text"])
@@ -398,12 +408,12 @@ class TestSummaries:
 
     def test_what_became_of_a_summary_s_record_does_not_matter_to_the_log(self, app: App, caller: Caller) -> None:
         """D3.2: it may be retired or erased; the log is compacted and restored all the same."""
-        log = fed(app, caller, 40)
-        app.compact(replace(EVERY, window=6_000), caller)
+        log = fed(app, caller, 20)
+        app.compact(replace(EVERY, window=3_000), caller)
         (first,) = app.recall(RecallRequest(kinds=("summary",)), caller).results
         app.forget([str(first["id"])], "erase", caller)
-        fed(app, caller, 60)
-        app.compact(replace(EVERY, window=6_000), caller)
+        fed(app, caller, 30)
+        app.compact(replace(EVERY, window=3_000), caller)
         (second,) = app.recall(RecallRequest(kinds=("summary",)), caller).results
         app.forget([str(second["id"])], "retire", caller)
         app.compact(CompactRequest(undo=True), caller)
@@ -413,8 +423,8 @@ class TestSummaries:
     @pytest.mark.uncounted
     def test_the_user_is_quoted_to_the_byte(self, app: App, caller: Caller) -> None:
         """D2.1, D6.1: instructions are kept as they were said."""
-        log = fed(app, caller, 40)
-        app.compact(replace(EVERY, window=4_000), caller)
+        log = fed(app, caller, 20)
+        app.compact(replace(EVERY, window=2_000), caller)
         shown = "\n".join(entry.text for entry in app.logs.log(caller).entries)
         assert all(entry.text in shown for entry in log.entries if entry.is_users)
 
@@ -450,7 +460,7 @@ class TestSummaries:
         """P1.2: a later decision replaces an earlier one about the same."""
         chosen = ("Let's go with half resolution.", "Actually, scrap the half resolution: use quarter resolution.")
         idle = "The relay was read once more, line by line. " * 8
-        said = ["Mend the photo mode.", *chosen, *(f"Go on with lamp {number}." for number in range(10, 50))]
+        said = ["Mend the photo mode.", *chosen, *(f"Go on with lamp {number}." for number in range(10, 30))]
         turns = [(("user", text), ("assistant", idle)) for text in said]
         app.feed([NewRecord(kind="message", role=role, text=text) for turn in turns for role, text in turn], caller)
         app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
@@ -460,15 +470,15 @@ class TestSummaries:
     @pytest.mark.uncounted
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""
-        fed(app, caller, 40)
-        app.compact(replace(EVERY, window=6_000), caller)
+        fed(app, caller, 20)
+        app.compact(replace(EVERY, window=3_000), caller)
         shown = "\n".join(entry.text for entry in app.logs.log(caller).entries)
-        assert all(str(5400 + number) in shown for number in range(40))
+        assert all(str(5400 + number) in shown for number in range(20))
         assert "PermissionError" in shown
 
     def test_earlier_summaries_found_wanting_make_the_next_one_longer(self, app: App, caller: Caller) -> None:
         """E8.2: feedback on a summary's record counts."""
-        fed(app, caller, 40, output_lines=2)
+        fed(app, caller, 20, output_lines=2)
         assert app.compact(replace(EVERY, window=5_000), caller).adapted == ""
         (summary,) = app.recall(RecallRequest(kinds=("summary",)), caller).results
         for _ in range(3):
@@ -499,12 +509,12 @@ class TestCallersSummary:
     @pytest.mark.uncounted
     def test_the_caller_summarises_in_two_steps(self, app: App, caller: Caller) -> None:
         """D7.1: prompt and span first; the summary is taken for exactly that span."""
-        log = self._ruled(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        log = self._ruled(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
         assert "Decisions" in asked.prompt
         assert "amber-relay" in asked.text
-        done = self._insisted(app, caller, 6_000, asked.span)
+        done = self._insisted(app, caller, 3_000, asked.span)
         assert _ran(done) == ["threshold"]
         assert done.compactions == 1
         summary = _summary(app, caller)
@@ -518,17 +528,17 @@ class TestCallersSummary:
         """D7.1: a rule that is not told; the log stays as it was."""
         app = open_memory()
         caller = app.caller("work")
-        self._ruled(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        self._ruled(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
         before = app.logs.log(caller)
         with pytest.raises(InvalidRequest, match=r"“Constraints” leaves out: Never touch") as refused:
-            app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=asked.span), caller)
+            app.compact(CompactRequest(window=3_000, summary=self.GOOD, span=asked.span), caller)
         assert app.logs.log(caller) == before
         missed = [part.split(" leaves out: ")[-1] for part in str(refused.value).split("; ")]
         whole = self.GOOD.replace("## Constraints\n- none", "## Constraints\n- " + "\n- ".join(missed))
         unaware = open_memory()
-        assert unaware.compact(CompactRequest(window=6_000, summary=whole, span=asked.span), caller).compactions == 1
+        assert unaware.compact(CompactRequest(window=3_000, summary=whole, span=asked.span), caller).compactions == 1
 
     @pytest.mark.uncounted
     @pytest.mark.parametrize(
@@ -543,30 +553,42 @@ class TestCallersSummary:
         self, app: App, caller: Caller, change: tuple[str, str], complaint: str
     ) -> None:
         """D7.1: with what is missing; the log stays as it was."""
-        fed(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        fed(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
         before = app.logs.log(caller)
         with pytest.raises(InvalidRequest, match=complaint):
-            app.compact(CompactRequest(window=6_000, summary=self.GOOD.replace(*change), span=asked.span), caller)
+            app.compact(CompactRequest(window=3_000, summary=self.GOOD.replace(*change), span=asked.span), caller)
         assert app.logs.log(caller) == before
 
     def test_what_was_put_away_since_is_no_longer_summarised(self, app: App, caller: Caller) -> None:
-        fed(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        fed(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
-        app.compact(replace(EVERY, window=6_000), caller)
+        app.compact(replace(EVERY, window=3_000), caller)
         for span in (asked.span, "r1-r2-ff", "nonsense"):
             with pytest.raises(Conflict, match="call compact again"):
-                app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=span), caller)
+                app.compact(CompactRequest(window=3_000, summary=self.GOOD, span=span), caller)
+
+    def test_of_a_long_span_the_beginning_is_shown_and_what_to_open(
+        self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """D7.1."""
+        monkeypatch.setattr(summarize_span, "ASKED_TOKENS", 200)
+        fed(app, caller, 12)
+        asked = app.compact(replace(EVERY, window=2_000, summarizer="caller"), caller).asked
+        assert asked
+        *shown, last = asked.text.splitlines()
+        assert "amber-relay" in shown[0]
+        assert re.fullmatch(r"… and \d+ more, from \w+ on: open them with recall\.", last)
 
     def test_a_span_is_taken_for_exactly_what_was_asked(self, app: App, caller: Caller) -> None:
-        fed(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        fed(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
         first, last, _ = asked.span.split("-")
         with pytest.raises(Conflict, match="call compact again"):
-            app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=f"{first}-{last}-00000000"), caller)
+            app.compact(CompactRequest(window=3_000, summary=self.GOOD, span=f"{first}-{last}-00000000"), caller)
 
     def test_a_summary_that_makes_nothing_shorter_is_sent_back(self, app: App, caller: Caller) -> None:
         """D7.1: where the span is hardly more than the user's instructions, which are quoted."""
@@ -594,7 +616,7 @@ class TestCallersSummary:
 
     def test_nothing_is_asked_where_masks_are_enough(self, app: App, caller: Caller) -> None:
         """D5.2."""
-        log = fed(app, caller, 30, output_lines=100)
+        log = fed(app, caller, 15, output_lines=100)
         done = app.compact(CompactRequest(window=int(log.tokens * 1.1), summarizer="caller"), caller)
         assert _ran(done) == ["mask"]
         assert done.asked is None
@@ -606,7 +628,7 @@ class TestCallersSummary:
     @pytest.mark.uncounted
     def test_the_caller_is_asked_before_the_end_of_a_log_gives_way(self, app: App, caller: Caller) -> None:
         """D1.1: what is preserved gives way only where the summary does not help."""
-        self._ruled(app, caller, 60, output_lines=2)
+        self._ruled(app, caller, 30, output_lines=2)
         first = app.compact(CompactRequest(window=2_500, summarizer="caller", passes=("threshold",)), caller)
         assert first.asked
         assert not _ran(first)
@@ -618,8 +640,8 @@ class TestCallersSummary:
     @pytest.mark.uncounted
     def test_the_second_step_knows_what_the_first_one_knew(self, app: App, caller: Caller) -> None:
         """D7.1: without its window, and though more was said since."""
-        self._ruled(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        self._ruled(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller"), caller).asked
         assert asked
         more = [NewRecord(kind="message", role="user", text="Now the next one."), *session(3)]
         app.feed(more, caller)
@@ -627,14 +649,14 @@ class TestCallersSummary:
         with pytest.raises(InvalidRequest, match="the next one is taken"):
             app.compact(request, caller)
         done = app.compact(request, caller)
-        assert (_ran(done)[0], done.after.window) == ("threshold", 6_000)
+        assert (_ran(done)[0], done.after.window) == ("threshold", 3_000)
         assert "Move the rest." in _summary(app, caller)
 
     @pytest.mark.parametrize("nothing", ["none", "[to be filled in]", "Keine Angaben", "特になし"])
     def test_a_summary_that_says_nothing_is_sent_back(self, app: App, caller: Caller, nothing: str) -> None:
         """P2.2."""
-        before = fed(app, caller, 40)
-        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller", passes=("threshold",)), caller).asked
+        before = fed(app, caller, 20)
+        asked = app.compact(replace(EVERY, window=3_000, summarizer="caller", passes=("threshold",)), caller).asked
         assert asked
         titles = ("Goal", "Key facts", "Current state", "Next steps", "Decisions", "Dead ends")
         summary = "\n".join(f"## {title}\n- {nothing}" for title in titles)
@@ -691,8 +713,8 @@ class TestModel:
         """D7.1, E6.2: who wrote, and what it took, is told; the user's words and exact values do not depend on it."""
         app = open_memory()
         caller = app.caller()
-        log = fed(app, caller, 40)
-        done = app.compact(replace(EVERY, window=4_000, instructions="Mind the ports."), caller)
+        log = fed(app, caller, 20)
+        done = app.compact(replace(EVERY, window=2_000, instructions="Mind the ports."), caller)
         assert done.written == Written(by="costly", note="", spent=1_234)
         (request,) = costly.requests
         assert "Mind the ports." in request.prompt
@@ -705,8 +727,8 @@ class TestModel:
     def test_the_extractive_one_is_there_beside_a_model(self, costly: Costly, open_memory: Callable[..., App]) -> None:
         app = open_memory()
         caller = app.caller()
-        fed(app, caller, 40)
-        done = app.compact(replace(EVERY, window=4_000, summarizer="extractive"), caller)
+        fed(app, caller, 20)
+        done = app.compact(replace(EVERY, window=2_000, summarizer="extractive"), caller)
         assert done.written
         assert done.written.by == "extractive"
         assert not costly.requests
@@ -718,10 +740,10 @@ class TestModel:
         """D6.2: merging is not the model's."""
         app = open_memory()
         caller = app.caller()
-        fed(app, caller, 40)
-        app.compact(replace(EVERY, window=6_000), caller)
-        app.feed(session(80), caller)
-        app.compact(replace(EVERY, window=6_000), caller)
+        fed(app, caller, 20)
+        app.compact(replace(EVERY, window=3_000), caller)
+        app.feed(session(40), caller)
+        app.compact(replace(EVERY, window=3_000), caller)
         early, late = costly.requests
         assert early.earlier is None
         assert late.earlier
@@ -732,7 +754,7 @@ class TestModel:
 class TestStanding:
     def test_status_says_how_full_the_log_is_and_what_passes_did(self, app: App, caller: Caller) -> None:
         """D1.3, E6.2."""
-        log = fed(app, app.caller(), 30, output_lines=100)
+        log = fed(app, app.caller(), 15, output_lines=100)
         app.compact(CompactRequest(window=log.tokens), app.caller())
         status = app.status(app.caller())
         assert (status.log.level, status.log.compactions) == ("calm", 1)
@@ -742,9 +764,10 @@ class TestStanding:
         assert threshold.not_needed
 
     @pytest.mark.uncounted
-    def test_a_full_log_is_warned_of(self, app: App) -> None:
+    def test_a_full_log_is_warned_of(self, open_memory: Callable[..., App]) -> None:
         """D1.3: in status, before anybody compacts."""
-        fed(app, app.caller(), 40, output_lines=300)
+        app = open_memory(compaction_window=6_000)
+        fed(app, app.caller(), 20)
         assert app.status(app.caller()).log.warnings
 
 
@@ -764,7 +787,7 @@ class TestOnePrompt:
         "passes", [(), ("threshold",), ("tool_calls",), ("mask",), ("tool_calls", "goal_batch"), ("dialogue",)]
     )
     def test_it_is_compacted_inside_the_turn(self, app: App, caller: Caller, passes: tuple[PassName, ...]) -> None:
-        app.feed(self._said(80), caller)
+        app.feed(self._said(40), caller)
         before = app.logs.log(caller)
         done = app.compact(CompactRequest(window=before.tokens, passes=passes, force=True), caller)
         log = app.logs.log(caller)
@@ -780,8 +803,8 @@ class TestOnePrompt:
     def test_round_after_round_every_original_is_covered_once(self, app: App, caller: Caller) -> None:
         fed_so_far: list[str] = []
         for number in range(6):
-            app.feed(self._said(30, 30 * number), caller)
-            done = app.compact(CompactRequest(window=12_000, force=number % 2 == 0), caller)
+            app.feed(self._said(15, 15 * number), caller)
+            done = app.compact(CompactRequest(window=6_000, force=number % 2 == 0), caller)
             log = app.logs.log(caller)
             assert done.after.share <= 0.9
             assert len(covered(log)) == len(set(covered(log))) > len(fed_so_far)
@@ -789,7 +812,7 @@ class TestOnePrompt:
             assert "Never touch main.py." in "".join(entry.text for entry in log.entries)
             fed_so_far = covered(log)
 
-    @pytest.mark.parametrize("steps", [7, 30])
+    @pytest.mark.parametrize("steps", [7, 15])
     def test_results_in_the_users_role_begin_no_turn_and_are_not_quoted(
         self, app: App, caller: Caller, steps: int
     ) -> None:
@@ -814,10 +837,10 @@ class TestOnePrompt:
     @pytest.mark.uncounted
     def test_a_summary_does_not_repeat_the_prompt_that_stays(self, app: App, caller: Caller) -> None:
         """P1.2: it says what the work is for."""
-        app.feed(self._said(80), caller)
+        app.feed(self._said(40), caller)
         app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
         assert "Work on the ticket" not in _summary(app, caller)
-        app.feed(self._said(60, 80), caller)
+        app.feed(self._said(30, 40), caller)
         app.compact(CompactRequest(window=app.logs.log(caller).tokens, force=True), caller)
         assert "Work on the ticket" not in _summary(app, caller)
 

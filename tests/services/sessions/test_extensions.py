@@ -41,6 +41,7 @@ def _talk(app: App, session_id: str) -> None:
     app.feed([call, result, *said], app.caller(session_id))
 
 
+@pytest.mark.uncounted
 def test_the_example_of_the_docs_adds_a_pass_a_preset_and_a_watcher(
     open_memory: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_conversation_of_many_batches_keeps_its_order(
     assert _texts(app, caller) == [record.text for record in told]
 
 
+@pytest.mark.uncounted
 def test_what_remember_stored_is_known_when_the_whole_conversation_is_told(app: App, caller: Caller) -> None:
     told = session(2)
     app.remember(told[:4], caller)
@@ -109,8 +110,8 @@ def test_what_remember_stored_is_known_when_the_whole_conversation_is_told(app: 
 
 def test_a_compacted_conversation_goes_on_where_it_stands(app: App, caller: Caller) -> None:
     """D3.1: a client that shows our replacements tells them back; they are no news."""
-    app.feed(session(30), caller)
-    app.compact(CompactRequest(window=4_000, force=True), caller)
+    app.feed(session(15), caller)
+    app.compact(CompactRequest(window=2_000, force=True), caller)
     live = app.logs.log(caller)
     shown = [
         NewRecord(kind=entry.kind, role=entry.role, text=entry.text, tool=entry.tool, call_id=entry.call_id)
@@ -194,11 +195,11 @@ def test_an_empty_entry_stores_nothing(app: App, caller: Caller) -> None:
 @pytest.mark.uncounted
 def test_a_replacement_that_was_replaced_meanwhile_is_no_news(app: App, caller: Caller) -> None:
     """D11.1: a server compacted the log once more before its client told it again."""
-    told = session(30)
+    told = session(15)
     app.feed(told, caller)
-    app.compact(CompactRequest(window=4_000, passes=("mask",)), caller)
+    app.compact(CompactRequest(window=2_000, passes=("mask",)), caller)
     shown = _shown(app, caller)
-    app.compact(CompactRequest(window=4_000, force=True), caller)
+    app.compact(CompactRequest(window=2_000, force=True), caller)
     live = app.logs.log(caller)
     fed = app.feed(shown, caller)
     assert fed == Fed(known=len(shown))
@@ -288,6 +289,7 @@ _ACTS: dict[str, Callable[[App, Caller, Sequence[NewRecord]], object]] = {
 }
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("act", _ACTS)
 def test_what_another_session_does_with_a_shared_line_leaves_it_as_it_was_told(
     app: App, caller: Caller, act: str
@@ -310,6 +312,7 @@ def test_what_another_session_does_with_a_shared_line_leaves_it_as_it_was_told(
     assert [record.text for record in records.values()] == [record.text for record in told]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("agent", ["alice", "bob"])
 def test_a_line_that_is_corrected_is_so_in_every_log_and_in_forks_to_come(
     open_memory: Callable[..., App], agent: str

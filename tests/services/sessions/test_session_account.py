@@ -31,7 +31,7 @@ def test_each_compaction_is_a_step_and_only_the_latest_that_stands_can_be_undone
     fed(app, caller, 6)
     before = app.session_accounts(caller)
     assert (before.client, list(before.steps)) == ("codex", [])
-    for turns in (12, 24, 36):
+    for turns in (8, 14, 20):
         fed(app, caller, turns)
         app.compact(CompactRequest(window=2_000, force=True), caller)
     app.compact(CompactRequest(undo=True), caller)

@@ -101,6 +101,7 @@ def test_facts_of_records_that_need_not_be_in_the_block_are_not_told_again(app: 
         assert "- zelda (…)" in account.text.lower()
 
 
+@pytest.mark.uncounted
 def test_what_was_too_far_says_how_far_in_its_words_of_then(app: App, remember: RememberOne, clock: "Clock") -> None:
     """U1.1: its relevance beside what was enough; none was where nothing bears on the question."""
     far = remember("The otters of the zoo are fed at noon by the old keeper.")
@@ -182,6 +183,7 @@ def test_a_sum_is_shared_out_in_whole_numbers() -> None:
     assert shared_out([3, 4], 0) == [0, 0]
 
 
+@pytest.mark.uncounted
 def test_accounts_are_listed_from_a_place_on(app: App, remember: RememberOne, clock: "Clock") -> None:
     """U1.1: the latest first, also of those of one moment."""
     remember("The port is 5432.")

@@ -223,9 +223,10 @@ def test_nothing_is_repaired_from_a_truth_in_doubt(app: App, remember: RememberO
     assert app.records.stale_terms() == [record.id]
 
 
-def test_a_damaged_file_is_a_finding(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
+def test_a_damaged_file_is_a_finding(app: App, open_memory: Callable[..., App]) -> None:
     """S2.3: found by reading all of it, though it opens."""
-    app.remember([NewRecord(text=f"Note {number}. " * 20) for number in range(200)], app.caller(), advise=False)
+    said = [NewRecord(kind="message", role="user", text=f"Note {number}. " * 200) for number in range(100)]
+    app.feed(said, app.caller())
     app.close()
     file = app.settings.data_dir / "memory.db"
     content = bytearray(file.read_bytes())
@@ -248,6 +249,7 @@ def test_entities_that_nobody_mentions_are_dropped_when_asked_to(app: App, remem
     assert app.records.summarize(app.caller(), frozenset()).records == {"fact": 1}
 
 
+@pytest.mark.uncounted
 def test_words_that_an_earlier_version_derived_are_renewed_step_by_step(app: App, remember: RememberOne) -> None:
     """F6.2: each step looks at a few records, and once all are done at none."""
     events = [remember(f"Ran {n}.", kind="event", details={"command": f"walrus {n}"}).id for n in range(5)]

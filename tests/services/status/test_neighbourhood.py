@@ -74,6 +74,7 @@ def test_a_correction_shows_what_it_replaced(app: App, remember: RememberOne, de
         assert [each["id"] for each in describe(record)["near"]] == [third.id]
 
 
+@pytest.mark.uncounted
 def test_nothing_foreign_or_hidden_shows(
     app: App, open_memory: Callable[..., App], remember: RememberOne, describe: Describe
 ) -> None:

@@ -50,6 +50,7 @@ def figures_of(app: App) -> dict[str, tuple[object, object]]:
     return {name: (figure["value"], figure["verdict"]) for name, figure in health.items()}
 
 
+@pytest.mark.uncounted
 def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clock: Clock) -> None:
     """C9.1: each figure beside its band, absent where nothing is known."""
     assert figures_of(app) == {
@@ -116,6 +117,7 @@ def test_status_counts_which_strategies_are_used(app: App, open_memory: Callable
     assert show_status(app.status(app.caller()))["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
 
 
+@pytest.mark.uncounted
 def test_no_figure_tells_of_what_others_keep_for_themselves(
     app: App, open_memory: Callable[..., App], remember: RememberOne
 ) -> None:
@@ -132,6 +134,7 @@ def test_no_figure_tells_of_what_others_keep_for_themselves(
     assert figures_of(app) == before
 
 
+@pytest.mark.uncounted
 def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne, clock: "Clock") -> None:
     """C8.2, C8.3, C8.4: what failed, what blocks and what is old; the usual course of a life is not."""
     procedure = remember("Restart it.", kind="procedure")

@@ -95,6 +95,7 @@ def test_a_task_inherits_nothing_out_of_a_branch_that_its_caller_does_not_see(
     assert push(bob, "measure", inherit=(record.id,)).path[0].inherit == (record.id,)
 
 
+@pytest.mark.uncounted
 def test_a_session_that_stands_nowhere_stores_where_its_agent_stands(app: App) -> None:
     """T4.3, T3.2: inside the branch, so that the trunk does not see it; a session with a place stores there."""
     app.tasks.push(PushRequest(goal="trunk"), app.caller("trunk"))
@@ -110,6 +111,7 @@ def test_a_session_that_stands_nowhere_stores_where_its_agent_stands(app: App) -
     assert texts(app, "numpy", app.caller("trunk")) == {"Numpy one is gone."}
 
 
+@pytest.mark.uncounted
 def test_what_happened_in_a_finished_task_stays_out_beside_it_and_what_was_learnt_does_not(app: App) -> None:
     """T2.2: for its siblings and its parent; recall still finds it, as a whole or by its task."""
     push(app, "ship")
@@ -156,6 +158,7 @@ def test_a_branch_that_ended_leaves_its_result_and_what_was_learnt(app: App, sta
     assert [task.result for task in told] == ["that is that"]
 
 
+@pytest.mark.uncounted
 def test_a_branch_of_a_branch_comes_up_one_level_at_a_time(app: App, open_memory: Callable[..., App]) -> None:
     """T4.3: to the branch around it first; to the trunk with that; another project that reads this one waits too."""
     bob, reader = open_memory(agent="bob"), open_memory(namespace="other", inherit=["test"])

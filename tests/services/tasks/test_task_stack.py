@@ -7,10 +7,11 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.tasks import MAX_DEPTH, Stack
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks import task_stack
 from tests.services.tasks.moves import goals, pop, push, statuses
 
 TOKEN = "ghp_" + "Ab3" * 12
@@ -153,9 +154,10 @@ def test_secrets_are_cut_out_of_all_that_a_task_says(app: App) -> None:
     assert "[REDACTED GitHub Token]" in repr(app.tasks.tree(app.caller()))
 
 
-def test_a_stack_that_only_ever_grows_stops_somewhere(app: App) -> None:
+def test_a_stack_that_only_ever_grows_stops_somewhere(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3.1: said with what to do, before the tree is too deep to show."""
-    for level in range(MAX_DEPTH + 1):
+    monkeypatch.setattr(task_stack, "MAX_DEPTH", 3)
+    for level in range(4):
         push(app, f"level {level}")
     with pytest.raises(Conflict, match="pop finished tasks"):
         push(app, "one more")
