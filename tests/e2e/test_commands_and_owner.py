@@ -151,7 +151,7 @@ def test_an_owner_that_stands_still_is_told_of(window: "ServerProcess", environm
 
 
 def test_an_interrupted_command_says_what_became_of_it(window: "ServerProcess", environment: dict[str, str]) -> None:
-    window.call("remember", items=[{"text": f"Gauge {number} is {'x' * 20_000}."} for number in range(8)])
+    window.call("remember", items=[{"text": f"Gauge {number} is {'x' * 20_000}."} for number in range(32)])
     options: dict[str, Any] = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = ForkedProcess("export", "-", code=INTERRUPTIBLE, **options)
     assert process.stdout is not None

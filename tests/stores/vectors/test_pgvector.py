@@ -232,7 +232,7 @@ def test_an_extension_that_is_dropped_costs_no_answer_and_no_write_and_comes_bac
     assert searched.state([SCOPE]).state == "failed"
     monkeypatch.undo()
     assert searched.settle(PATIENCE_SECONDS)
-    assert searched.state([SCOPE]).says == "pgvector, all 334 vectors indexed"
+    assert searched.state([SCOPE]).says == "pgvector, all 94 vectors indexed"
     assert searched.check() == {}
 
 
