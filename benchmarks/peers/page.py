@@ -222,7 +222,7 @@ CONDITIONS = """\
   stored, without kinds and dates. Ten results are asked for, and what comes back is cut at the budget, with all that
   the server writes around it (tokens of cl100k_base). Only this server has a block for a budget: `assemble_context`.
   Nearly half of these texts answer a question, so this is easier than a whole history
-  ([benchmarks.md](benchmarks.md#where-it-is-behind)).
+  ([benchmarks.md](benchmarks.md#two-real-histories)).
 - **Writers**: {clients} clients of one memory store {each} texts each at once (rounds: {write_rounds}), and the first
   one's processes are killed (SIGKILL) after 12 acknowledgements, while it stores. Lost is what was acknowledged and is
   not found by its own text in a fresh process. A refused call was answered with an error: the client knows.
