@@ -14,6 +14,7 @@ no process beside them: `--clients 4 --calls 400 --processes 0` and `--clients 6
 import argparse
 import http.client
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -26,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 import psutil
@@ -180,18 +181,29 @@ def _arguments(tool: str, name: str, number: int, mine: Sequence[str], rng: rand
 
 @contextmanager
 def http_server(data_dir: Path, namespace: str = NAMESPACE) -> Generator[tuple[str, psutil.Process]]:
-    """A server of its own on loopback: its address, and its process."""
+    """A server of its own on loopback: its address, and its process. What it logs is printed once it has ended."""
     command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"]
     told = environment(data_dir, namespace)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=told)
-    assert process.stderr is not None
-    try:
-        line = process.stderr.readline().decode()
-        yield line.split()[-1], psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_SECONDS)
-        process.stderr.close()
+    with tempfile.TemporaryFile("w+b") as log:  # A pipe that nobody reads would hold the server up once it is full.
+        process = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL, env=told)
+        try:
+            yield _first_line(log, process).split()[-1], psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)
+            log.seek(0)
+            sys.stderr.write(b"".join(log.readlines()[1:]).decode(errors="replace"))
+
+
+def _first_line(log: BinaryIO, process: subprocess.Popen[bytes]) -> str:
+    """Return the line by which a server says where it listens. Raises RuntimeError where it ends before."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        log_so_far = os.pread(log.fileno(), 10_000, 0)
+        if b"\n" in log_so_far:
+            return log_so_far.split(b"\n", 1)[0].decode()
+        time.sleep(0.01)
+    raise RuntimeError("The server did not say where it listens.")
 
 
 def make_token(data_dir: Path, agent: str) -> str:
