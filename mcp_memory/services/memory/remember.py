@@ -185,10 +185,10 @@ class Remember:
     ) -> Iterator[Remembered]:
         """Store drafts of which none is read for another one."""
         by = [(draft, caller.in_session(draft.item.session_id)) for draft in drafts]
-        transaction.ahead(*(read for each in by for read in _reads_of(*each, transaction)), afresh=True)
-        for place, each in enumerate(by):
-            if place:  # Known, unless one before it changed anything.
-                transaction.ahead(*_reads_of(*each, transaction))
+        reads = [[*_reads_of(*each, transaction)] for each in by]
+        transaction.ahead(*(read for some in reads for read in some), afresh=True)
+        for each, some in zip(by, reads, strict=True):
+            transaction.ahead(*some)  # Known, unless one before it changed anything.
             yield self._store(*each, transaction)
 
     def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
