@@ -196,14 +196,15 @@ def http_server(data_dir: Path, namespace: str = NAMESPACE) -> Generator[tuple[s
 
 
 def _first_line(log: BinaryIO, process: subprocess.Popen[bytes]) -> str:
-    """Return the line by which a server says where it listens. Raises RuntimeError where it ends before."""
+    """Return the line by which a server says where it listens. Raises RuntimeError, with its log, without one."""
     until = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        log_so_far = os.pread(log.fileno(), 10_000, 0)
-        if b"\n" in log_so_far:
-            return log_so_far.split(b"\n", 1)[0].decode()
+        line, is_whole, _ = os.pread(log.fileno(), 10_000, 0).partition(b"\n")
+        if is_whole:
+            return line.decode()
         time.sleep(0.01)
-    raise RuntimeError("The server did not say where it listens.")
+    said = os.pread(log.fileno(), 10_000, 0).decode(errors="replace")
+    raise RuntimeError(f"The server did not say where it listens: {said}")
 
 
 def make_token(data_dir: Path, agent: str) -> str:

@@ -89,6 +89,8 @@ class Replica:
         arguments = ("tokens", "add", "all", "--agent", "all", "--json", "--namespace", NAMESPACE, "--right", "write")
         with start_program(*arguments, stdout=subprocess.PIPE, env=self.environment) as process:
             told, _ = process.communicate()
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, arguments)
         return json.loads(told)["secret"]
 
 
