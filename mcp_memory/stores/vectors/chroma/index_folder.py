@@ -83,6 +83,7 @@ class HeldFolder:
         It counts as dirty until `mark_clean`: if opening its content crashes the process, the next one empties it.
         """
         state = read_state(self.path)
+        self._delete_unfinished()
         is_kept = (
             state is not None and not fresh and state.clean and state.stamp == stamp and state.files == self._files()
         )
@@ -122,6 +123,16 @@ class HeldFolder:
         with translated_system_errors():
             write_json(self.path / STATE_FILE, asdict(state))
         self._state = state
+
+    def _delete_unfinished(self) -> None:
+        """Delete states that a process wrote while it was ended.
+
+        Each was to replace the one that counts, and nothing changes before that: state.4711 beside state.json.
+        """
+        with translated_system_errors():
+            for path in self.path.glob(f"{Path(STATE_FILE).stem}.*"):
+                if path.name != STATE_FILE:
+                    path.unlink(missing_ok=True)
 
     def _files(self) -> dict[str, list[int]]:
         with translated_system_errors():

@@ -201,6 +201,13 @@ def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left
     assert (finding.state, finding.says) == ("wrong", "its files are damaged")
 
 
+def test_a_state_that_was_not_finished_is_no_fault(left: Memory) -> None:
+    """S2.2: a process that ends while it writes its state leaves a second one beside the one that counts."""
+    unfinished = left.directory / "state.4711"
+    unfinished.write_text('{"clean": tr')
+    assert examined(left) == [("index directory", "ok", f"whole up to change {left.exact.revision()}")]
+
+
 def test_an_index_that_claims_nothing_is_not_opened(left: Memory) -> None:
     """S2.2: a server that left while it filled it."""
     directory = left.directory
