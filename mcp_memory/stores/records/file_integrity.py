@@ -150,6 +150,7 @@ class Witness:
         """
         if not self.is_watching:
             return None
+        raw_index = self.index_bytes()  # First: a checkpoint counts what it changed after it has changed it.
         log = os.fstat(self._log)
         try:
             status = os.stat(self._path)  # noqa: PTH116 - in every read: a sixth less than `Path.stat`
@@ -160,7 +161,7 @@ class Witness:
         # Where the log is not deleted, its path and the index's are worth looking up only before a commit.
         if (is_settled or not log.st_nlink) and (side_fault := self._side_fault()):
             return side_fault
-        header, raw_index = _read(self._database, _HEADER, 0), self.index_bytes()
+        header = _read(self._database, _HEADER, 0)
         if self._is_known(header, status.st_size, raw_index, log.st_size):
             return None
         return self._compare(header, status.st_size, raw_index, is_settled=is_settled)
@@ -187,7 +188,9 @@ class Witness:
             if not is_settled:
                 raise Unsettled
             is_counted = index.checkpoint != sound.index.checkpoint and _is_newer(header, sound)
-            if _is_cut(header, size, sound) or not (is_counted or self._is_from_log(header, index)):
+            # A process that was killed during a checkpoint may have made it longer before it wrote its first page.
+            is_longer = header == sound.header
+            if _is_cut(header, size, sound) or not (is_counted or is_longer or self._is_from_log(header, index)):
                 return "overwritten"
         self._sound = _Sound(header=header, size=size, index=index, raw_index=raw_index, frame=frame)
         return None

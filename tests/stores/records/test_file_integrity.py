@@ -8,15 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.stores.records import file_integrity
 from mcp_memory.stores.records.database_sqlite import CHECKPOINT_FRAMES, SqliteDatabase
 from mcp_memory.stores.records.file_errors import note_of
-from mcp_memory.stores.records.file_integrity import Witness
+from mcp_memory.stores.records.file_integrity import Unsettled, Witness
 from mcp_memory.stores.records.store_sqlite import engine
 
 PAGE, FRAME = 4096, 4096 + 24
@@ -59,6 +60,18 @@ def test_a_checkpoint_that_was_killed_in_its_middle_is_taken_for_one(database: S
     assert size_of(database, "note") == 20 * PAGE
 
 
+def test_a_checkpoint_that_was_killed_before_its_first_page_is_taken_for_one(database: SqliteDatabase) -> None:
+    """X6.2: where a reader keeps the newest first page out, a checkpoint makes the file longer and leaves that page."""
+    add_pages(database, "note", 1)
+    with database.path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(bytes(20 * PAGE))
+    add_pages(database, "more", 40)
+    assert size_of(database, "more") == 40 * PAGE
+    with database.read() as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
 def test_what_others_bring_into_the_database_is_taken_for_sound(database: SqliteDatabase) -> None:
     """X6.2: another program's checkpoint, VACUUM and new schema leave a process that has the memory open at work."""
     add_pages(database, "note", 50)
@@ -70,6 +83,43 @@ def test_what_others_bring_into_the_database_is_taken_for_sound(database: Sqlite
     os.utime(database.path)  # As `touch` does.
     assert size_of(database, "more") == PAGE
     assert not note_of(database.path).exists()
+
+
+@pytest.mark.parametrize("reads", range(1, 4))
+def test_a_checkpoint_between_the_reads_of_a_look_is_taken_for_one(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """X6.2: what a look at the files took together must not make the next one call the database overwritten.
+
+    This checkpoint makes the database longer and leaves its first page alone, so that only its count tells of it.
+    """
+    read = file_integrity._read  # noqa: SLF001 - to have something happen after one of its calls
+    witness, done = Witness(database.path), list[int]()
+
+    def interrupted(descriptor: int, count: int, offset: int) -> bytes:
+        content = read(descriptor, count, offset)
+        done.append(offset)
+        if len(done) == reads:
+            with closing(sqlite3.connect(database.path)) as other:
+                other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return content
+
+    add_pages(database, "note", 20)
+    with closing(sqlite3.connect(database.path)) as other:
+        other.execute("PRAGMA wal_checkpoint(RESTART)")
+    add_pages(database, "more", 20)
+    with database.read():  # It keeps what follows out of the database, and the first page is among that.
+        add_pages(database, "much more", 20)
+        witness.begin()
+        assert witness.fault() is None
+        size = database.path.stat().st_size
+        with monkeypatch.context() as during, suppress(Unsettled):
+            during.setattr(file_integrity, "_read", interrupted)
+            witness.fault(is_settled=False)
+        assert len(done) >= reads
+        assert database.path.stat().st_size > size
+        assert witness.fault() is None
+    witness.end()
 
 
 def test_reading_waits_for_no_writer_while_the_files_are_as_they_were(database: SqliteDatabase) -> None:
