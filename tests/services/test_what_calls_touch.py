@@ -131,6 +131,6 @@ def small_and_large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequen
 def test_a_call_reads_no_more_where_there_is_more_that_it_does_not_touch(
     name: str, small_and_large: Sequence[tuple[App, str]]
 ) -> None:
-    """O2.2, L4.1: ended tasks, and records that have their vectors."""
+    """O2.2, L4.1: ended tasks, and the agent's own records, which have their vectors."""
     small, large = (steps_of(CALLS[name], app, record_id) for app, record_id in small_and_large)
     assert 0 < large <= BOUND * small
